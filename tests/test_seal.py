@@ -151,7 +151,7 @@ def test_a_cn_that_does_not_end_is_killed(tmp_path: Path) -> None:
 
 def test_each_folder_of_the_tests_is_a_package_or_what_tests_share() -> None:
     packages = {path.parent.name for path in (ROOT / "cn").glob("*/__init__.py")}
-    others = {"attacks", "corpus", "docs", "fuzz", "golden", "reliability", "support"}
+    others = {"attacks", "corpus", "docs", "examples", "fuzz", "golden", "reliability", "support"}
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders <= packages | others
     assert others <= folders

@@ -74,7 +74,7 @@ def table(results: Sequence[Result]) -> list[str]:
                 _value(r.naive, r.unit) if r.naive else "",
                 f"{r.cn.processes} ({r.floor.processes})" if r.cn.processes else "",
                 f"{r.cn.added:,} ({r.floor.added:,})",
-                f"{r.cn.peak / 1024:.0f} MB",
+                f"{r.cn.peak / 1024:.0f} MB" if r.cn.peak else "",
                 r.at,
             )
         )
@@ -84,6 +84,8 @@ def table(results: Sequence[Result]) -> list[str]:
 def _value(cost: Cost, unit: str) -> str:
     if unit == "bytes":
         return f"{cost.value / 1024:,.0f} KiB"
+    if unit != "s":
+        return f"{cost.value:g}"
     return f"{cost.value * 1000:.0f} ms" if cost.value < 10 else f"{cost.value:.1f} s"
 
 

@@ -38,7 +38,7 @@ def git_daemon(place: Place, port: int, *, seconds: float) -> Iterator[None]:
     running = [subprocess.Popen(c, env=place.env, start_new_session=True) for c in (daemon, delay)]
     try:
         for wanted in (inner, port):
-            _wait(wanted)
+            wait_for(wanted)
         yield
     finally:
         for process in running:
@@ -46,7 +46,8 @@ def git_daemon(place: Place, port: int, *, seconds: float) -> Iterator[None]:
             process.wait()
 
 
-def _wait(port: int) -> None:
+def wait_for(port: int) -> None:
+    """Return when somebody listens there."""
     until = time.monotonic() + _SECONDS
     while True:
         try:

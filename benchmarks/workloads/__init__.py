@@ -10,6 +10,7 @@ from benchmarks.workloads.growth import GROWTH
 from benchmarks.workloads.history import HISTORY
 from benchmarks.workloads.idle import IDLE
 from benchmarks.workloads.look import LOOK
+from benchmarks.workloads.network import NETWORK
 from benchmarks.workloads.startup import STARTUP
 
-ALL: tuple[Workload, ...] = (*STARTUP, *LOOK, *IDLE, *HISTORY, *ARRIVALS, *DECISIONS, *DELIVERY, *GROWTH)
+ALL: tuple[Workload, ...] = (*STARTUP, *LOOK, *IDLE, *NETWORK, *HISTORY, *ARRIVALS, *DECISIONS, *DELIVERY, *GROWTH)

@@ -10,7 +10,7 @@ from benchmarks.workloads.idle import build_peers, names
 from cn.protocol.layout import MESSAGE
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.message import Message, Sealed, seal
-from cn.protocol.outbox_entry import Deliver, Entry, Remove, format_entry, outbox_path
+from cn.protocol.outbox_entry import Deliver, Entry, Remove, entry_head, format_entry, outbox_path
 from cn.values.names import Branch, Name, parse_oid
 
 _WHO = (str(US), f"{US}@cn.invalid")
@@ -24,7 +24,7 @@ def _sealed(n: int, peer: str) -> Sealed:
 def _queue(records: Records, entry: Entry, *events: tuple[str, str]) -> None:
     records.files[outbox_path(entry)] = format_entry(entry)
     topic = entry.branch.partition("/")[2]
-    head = entry.id if isinstance(entry, Deliver) else entry.tip
+    head = entry_head(entry)
     for kind, about in events:
         fields = {"branch": entry.branch, "kind": about} if about else {}
         records.record(entry.to, Event(START, OUT, kind, topic, head, fields))

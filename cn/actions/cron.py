@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -73,8 +74,24 @@ def _mark(name: str, hub: Path) -> str:
 
 def owner(line: bytes, hub: Path) -> str:
     """Which job of ``hub`` this line of a table is, enabled or commented out; empty for other lines."""
-    text = line.rstrip(b" \t\r\n")
-    return next((name for name in _NAMES if text.endswith(os.fsencode(_mark(name, hub)))), "")
+    return _parse(line, hub)[0]
+
+
+def _parse(line: bytes, hub: Path) -> tuple[str, str, bytes]:
+    """Which job of ``hub`` a line is, what stands before its mark, and what somebody wrote behind it."""
+    for name in _NAMES:
+        before, found, remark = line.rstrip(b" \t\r\n").rpartition(os.fsencode(_mark(name, hub)))
+        if found and (not remark or (remark[:1] in b" \t" and _words(os.fsdecode(before)))):
+            return name, os.fsdecode(before), remark
+    return "", "", b""
+
+
+def _words(text: str) -> list[str]:
+    """The words of a line as sh sees them; none where a quotation has no end."""
+    try:
+        return shlex.split(text.replace(_ESCAPED, "%"))
+    except ValueError:
+        return []
 
 
 def ours(table: bytes, hub: Path) -> list[str]:
@@ -91,11 +108,11 @@ def replaced(table: bytes, hub: Path, lines: dict[str, bytes]) -> bytes:
     """The table with our jobs as in ``lines`` (name → line): in place, at the end, or gone."""
     left, result = dict(lines), list[bytes]()
     for line in split(table):
-        name = owner(line, hub)
+        name, _, remark = _parse(line, hub)
         if not name:
             result.append(line)
         elif name in left:
-            result.append(left.pop(name) + b"\n")
+            result.append(left.pop(name) + remark + b"\n")
     if left and result and not result[-1].endswith(b"\n"):
         result[-1] += b"\n"
     return b"".join([*result, *(line + b"\n" for line in left.values())])
@@ -202,9 +219,10 @@ def schedule(minutes: int, option: str) -> str:
 
 
 def _wanted(hub: Hub, sync_every: int, process_every: int) -> dict[str, str]:
-    """The lines of both jobs by their names. The program of the wake command must be found by them too."""
-    path = find_dirs(["git", "ssh", "ssh-keygen", *hub.config.last("cn.wake").split()[:1]])
-    head = " ".join([f"PATH={quote(':'.join(path))}", *(quote(word) for word in cn_command())])
+    """The lines of both jobs by their names. What the wake command starts finds cn, and it itself is found."""
+    words = cn_command()
+    path = find_dirs([words[0], "git", "ssh", "ssh-keygen", *hub.config.last("cn.wake").split()[:1]])
+    head = " ".join([f"PATH={quote(':'.join(path))}", *(quote(word) for word in words)])
     lines = {}
     for name, minutes in (("sync", sync_every), ("process", process_every)):
         command = f"{head} inbox {name} {quote(str(hub.root))} -q"
@@ -219,6 +237,25 @@ def cn_command() -> list[str]:
     candidates.append(Path(sys.executable).parent / "cn")
     found = next((c for c in candidates if c.is_file() and os.access(c, os.X_OK)), None)
     return [str(found)] if found else [sys.executable, "-m", "cn"]
+
+
+_TABLE_PATH = re.compile(rb"\s*PATH\s*=\s*(.*?)\s*")
+_CRON_PATH = "/usr/bin:/bin"
+"""What jobs get that set none (crontab(5))."""
+
+
+def paths_of(table: bytes, hub: Path) -> dict[str, str]:
+    """The enabled jobs of ``hub``, and the ``PATH`` that each has."""
+    found, around = {}, _CRON_PATH
+    for line in split(table):
+        if setting := _TABLE_PATH.fullmatch(line):
+            around = os.fsdecode(setting[1]).strip("'\"")
+            continue
+        name, before, _ = _parse(line, hub)
+        if name and not before.lstrip().startswith("#"):
+            own = [word.removeprefix("PATH=") for word in _words(before) if word.startswith("PATH=")]
+            found[name] = own[0] if own else around
+    return found
 
 
 def read_jobs(hub: Hub) -> Table:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
+from cn.actions.drafts import Commit, say_now_or_later
 from cn.agent.execute import find_artifacts, inbox_facts, sources_of
 from cn.agent.hooks import update_queue
 from cn.agent.plan.ops import Order, plan_order
 from cn.git.repository import Hub
 from cn.inbox.arrivals import renew_stale
 from cn.inbox.plan.arrivals import plan_renewed
-from cn.inbox.plan.decisions import Facts, quoted_of
+from cn.inbox.plan.decisions import Facts, plan_comment, quoted_of
 from cn.inbox.superseded import OVERTAKEN, decided_first, log_overtaken
 from cn.inbox.working_copies import ANEW, read_working
 from cn.outbox.deliver import deliver
 from cn.protocol import rules
+from cn.protocol.draft import Draft
 from cn.protocol.effects import Plan
 from cn.protocol.ledger import IN
 from cn.protocol.log import Row
@@ -27,10 +31,11 @@ from cn.run.secret_gate import check_plan, clean_refusal, without_secrets
 from cn.run.snapshot import Snapshot
 from cn.secrets.findings import unnamed
 from cn.secrets.scanner import Text, joined, text_of
+from cn.system.clock import now
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import find_own, use_own
-from cn.values.errors import Refused, UsageError
-from cn.values.names import NameRefused, ThreadName, parse_name
+from cn.values.errors import Refusal, Refused, UsageError
+from cn.values.names import Name, NameRefused, ThreadName, parse_name
 from cn.values.report import Report
 from cn.values.text import is_text, one_line
 
@@ -54,52 +59,154 @@ def decide(hub: Hub, thread: str, make: Make, *, actor: str = "", body: str = ""
     return run.report
 
 
-def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str = "") -> None:
-    """The same in a run that is open. Raises :class:`Refused` with the rule that forbids it."""
-    op = make(thread)
-    if not is_text("".join([thread, actor, body, *format_op(op)])):
+def comment(hub: Hub, thread: str, message: str, *, body: str = "", actor: str = "", dry_run: bool = False) -> Report:
+    """Say something about a peer's thread to its creator; the thread stays as it is."""
+    text = f"{message}\n\n{body}" if body else message
+    if not is_text(thread + actor + text):
         raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
+    draft = Draft("comment", thread, message, actor, now(), body.encode())
+    return say_now_or_later(hub, draft, say_comment, dry_run=dry_run)
+
+
+def say_comment(run: Run, draft: Draft, commit: Commit) -> None:
+    """A comment, in a run that is open."""
+    who, text = _actor(run, draft.actor), draft.text
+
+    def plan(executor: Executor) -> str | None:
+        facts = _facts(run, executor, draft.to)
+        if facts is None:
+            return "cn: written anew"
+        if not isinstance(facts, Facts):
+            raise Refused(f"{facts.source} is a thread of our own: nobody else reads it", "write into its file")
+        outcome = plan_comment(facts, who, text)
+        given = unnamed([text_of("the comment", text)], facts.item.topic)
+        _perform(run, executor, facts, outcome if isinstance(outcome, Plan) else (outcome,), given)
+        executor.notes.done(f"{facts.source}: comment by {who}; it waits as before", source=facts.source)
+        return f"cn: {facts.source} comment by {who}"
+
+    commit(plan)
+
+
+def _actor(run: Run, actor: str) -> Name:
     try:
-        who = parse_name(actor, "actor") if actor else run.settings.us
+        return parse_name(actor, "actor") if actor else run.settings.us
     except NameRefused as refused:
         raise UsageError(refused.text, refused.hint) from None
 
-    given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", body)]
-    seen = Snapshot(run.hub.git, run.base.local)  # what who decides could look at
+
+def _perform(
+    run: Run, executor: Executor, facts: Facts | OwnFacts, outcome: Plan | tuple[Refusal, ...], given: Sequence[Text]
+) -> None:
+    """Perform what was planned; a rule that forbids it, and a secret in what was ``given``, raise :class:`Refused`."""
+    words = [*given, *([quoted_of(facts)] if isinstance(facts, Facts) else [])]
+    if isinstance(outcome, Plan) and (secret := check_plan(outcome, run.settings, sources_of(facts), words)):
+        outcome = (secret,)
+    if not isinstance(outcome, Plan):
+        whole = joined([*given, *sources_of(facts)])
+        found = [clean_refusal(one, run.settings, whole) for one in outcome]
+        said = "; ".join(f"{one.rule}: {one.reason}" for one in found)
+        raise Refused(f"{facts.source}: {said}", "; ".join(dict.fromkeys(one.remedy for one in found if one.remedy)))
+    executor.perform(outcome)
+
+
+def decide_now(
+    run: Run, thread: str, make: Make, *, actor: str = "", body: str = "", commit: Commit | None = None
+) -> None:
+    """The same in a run that is open. Raises :class:`Refused` with the rule that forbids it."""
+    deciding = _deciding(run, make, actor, body)
 
     def plan(executor: Executor) -> str | None:
-        if row := _overtaken(run, executor, seen, thread, op):
-            raise Overtaken(row, f"{row.source}: {row.decision} was {row.executed}", "'cn log' shows what was done")
-        facts = _facts(run, executor, thread)
+        facts = _decide_one(run, executor, deciding, thread)
         if facts is None:
             return "cn: written anew"
-        order = Order(who, frozenset({thread}), (op,), body, "", find_artifacts(executor, (op,)))
-        outcome = plan_order(facts, order)
-        # The name of a branch is no news to who made it.
-        topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
-        words = unnamed(given, topic)
-        words += [quoted_of(facts)] if isinstance(facts, Facts) else []
-        if isinstance(outcome, Plan) and (secret := check_plan(outcome, run.settings, sources_of(facts), words)):
-            outcome = (secret,)
-        if not isinstance(outcome, Plan):
-            whole = joined([*given, *sources_of(facts)])
-            found = [clean_refusal(one, run.settings, whole) for one in outcome]
-            said = "; ".join(f"{one.rule}: {one.reason}" for one in found)
-            raise Refused(
-                f"{facts.source}: {said}", "; ".join(dict.fromkeys(one.remedy for one in found if one.remedy))
-            )
-        executor.perform(outcome)
         update_queue(run, executor)
-        told = format_op(op)[0]
-        executor.notes.done(f"{facts.source}: {told} by {who}", source=facts.source)
-        return f"cn: {facts.source} {one_line(told, 80)} by {who}"
+        told = format_op(make(thread))[0]
+        executor.notes.done(f"{facts.source}: {told} by {deciding.who}", source=facts.source)
+        return f"cn: {facts.source} {one_line(told, 80)} by {deciding.who}"
 
     try:
-        run.commit(plan)
+        (commit or run.commit)(plan)
     except Overtaken as lost:
         if not run.dry_run:
             log_overtaken(run, lost.row)
         raise
+
+
+class Chosen(NamedTuple):
+    """A thread as somebody was shown it: its file name, or the path of one of our own; the head of its branch."""
+
+    thread: str
+    head: str = ""
+
+
+def decide_all(hub: Hub, chosen: Sequence[Chosen], make: Make, *, actor: str = "", dry_run: bool = False) -> Report:
+    """Decide several threads now, in one commit. One that a rule refuses is named, and takes no other with it."""
+    with open_run(hub, dry_run=dry_run) as run:
+        deciding = _deciding(run, make, actor, "")
+        overtaken = run.commit_for(lambda executor: _decide_each(run, executor, deciding, dict.fromkeys(chosen)))
+        for row in () if dry_run else overtaken:
+            log_overtaken(run, row)
+        deliver(run)
+    return run.report
+
+
+def _decide_each(
+    run: Run, executor: Executor, deciding: _Deciding, chosen: Iterable[Chosen]
+) -> tuple[str | None, list[Row]]:
+    """The subject of the commit, and the rows of those that another clone decided first."""
+    told, decided, overtaken = "", 0, list[Row]()
+    for one in chosen:
+        try:
+            facts = _decide_one(run, executor, deciding, one.thread, head=one.head)
+        except Refused as refused:
+            executor.notes.refused(refused.text, refused.hint, source=one.thread)
+            overtaken += [refused.row] if isinstance(refused, Overtaken) else []
+            continue
+        if facts is not None:
+            told, decided = format_op(deciding.make(one.thread))[0], decided + 1
+            executor.notes.done(f"{facts.source}: {told} by {deciding.who}", source=facts.source)
+    update_queue(run, executor)
+    return f"cn: {told} for {decided} threads by {deciding.who}" if decided else None, overtaken
+
+
+class _Deciding(NamedTuple):
+    """Who decides what, with which text; ``seen`` is what they could look at."""
+
+    make: Make
+    who: Name
+    body: str
+    seen: Snapshot
+
+
+def _deciding(run: Run, make: Make, actor: str, body: str) -> _Deciding:
+    if not is_text("".join([actor, body, *format_op(make(""))])):
+        raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
+    return _Deciding(make, _actor(run, actor), body, Snapshot(run.hub.git, run.base.local))
+
+
+def _decide_one(
+    run: Run, executor: Executor, deciding: _Deciding, thread: str, *, head: str = ""
+) -> Facts | OwnFacts | None:
+    """Perform the decision of one thread, at ``head`` where that is known; None: it had to be written anew first.
+
+    Raises :class:`Refused` before anything of it is performed.
+    """
+    if not is_text(thread):
+        raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
+    op = deciding.make(thread)
+    if row := _overtaken(run, executor, deciding.seen, thread, op):
+        raise Overtaken(row, f"{row.source}: {row.decision} was {row.executed}", "'cn log' shows what was done")
+    facts = _facts(run, executor, thread)
+    if facts is None:
+        return None
+    if head and isinstance(facts, Facts) and facts.item.head != head:
+        raise Refused(f"{facts.source} has moved to {facts.item.head[:8]} since it was shown", "look at it again")
+    order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", find_artifacts(executor.snapshot, (op,)))
+    given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", deciding.body)]
+    # The name of a branch is no news to who made it.
+    topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
+    _perform(run, executor, facts, plan_order(facts, order), unnamed(given, topic))
+    return facts
 
 
 def _overtaken(run: Run, executor: Executor, seen: Snapshot, thread: str, op: Op) -> Row | None:
@@ -143,4 +250,4 @@ def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts | None
         executor.perform(plan_renewed(peer, now, executor.now, why))
         executor.notes.refused(f"{peer}/{now.topic}: {rules.VALID_TRIAGE}: {why}", ANEW, source=f"{peer}/{now.topic}")
         return None
-    return inbox_facts(run, executor, peer, now)
+    return replace(inbox_facts(run, executor, peer, now), by_hand=True)

@@ -1,22 +1,40 @@
-"""``cn init``: create a hub from the template, with one commit on ``main``."""
+"""``cn init``: create a hub from the template, with one commit on ``main``; in a repository of its own, or in one
+that is there.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
 import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from cn.git.create import commit_first, create_repo
+from cn.git.fast_import import FileChange
+from cn.git.objects import list_refs, list_tree, read_info
 from cn.git.process import GitError
-from cn.git.repository import check_place, find_hub, is_trusted
+from cn.git.remote import HEADS
+from cn.git.repository import Hub, check_place, find_hub, is_trusted, open_repository
+from cn.git.signatures import read_key, signing_settings
+from cn.git.work_clone import WorkClone, find_work_clone
+from cn.protocol import hub_config
+from cn.protocol.hub_config import LOCK_WAIT
+from cn.run.run import scratch_objects
 from cn.secrets.findings import refuse
 from cn.secrets.scanner import Text, find_secrets
 from cn.system.clock import now
 from cn.system.extras import template_dir
+from cn.transaction.base import Base, observe_base
+from cn.transaction.commit import Draft, commit
+from cn.transaction.lock import hub_lock
+from cn.transaction.publish import recover
 from cn.values.errors import Refused
-from cn.values.names import HubPath, Name
+from cn.values.names import HubPath, Name, Oid, fold
 from cn.values.report import Report
+from cn.values.shell_words import command
+from cn.values.text import visible, yaml_word
 
 _RENAMED = {"gitignore": ".gitignore", "gitattributes": ".gitattributes"}
 
@@ -29,8 +47,8 @@ def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = N
         raise Refused(f"{path} exists and is not empty", "choose another --path")
     if (around := find_hub(path.parent)) is not None and is_trusted(around):
         raise Refused(f"{path} is inside the hub {around}", "choose a --path outside of it")
-    if signing_key is not None and not signing_key.is_file():
-        raise Refused(f"the signing key {signing_key} is no file", "make one with ssh-keygen, or leave it out")
+    if signing_key is not None:
+        read_key(str(signing_key))
     if refusal := refuse(find_secrets([Text("the name", (name,), 0)]), ()):
         raise Refused.by(refusal, "choose another name")
     files = _template(name)
@@ -48,8 +66,7 @@ def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = N
                 (fresh / target).write_bytes(data)
             settings = {"user.name": str(name), "user.email": f"{name}@cn.invalid"}
             if signing_key is not None:
-                key = str(signing_key.absolute())
-                settings |= {"gpg.format": "ssh", "user.signingKey": key, "cn.sign": "true"}
+                settings |= signing_settings(str(signing_key.absolute()))
             create_repo(fresh, "main", settings)
             commit_first(fresh, files, f"Hub of {name}", now())
             if path.is_dir():  # an empty folder that was made for it, perhaps for one user alone
@@ -61,6 +78,97 @@ def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = N
     except OSError as error:
         raise Refused(f"cannot make {path}: {error.strerror}", "check the path and its permissions") from None
     report.done(f"made the hub {name} at {path}")
+
+
+_OWN = (".cn", "threads", "logs", "state")
+"""What cn has for itself in a hub: nothing of a project may lie there."""
+_PEOPLES = ("spec", "skills")
+"""Folders for people's pages: those of a project are left as they are."""
+_IGNORED = {"state": ("input.md", "output.md", "telegram.offset"), "logs": ("cn.log*",)}
+_BOTH = ("main", "master")
+
+
+def init_here(name: Name, folder: Path, report: Report, *, dry_run: bool = False) -> None:
+    """Make the repository around ``folder`` the hub ``name``: one commit on its main branch, nothing else changes."""
+    work = find_work_clone(folder)
+    if (around := find_hub(work.root)) is not None:
+        raise Refused(f"{around} is a hub already", "'cn status' shows it")
+    if refusal := refuse(find_secrets([Text("the name", (name,), 0)]), ()):
+        raise Refused.by(refusal, "choose another name")
+    main = _main_branch(work)
+    hub = replace(open_repository(work.root, main), name=str(name))
+    files = _template_here(name, main)
+    told: list[str] = []
+
+    def plan(base: Base) -> Draft:
+        found, told[:] = _beside_project(hub, base.tip, files)
+        changes = tuple(FileChange(path, data) for path, data in sorted(found.items()))
+        return Draft(base.tip, changes, f"Hub of {name}", now(), {})
+
+    _beside_project(hub, work.commit(f"{HEADS}{main}"), files)  # before anything is written
+    if dry_run:
+        with tempfile.TemporaryDirectory(prefix="cn-dry-run-") as scratch:
+            aside = scratch_objects(hub, scratch)
+            found, _ = _beside_project(aside, observe_base(aside, dry_run=True).tip, files)
+        for path in sorted(found):
+            report.plan(f"write {path}", paths=(path,))
+        report.plan(f"commit that on {main} in {hub.root}")
+        return
+    with hub_lock(hub, LOCK_WAIT) as locked:
+        for line in recover(locked):
+            report.info(line)
+        made = commit(locked, plan)
+    report.done(f"{hub.root} is the hub {name}: commit {made.commit[:7]} on {main} added its folders")
+    for line in (*made.reports, *told):
+        report.info(line)
+    report.info(
+        f"cn works here while {main} is checked out; 'git worktree add' gives other branches a place of their own"
+    )
+
+
+def _main_branch(work: WorkClone) -> str:
+    """The project's main branch, which has to be checked out: what origin's HEAD names, else the one that is."""
+    here = work.branch
+    known = work.git.run("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False).text
+    local = list_refs(work.git, HEADS)
+    if f"{HEADS}{here}" not in local:
+        raise Refused(f"{work.root} has no commit on a branch that is checked out", "make one, then run it again")
+    others = [name for name in _BOTH if f"{HEADS}{name}" in local and here not in _BOTH]
+    main = known.removeprefix("refs/remotes/origin/") or next(iter(others), here)
+    if main != here:
+        switch = command("git switch {}", main)
+        raise Refused(f"HEAD is {here}, and the main branch of {work.root} is {main}", f"{switch}, then run it again")
+    return main
+
+
+def _template_here(name: Name, main: str) -> dict[HubPath, bytes]:
+    """The template's files, with what git is to ignore and to leave alone noted in cn's own folders."""
+    root = {HubPath(path) for path in ("README.md", *_RENAMED.values())}
+    files = {path: data for path, data in _template(name).items() if path not in root}
+    if main != "main":
+        config = HubPath(hub_config.PATH)
+        line = f"name: {name}\n".encode()
+        files[config] = files[config].replace(line, line + f"main: {yaml_word(main)}\n".encode(), 1)
+    for folder, names in _IGNORED.items():
+        files[HubPath(f"{folder}/.gitignore")] = "".join(f"/{one}\n" for one in names).encode()
+    for folder in ("threads", "logs", "state"):
+        files[HubPath(f"{folder}/.gitattributes")] = b"* -text\n"
+    return files
+
+
+def _beside_project(hub: Hub, main: Oid, files: Mapping[HubPath, bytes]) -> tuple[dict[HubPath, bytes], list[str]]:
+    """The files to add to a main, and sentences about those that are not; refuses where cn has no room."""
+    theirs = {fold(entry.path): entry for entry in list_tree(hub.git, main)}
+    if read_info(hub.git, [f"{main}:{hub_config.PATH}"]) != [None]:
+        raise Refused(f"{hub.main} at origin is a hub already", "'git pull' brings it here")
+    for folder in _OWN:
+        if taken := theirs.get(folder):
+            why = f"the project has {visible(taken.path)} in {hub.main}, which cn needs for itself"
+            make = command("cn init {}", hub.name)
+            raise Refused(why, f"move it elsewhere, or make a hub beside the project: {make} in another folder")
+    left = [folder for folder in _PEOPLES if folder in theirs]
+    added = {path: data for path, data in files.items() if path.split("/")[0] not in left}
+    return added, [f"{folder}/ is the project's: cn's pages are not put there" for folder in left]
 
 
 def _template(name: Name) -> dict[HubPath, bytes]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cn.actions.decide import Overtaken, decide_now
+from cn.actions.decide import Overtaken, decide_now, say_comment
+from cn.actions.drafts import Commit, say_now_or_later
 from cn.git.repository import Hub
-from cn.outbox.deliver import deliver
 from cn.protocol import rules
+from cn.protocol.draft import Draft
 from cn.protocol.effects import Plan, Post
 from cn.protocol.layout import MESSAGE
 from cn.protocol.ledger import IN, Event, each_event
@@ -15,29 +16,34 @@ from cn.protocol.message import Message
 from cn.protocol.ops import Reply
 from cn.run.executor import Executor
 from cn.run.find_thread import NoThread, read_call
-from cn.run.run import Run, open_run
+from cn.run.run import Run
 from cn.run.secret_gate import check_plan, mask_line
 from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import Text, text_of
+from cn.system.clock import now
 from cn.values.errors import Refused, UsageError
-from cn.values.names import Name, reply_topic
+from cn.values.names import Name, reply_subject, reply_topic
 from cn.values.report import Report
 from cn.values.text import is_text, one_line, slug
 
 
 def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:
     """Queue a message to a peer and deliver the outbox."""
-    subject = _subject(message, body)
-    with open_run(hub, dry_run=dry_run) as run:
-        if to == run.settings.us:
-            raise Refused(f"{to} is this hub", "name a peer; see 'cn peer list'")
-        peer = run.settings.peer(to)
-        text = body or message
-        mail = Message(MESSAGE, run.settings.us, peer.name, subject, run.now, text)
-        given = [text_of("the message's subject", message), text_of("the message", body)]
-        given = given if body else [text_of("the message", message)]
-        _queue(run, Post(mail, slug(subject)), f"message to {peer.name}: {subject}", given)
-    return run.report
+    _subject(message, body)
+    return say_now_or_later(hub, Draft("send", to, message, "", now(), body.encode()), _send, dry_run=dry_run)
+
+
+def _send(run: Run, draft: Draft, commit: Commit) -> None:
+    if draft.to == run.settings.us:
+        raise Refused(f"{draft.to} is this hub", "name a peer; see 'cn peer list'")
+    if draft.to not in run.settings.peers:  # it may have been added elsewhere
+        run.ask_origin()
+    peer, body = run.settings.peer(draft.to), draft.body.decode()
+    subject = _subject(draft.message, body)
+    mail = Message(MESSAGE, run.settings.us, peer.name, subject, draft.written, body or draft.message)
+    given = [text_of("the message's subject", draft.message), text_of("the message", body)]
+    given = given if body else [text_of("the message", draft.message)]
+    _queue(run, Post(mail, slug(subject)), f"message to {peer.name}: {subject}", given, commit)
 
 
 def _subject(message: str, body: str) -> str:
@@ -52,7 +58,7 @@ def _subject(message: str, body: str) -> str:
     return subject
 
 
-def _queue(run: Run, post: Post, what: str, given: Sequence[Text]) -> None:
+def _queue(run: Run, post: Post, what: str, given: Sequence[Text], commit: Commit) -> None:
     def plan(executor: Executor) -> str | None:
         sending = Plan(post.source or f"{post.message.to}/{post.topic}", (post,))
         if refusal := check_plan(sending, run.settings, given=given):
@@ -62,38 +68,41 @@ def _queue(run: Run, post: Post, what: str, given: Sequence[Text]) -> None:
             executor.notes.info(f"queued: {what}")
         return f"cn: {one_line(what, 60)}"
 
-    run.commit(plan)
-    deliver(run)
+    commit(plan)
 
 
 def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:
-    """Reply to a thread. A pending one is decided by it (``do:reply:re-<topic>``), like in triage."""
+    """Reply to a thread. A pending message is decided by it (``do:reply:re-<topic>``), a proposal goes on waiting."""
     _subject(message, body)
-    text = f"{message}\n\n{body}" if body else message
-    with open_run(hub, dry_run=dry_run) as run:
-        snapshot = run.snapshot
-        try:
-            decide_now(run, thread, Reply, body=text)
-        except NoThread as refused:
-            if isinstance(refused, Overtaken):
-                run.report.info(f"{refused.text}; its text goes as a message of its own", source=refused.row.source)
-            _follow_up(run, snapshot, thread, text, refused)
-            return run.report
-        deliver(run)
-    return run.report
+    draft = Draft("reply", thread, message, "", now(), body.encode())
+    return say_now_or_later(hub, draft, _reply, dry_run=dry_run)
 
 
-def _follow_up(run: Run, snapshot: Snapshot, thread: str, text: str, refused: Refused) -> None:
+def _reply(run: Run, draft: Draft, commit: Commit) -> None:
+    snapshot = run.snapshot
+    try:
+        decide_now(run, draft.to, Reply, body=draft.text, commit=commit)
+    except NoThread as refused:
+        if isinstance(refused, Overtaken):
+            run.report.info(f"{refused.text}; its text goes as a message of its own", source=refused.row.source)
+        _follow_up(run, snapshot, draft, refused, commit)
+
+
+def _follow_up(run: Run, snapshot: Snapshot, draft: Draft, refused: Refused, commit: Commit) -> None:
     """A reply to a thread that is done: a message of its own, with ``in-reply-to``."""
-    found = find_done(snapshot, list(run.settings.peers), thread)
+    found = find_done(snapshot, list(run.settings.peers), draft.to)
     if found is None:
         raise refused
     peer, event = found
     theirs = mask_line(event.fields.get("subject", ""), run.settings)
-    subject = f"Re: {theirs or f'{peer}/{event.topic}'}"
-    mail = Message(MESSAGE, run.settings.us, peer, subject, run.now, text, event.head)
+    subject = reply_subject(theirs or f"{peer}/{event.topic}")
+    mail = Message(MESSAGE, run.settings.us, peer, subject, draft.written, draft.text, event.head)
     post = Post(mail, reply_topic(event.topic), event.fields.get("thread", ""), f"{peer}/{event.topic}")
-    _queue(run, post, f"reply to {peer}/{event.topic}", [text_of("the message", text)])
+    _queue(run, post, f"reply to {peer}/{event.topic}", [text_of("the message", draft.text)], commit)
+
+
+SAYS = {"send": _send, "reply": _reply, "comment": say_comment}
+"""What carries out a draft, by its act."""
 
 
 def find_done(snapshot: Snapshot, peers: list[Name], thread: str) -> tuple[Name, Event] | None:

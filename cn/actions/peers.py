@@ -1,14 +1,24 @@
-"""``cn peer add|list|remove``: list peers, and write ``state/peers.md``; nothing else in cn writes it."""
+"""``cn peer add|key|list|remove``: list peers, and write ``state/peers.md``; nothing else in cn writes it."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from cn.git.remote import list_remotes
 from cn.git.repository import Hub
+from cn.peers.hosts import look_at_peer
 from cn.protocol.effects import Edit, Plan
-from cn.protocol.peers_file import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer
+from cn.protocol.peers_file import (
+    MAILBOX,
+    PATH,
+    Peer,
+    add_peer,
+    check_names,
+    fingerprint,
+    parse_peers,
+    remove_peer,
+    replace_peer,
+)
 from cn.protocol.rules import NO_SECRETS
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run, run_once
@@ -47,13 +57,17 @@ def absolute_url(text: str, cwd: Path) -> Url:
 
 
 def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> Report:
-    """Add a peer; contacts nobody unless ``check``. Commits ``state/peers.md`` alone."""
+    """Add a peer; commits ``state/peers.md`` alone.
+
+    Contacts nobody unless ``check``: then nothing is added where our branches would not get there.
+    """
     with open_run(hub, dry_run=dry_run) as run:
         if check:
-            answer = list_remotes(run.hub.git, {peer.name: peer.hub}, run.settings.config.limits.peer_seconds)
-            reason = answer[peer.name]
-            if isinstance(reason, str):
-                raise Refused(f"{peer.name} cannot be reached at {redact(peer.hub)}: {reason}", "check the URL")
+            # Nobody is asked to make room for what a dry run would do.
+            for lack in look_at_peer(run.hub, run.settings, peer, tries=not dry_run):
+                if lack.needed:
+                    raise Refused(lack.text, lack.remedy)
+                run.report.info(f"{lack.text}: {lack.why}; {lack.remedy}" if lack.why else lack.text)
         kind, peered = one_line(peer.kind, 60), peer.peered or format_stamp(run.now)[:10]
         dated = peer._replace(kind=kind, peered=peered)
 
@@ -100,6 +114,21 @@ def remove(hub: Hub, name: str, *, dry_run: bool = False) -> Report:
         executor.perform(Plan(peer, (Edit(PATH, text.encode(), f"remove from {PATH}"),)))
         executor.notes.done(f"removed the peer {name}; its threads and records stay")
         return f"cn: peer remove {name}"
+
+    return run_once(hub, plan, dry_run=dry_run)
+
+
+def pin_key(hub: Hub, name: str, key: str, *, dry_run: bool = False) -> Report:
+    """Pin another SSH public key for a peer; all else of its entry stays."""
+
+    def plan(run: Run, executor: Executor) -> str | None:
+        peer = run.settings.peer(name)
+        if peer.key == key:
+            raise Refused(f"{name} has this key already", "'cn peer list' shows it")
+        text = replace_peer(executor.snapshot.text(PATH), peer._replace(key=key))
+        executor.perform(Plan(peer.name, (Edit(PATH, text.encode(), f"pin the key in {PATH}"),)))
+        executor.notes.done(f"what {name} sends must be signed with {fingerprint(key)} now")
+        return f"cn: peer key {name}"
 
     return run_once(hub, plan, dry_run=dry_run)
 

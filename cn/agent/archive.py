@@ -63,6 +63,14 @@ def read_archived(view: View, kind: str, names: Iterable[str]) -> dict[str, byte
     return found
 
 
+def read_sent(view: View, name: str) -> bytes | None:
+    """All that a model was sent for an attempt (:func:`cn.llm.request.parse_sent`); None where nothing was."""
+    path = f"{LOGS['input']}/{name}.json"
+    local = is_local(path, view.settings.config.local)
+    data = read_regular(view.hub.root / path, _MOST_BYTES) if local else None
+    return view.snapshot.read(path) if data is None else data
+
+
 def read_rejected(view: View, since: str) -> dict[str, Rejected]:
     """Trigger → why its output was rejected, as the log of main tells since that day (``YYYYMMDD``)."""
     names = [e.path.removesuffix(".md") for e in view.snapshot.folder(FOLDER) if e.path.endswith(".md")]

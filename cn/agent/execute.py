@@ -11,31 +11,33 @@ from functools import partial
 from cn.agent.interface import read_shown
 from cn.agent.plan import conversation
 from cn.agent.plan.chat import ChatFacts, chat_text_of
-from cn.agent.plan.ops import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
+from cn.agent.plan.ops import AnyFacts, Order, bad_output, check_artifact, check_output, is_object_id, plan_order
 from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import late_path, out_of_turn, plan_answered, plan_rejected, source_of
-from cn.agent.queue import current_turn, failing, is_wanted, read_output
-from cn.git.objects import read_info
+from cn.agent.queue import current_turn, failing, find_unanswered, is_wanted, note_ended, read_output
+from cn.git.objects import find_object, read_info
 from cn.git.repository import Hub
 from cn.inbox.arrivals import renew_stale, use_working_text
 from cn.inbox.plan.decisions import Facts, quoted_of
 from cn.inbox.working_copies import lenient_text, read_working
-from cn.protocol.effects import Archive, Plan, Record
+from cn.protocol.effects import Archive, Effect, Plan, Record
 from cn.protocol.hub_config import HubConfig, is_local
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Event, Item
-from cn.protocol.ops import Commit, Op, format_op
+from cn.protocol.ops import Commit, Op, Reply, Send, Surface, format_op
 from cn.protocol.outbox_entry import is_chat
 from cn.protocol.own_thread import format_own, parse_own
 from cn.protocol.queue_item import OUTPUT, Turn, is_input_id, parse_input
 from cn.protocol.states import ACTOR, Actor
 from cn.run.executor import Executor
+from cn.run.find_thread import NoThread, find_pending
 from cn.run.run import Run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
+from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import Text, own_lines, text_of
 from cn.system.files import read_regular
 from cn.threads.plan.decisions import OwnFacts
-from cn.threads.store import use_own
+from cn.threads.store import find_own, use_own
 from cn.values.errors import Refusal, Refused
 from cn.values.names import HubPath, Name, Oid, ThreadName, digest
 from cn.values.report import Report
@@ -61,9 +63,10 @@ def execute_output(run: Run, executor: Executor) -> str | None:
         executor.perform(out_of_turn(data, id, executor.now, late, nth))
         executor.notes.refused(f"{OUTPUT}: {late}; it is kept as {path}", "ask 'cn input' what is on")
         return None
-    refused = tuple(check_output(output, turn.input.id))
+    refused = (*check_output(output, turn.input.id), *_check_prose(run, turn, output))
     whole = text_of(OUTPUT, data.decode("utf-8", "replace").replace("\0", ""))
-    plan = refused if output.id != turn.input.id else _planned(run, executor, turn, output, refused, whole)
+    meant = output.is_prose or output.id == turn.input.id
+    plan = _planned(run, executor, turn, output, refused, whole) if meant else refused
     source = source_of(turn.input)
     if not isinstance(plan, Plan):
         plan = tuple(clean_refusal(one, run.settings, whole) for one in plan)
@@ -75,6 +78,7 @@ def execute_output(run: Run, executor: Executor) -> str | None:
             )
         return None
     _note_shown(run, executor, turn)
+    note_ended(run.memory, turn.input.id)
     ACTOR.step(Actor.OUTPUT_READY, "archived")
     executor.perform(plan_answered(turn, data, plan))
     if is_chat(turn.input.sender):
@@ -94,21 +98,59 @@ def _report_blocked(run: Run, notes: Report) -> None:
         notes.refused(f"{OUTPUT} is not a plain file; it is not read", "move it away", told_before=told_before)
 
 
+def _check_prose(run: Run, turn: Turn, output: Output) -> list[Refusal]:
+    """A text without an id answers the item in flight, unless one given before may still be answered."""
+    other = find_unanswered(run.memory, turn.input.id) if output.is_prose else ""
+    remedy = f"start the frontmatter with 'id: {turn.input.id}'"
+    return [bad_output(f"it has no id, and may be an answer to {other}", remedy)] if other else []
+
+
 def _planned(
     run: Run, executor: Executor, turn: Turn, output: Output, refused: tuple[Refusal, ...], whole: Text
 ) -> Plan | tuple[Refusal, ...]:
     """The plan; or all that is wrong, in what cannot be read and in what can."""
-    artifacts = find_artifacts(executor, output.ops)
-    order = Order(run.settings.us, turn.input.names, output.ops, output.body, turn.input.id, artifacts)
-    facts = facts_of(run, executor, turn)
-    plan = plan_order(facts, order)
-    sources = [whole, *sources_of(facts)]
-    quoted = [quoted_of(facts)] if isinstance(facts, Facts) else []
-    if isinstance(plan, Plan) and (secret := check_plan(plan, run.settings, sources, quoted)):
-        plan = (secret,)
-    if not refused:
-        return plan
-    return refused if isinstance(plan, Plan) else (*refused, *plan)
+    item = facts_of(run, executor, turn)
+    facts: dict[str, AnyFacts] = {item.source: item}
+    ops: dict[str, list[Op]] = {}
+    for op in output.ops:
+        about = _facts_elsewhere(run, executor, turn, op) or item
+        facts.setdefault(about.source, about)
+        ops.setdefault(about.source, []).append(op)
+    ops.setdefault(item.source, [])
+    artifacts = find_artifacts(executor.snapshot, output.ops)
+    us, id, effects, wrong = run.settings.us, turn.input.id, list[Effect](), list(refused)
+    for source, given in ops.items():
+        known, body = turn.input.names, output.body
+        if source != item.source:  # the body belongs to the item, but where a reply elsewhere says nothing itself
+            known = frozenset(op.id for op in given if not isinstance(op, Send | Surface))
+            body = body if any(isinstance(op, Reply) and not op.message for op in given) else ""
+        plan = plan_order(facts[source], Order(us, known, tuple(given), body, id, artifacts))
+        if isinstance(plan, Plan):
+            effects += plan.effects
+        else:
+            wrong += plan
+    if wrong:
+        return tuple(wrong)
+    whole_plan = Plan(item.source, tuple(effects))
+    sources = [whole, *(text for one in facts.values() for text in sources_of(one))]
+    quoted = [quoted_of(one) for one in facts.values() if isinstance(one, Facts)]
+    secret = check_plan(whole_plan, run.settings, sources, quoted)
+    return (secret,) if secret else whole_plan
+
+
+def _facts_elsewhere(run: Run, executor: Executor, turn: Turn, op: Op) -> AnyFacts | None:
+    """Of another open thread that an op names, where the hub lets it; None: it is about the item, or names nothing."""
+    if run.settings.config.scope != "hub" or isinstance(op, Send | Surface) or op.id in turn.input.names:
+        return None
+    with suppress(NoThread):
+        peer, item = find_pending(executor.snapshot, op.id)
+        now = executor.item(peer, IN, item.topic)
+        return inbox_facts(run, executor, peer, now) if now is not None and now.get("thread") else None
+    with suppress(Refused):
+        if path := find_own(executor, op.id):
+            own = use_own(executor, path)
+            return OwnFacts(run.settings.config, run.settings.peers, own, executor.now, run.machine)
+    return None
 
 
 def _why_late(run: Run, executor: Executor, turn: Turn | None, output: Output) -> str:
@@ -119,7 +161,7 @@ def _why_late(run: Run, executor: Executor, turn: Turn | None, output: Output) -
         return "another clone of this hub has the agent's turn"
     if output.id != turn.input.id and output.id in run.memory.section("given"):
         return f"it answers {output.id}, which is not in flight any more"
-    if output.id == turn.input.id and not is_wanted(executor, turn.input):
+    if (output.is_prose or output.id == turn.input.id) and not is_wanted(executor, turn.input):
         return f"{source_of(turn.input)} was decided another way, or its branch moved"
     return ""
 
@@ -163,13 +205,15 @@ def sources_of(facts: AnyFacts) -> list[Text]:
     return [text_of(facts.own.path, format_own(facts.own))] if isinstance(facts, OwnFacts) else []
 
 
-def find_artifacts(executor: Executor, ops: Iterable[Op]) -> dict[str, Oid]:
-    """The object ids of what commit ops name, as far as they may name it and it is there."""
-    wanted = [op.artifact for op in ops if isinstance(op, Commit)]
-    named = [text for text in wanted if not isinstance(artifact_name(text), Refusal)]
-    asked = [text if is_object_id(text) else f"{executor.snapshot.commit}:{text}" for text in named]
-    infos = read_info(executor.hub.git, asked)
-    return {text: info.oid for text, info in zip(named, infos, strict=True) if info is not None}
+def find_artifacts(snapshot: Snapshot, ops: Iterable[Op]) -> dict[str, Oid]:
+    """The object ids of what commit ops name, as far as they may and it is there; a file of main comes first."""
+    named = dict.fromkeys(op.artifact for op in ops if isinstance(op, Commit) and not check_artifact(op.artifact))
+    infos = read_info(snapshot.git, [f"{snapshot.commit}:{text}" for text in named])
+    found = {text: info.oid for text, info in zip(named, infos, strict=True) if info is not None}
+    for text in named:
+        if text not in found and is_object_id(text) and (oid := find_object(snapshot.git, text)):
+            found[text] = oid
+    return found
 
 
 def _note_shown(run: Run, executor: Executor, turn: Turn) -> None:

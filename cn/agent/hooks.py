@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cn.git.repository import Hub
-from cn.protocol.queue_item import INPUT, OUTPUT, TURN, Turn
+from cn.protocol.queue_item import INPUT, OUTPUT, TURN
 from cn.run.memory import Memory
 from cn.system.clock import now
 from cn.system.files import hold, read_regular, write_file
@@ -32,13 +32,19 @@ if TYPE_CHECKING:
     from cn.run.run import Run
 
 
-def answered_turn(run: Run) -> Turn | None:
-    """The item in flight, where an output waits for it."""
+def answered_names(run: Run) -> frozenset[str]:
+    """What the output that waits is about: the id of the item in flight, and the names that its ops give; else none."""
     if not os.path.lexists(run.hub.root / OUTPUT):
-        return None
+        return frozenset()
+    from cn.agent.plan.output import parse_output
     from cn.agent.queue import peek_turn, read_output
 
-    return peek_turn(run.snapshot) if read_output(run) is not None else None
+    data, turn = read_output(run), peek_turn(run.snapshot)
+    if data is None or turn is None:
+        return frozenset()
+    if run.settings.config.scope != "hub":
+        return frozenset({turn.input.id})
+    return frozenset({turn.input.id, *(getattr(op, "id", "") for op in parse_output(data).ops)})
 
 
 def execute_output(run: Run, executor: Executor) -> str | None:

@@ -1,6 +1,6 @@
 """``cn input`` and ``cn out``: the agent's whole interface (``docs/protocol/agent.md``).
 
-Neither takes the lock, writes into main, or looks at anything but the one item.
+Neither takes the lock or writes into main.
 """
 
 from __future__ import annotations
@@ -68,7 +68,22 @@ def _last_shown(hub: Hub) -> dict[str, object]:
     return data if isinstance(data, dict) else {}
 
 
-def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) -> Report:
+def note_sent(hub: Hub, trigger: str, request: bytes) -> None:
+    """Keep what is about to be sent to a model for this attempt, until the attempt is archived."""
+    write_file(hub.state / "sent", f"{trigger}\n".encode() + request)
+
+
+def read_sent(hub: Hub, trigger: str) -> bytes:
+    """What was sent for this attempt; empty where no model was asked from here."""
+    named, _, request = (read_regular(hub.state / "sent") or b"").partition(b"\n")
+    return request if named == trigger.encode() else b""
+
+
+Check = Callable[[Hub, str, str], None]
+"""Raise :class:`Refused` for an output to an input that would not be executed (:mod:`cn.agent.check_answer`)."""
+
+
+def write_output(hub: Hub, make: Callable[[str], Op], check: Check, *, dry_run: bool = False) -> Report:
     """Write the one answer to the current input; a second one is refused.
 
     ``make`` gives the op for the input's id. Nothing is executed here.
@@ -90,6 +105,7 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
     op = make(id)
     _check_secrets(hub, op)
     output = compose(op, id)
+    check(hub, output, id)
     answered = Refused(f"{id} has its answer already", "'cn inbox process' executes it")
     if is_answered(hub):
         if not (hub.root / OUTPUT).is_file() or (hub.root / OUTPUT).is_symlink():

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from cn.agent.interface import read_shown
+from cn.agent.interface import read_sent, read_shown
 from cn.agent.plan import turns
+from cn.agent.plan.brakes import count_hops, waits_for_person
 from cn.agent.plan.reflections import TITLES, by_period, due_reflections, is_due, is_worth_reflecting, level_below
 from cn.protocol import queue_item as items
 from cn.protocol.effects import Drop, Plan, Put, WriteHere
@@ -35,6 +37,7 @@ from cn.protocol.queue_item import (
     reflection_path,
 )
 from cn.protocol.states import ACTOR, Actor, actor_state
+from cn.protocol.thread_file import without_form
 from cn.run.executor import Executor
 from cn.run.memory import Memory, put_bounded
 from cn.run.run import Run
@@ -43,7 +46,7 @@ from cn.system.files import read_below, read_plain
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name
 from cn.values.record_header import RecordRefused
-from cn.values.text import quote
+from cn.values.text import decode, quote
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 _GIVEN = 50
@@ -108,7 +111,8 @@ def current_turn(executor: Executor) -> Turn | None:
     if data is None:
         return None
     try:
-        return items.parse_turn(data)
+        turn = items.parse_turn(data)
+        return replace(turn, sent=read_sent(executor.hub, turn.trigger))
     except RecordRefused as refused:
         executor.notes.failed(f"{TURN}: {refused.text}", "it is dropped; what waits is given again")
         executor.perform(Plan(TURN, (Drop(TURN),)))
@@ -195,13 +199,22 @@ def _enqueue_pending(
     if turn is not None:
         there.add(turn.input.id)
     fresh = items.next_nth(executor.now, there)
-    for peer, item in sorted(pending, key=lambda pair: (pair[1].since, pair[1].get("thread"))):
+    for peer, item in sorted(pending, key=lambda pair: pair[1].order):
         if item.state in ("deferred", "assigned") or item.get("input") in there:
+            continue
+        if waits_for_person(item, executor.settings.config):
+            _tell_held(executor, peer, item)
             continue
         id = items.new_input_id(executor.now, (peer, item.topic, item.head, secrets.token_hex(8)), there, fresh)
         there.add(id)
         fresh += 1
         executor.perform(turns.plan_inbox_input(peer, item, id, executor.now))
+
+
+def _tell_held(executor: Executor, peer: Name, item: Item) -> None:
+    source = f"{peer}/{item.topic}"
+    text = f"{source} waits for a person: {count_hops(item)} automatic answers in a row led to it"
+    executor.notes.info(text, source=source, told_before=executor.memory.told("held", source, item.head))
 
 
 def known_ids(executor: Executor) -> set[str]:
@@ -235,7 +248,7 @@ def _promote(run: Run, executor: Executor, may_give: MayGive | None) -> Turn | N
             told_before = run.memory.told("held", asked.id, reason)
             executor.notes.info(f"{source} waits: {reason}", source=source, told_before=told_before)
             continue
-        content = (executor.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
+        content = without_form(decode(executor.read(asked.path) or b"")) if asked.path else asked.content
         executor.perform(turns.plan_promote(asked, content, run.machine, executor.now))
         executor.notes.done(f"{source} is the agent's input ({asked.id})", source=source)
         return current_turn(executor)
@@ -260,10 +273,27 @@ def _give(run: Run, executor: Executor, turn: Turn | None) -> None:
         if found is not None and INPUT not in executor.changed_here:
             executor.perform(Plan(INPUT, (WriteHere(INPUT, None),)))
         return
-    put_bounded(run.memory.section("given"), turn.input.id, 1, most=_GIVEN)
+    given = run.memory.section("given")
+    if not given.get(turn.input.id):
+        put_bounded(given, turn.input.id, format_second(run.now), most=_GIVEN)
     text = turn.text.encode("utf-8", "replace")
     if INPUT not in executor.changed_here and (found is None or found[1] != text):
         executor.perform(Plan(turns.source_of(turn.input), (WriteHere(INPUT, text),)))
+
+
+_LATE = timedelta(days=1)
+"""How long after an item was given an answer to it may still come."""
+
+
+def find_unanswered(memory: Memory, id: str) -> str:
+    """Another item than ``id`` that was given here of late and has no answer yet; empty: there is none."""
+    since = format_second(memory.at - _LATE)
+    return next((other for other, at in memory.section("given").items() if other != id and str(at) > since), "")
+
+
+def note_ended(memory: Memory, id: str) -> None:
+    """No answer to this item can come any more: it has one, or nobody is asked."""
+    put_bounded(memory.section("given"), id, "", most=_GIVEN)
 
 
 def require_queue(run: Run) -> None:

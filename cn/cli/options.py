@@ -74,6 +74,16 @@ class Env:
         elif not self.quiet and (text := "\n".join(lines())):
             click.echo(text)
 
+    def page(self, value: object, lines: Callable[[], Iterable[str]], hub: Hub) -> None:
+        """:meth:`facts` that may be long: beyond a screen through the pager that git would take in that hub."""
+        if self.json or self.quiet or not sys.stdout.isatty():
+            self.facts(value, lines)
+            return
+        from cn.cli.render.pager import show_lines
+        from cn.git.choices import PAGER, user_choice
+
+        show_lines(list(lines()), lambda: user_choice(hub.root, PAGER))
+
     def tell(self, report: Report, *, beside: bool = False) -> None:
         """Render a report; the command goes on. ``beside``: on standard error, where the facts are on the other."""
         from cn.cli.render.report import show_report
@@ -120,7 +130,7 @@ DRY_RUN = _flag("--dry-run", into="dry_run", help="Show what would be done; chan
 QUIET = _flag("-q", "--quiet", into="quiet", help="Only errors.")
 VERBOSE = _flag("-v", "--verbose", into="verbose", help="Also what was told before.")
 
-SINCE = click.option("--since", default="", metavar="WHEN", help="A date or time (UTC), or 90m, 12h, 3d back.")
+SINCE = click.option("--since", default="", metavar="WHEN", help="A date or time (UTC), yesterday, or 3d back.")
 
 
 def _not_empty(ctx: click.Context, param: click.Parameter, value: str) -> str:

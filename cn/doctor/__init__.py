@@ -65,6 +65,7 @@ _CHECKS = (
     Check("outbox", "the outbox is as cn wrote it", records.check_outbox, "main"),
     Check("pins", "pins agree with the ledger", records.check_pins, "main"),
     Check("origin", "origin and this clone can be brought together", clone.check_origin, "main"),
+    Check("host", "the host gives what cn needs", clone.check_host, "main"),
     Check("peers", "peers were reached of late, and nothing from or for them is missing", clone.check_peers),
     Check("aside", "nothing waits that was put aside", clone.check_files),
     Check("index", "the index takes nothing back that came to main", clone.check_index, "main"),

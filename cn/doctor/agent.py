@@ -16,6 +16,7 @@ from cn.protocol.states import Actor
 from cn.run.view import View
 from cn.runtime.daemon_files import health_path, read_dead, read_health
 from cn.system.extras import ExtraMissing, require_runtime
+from cn.transaction.base import find_pipes
 from cn.transaction.push import clone_id
 from cn.values.errors import ConfigError
 from cn.values.names import HubPath
@@ -64,6 +65,8 @@ def _stuck(facts: HubFacts, view: QueueView) -> Iterator[Finding]:
 
 def check_local(facts: HubFacts) -> Iterator[Finding]:
     """What stays on this machine is ignored by git, so that nobody commits it by accident."""
+    if find_pipes(facts.hub):
+        return  # told by the check of the place; git would wait for it
     local = facts.settings.config.local if facts.settings else ()
     paths = [INPUT, OUTPUT, HubPath("logs/cn.log"), *local]
     probes = [f"{path}/x.md" if path in local and not path.endswith(".json") else str(path) for path in paths]

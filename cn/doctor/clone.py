@@ -16,6 +16,7 @@ from cn.git.entries import read_index, read_tree
 from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
 from cn.outbox.our_branches import LOST
+from cn.peers.hosts import look_at_origin, look_at_peer
 from cn.peers.observe import FETCH, SILENT
 from cn.peers.older_state import OLDER
 from cn.protocol.hub_config import AGENT_PATH
@@ -24,12 +25,12 @@ from cn.run.run import scratch_objects
 from cn.system.files import free_name, move
 from cn.transaction.base import observe_base, work_place
 from cn.transaction.housekeeping import sweep_failed, unfinished
-from cn.transaction.journal import journal_path, read_journal, read_pushes, stray_notes
+from cn.transaction.journal import journal_path, read_journal, sort_pushes
 from cn.transaction.lock import LOCK, TURN, WAKE, find_holder, find_links
 from cn.transaction.publish import recover
 from cn.transaction.push import locks_at_origin, refuses_push, replaced_at_origin
 from cn.transaction.unplaced import read_unplaced
-from cn.values.errors import CnError, Refused
+from cn.values.errors import Blocked, CnError, Refused
 from cn.values.names import never_blocks
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact, visible
@@ -98,7 +99,7 @@ def check_journal(facts: HubFacts) -> Iterator[Finding]:
             what = "a run was interrupted while it changed this clone"
             why = "it must be finished or taken back; until then index and files may lag behind main"
             yield problem(what, why, remedy, Fix(Step.FINISH_RUN, "finish or take back the interrupted run", _finish))
-        notes, stray = read_pushes(hub), stray_notes(hub)
+        notes, stray = sort_pushes(hub)
     except Refused as error:
         yield from_error(error, "it may hold a promise that was made to origin")
         return
@@ -270,6 +271,23 @@ def _held(hub: Hub) -> Iterator[Finding]:
     if hub.origin and (replaced := replaced_at_origin(hub)):
         what = f"somebody put {visible(replaced[0])} at origin"
         yield problem(what, "an object that is replaced there cannot be pushed upon", replaced[1])
+
+
+def check_host(facts: HubFacts) -> Iterator[Finding]:
+    """Our host has main as HEAD, and gives the rights that cn needs; with ``--full`` every peer's does."""
+    if facts.settings is None:
+        return
+    with tempfile.TemporaryDirectory(prefix="cn-doctor-") as scratch:
+        hub = scratch_objects(facts.hub, scratch)
+        try:
+            lacks = list(look_at_origin(hub, facts.settings)) if facts.hub.origin else []
+            for peer in facts.settings.peers.values() if facts.full else ():
+                lacks += look_at_peer(hub, facts.settings, peer)
+        except Blocked as error:
+            yield info(f"what the host allows was not tried: {error.text}", "", error.hint)
+            return
+    for lack in lacks:
+        yield (problem if lack.needed else info)(lack.text, lack.why, lack.remedy)
 
 
 def check_peers(facts: HubFacts) -> Iterator[Finding]:

@@ -8,16 +8,15 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
-from cn.actions.cron import ours, read_table
+from cn.actions.cron import ours, paths_of, read_table
 from cn.agent.hooks import is_builtin
 from cn.doctor.finding import Finding, HubFacts, from_error, info, problem
 from cn.git.fast_import import commit_tree
 from cn.git.lost_branch import head_branch
 from cn.git.objects import empty_tree, list_tree, read_objects
 from cn.git.running import finds_program, is_shell_command
-from cn.git.signatures import own_key
+from cn.git.signatures import why_unsigned
 from cn.llm.config import decode_agent_config, parse_agent_config
 from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
@@ -33,7 +32,8 @@ from cn.values.names import is_protected
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact, visible
 
-_ALWAYS = (str(hub_config.PATH), str(AGENT_PATH), "spec/SOUL.md", "spec/USER.md", str(hub_peers.PATH))
+_PAGES = ("spec/SOUL.md", "spec/USER.md", "spec/HUB.md")
+_ALWAYS = (str(hub_config.PATH), str(AGENT_PATH), *_PAGES, str(hub_peers.PATH))
 _SECRET = re.compile(r"^(?:https?://[^/@\s]+@|[a-z+]+://[^/@\s:]*:[^/@\s]+@)")
 
 
@@ -221,33 +221,35 @@ def check_signing(facts: HubFacts) -> Iterator[Finding]:
         yield problem("ssh-keygen is not found", why, "install OpenSSH's client programs")
     if not will_sign:
         return
-    key = facts.hub.config.last("user.signingkey").strip()
-    why = "no commit can be made while signing is on"
     if form != "ssh":
-        remedy = "git config gpg.format ssh, and a key file in user.signingKey"
+        remedy = "'cn sign KEY', with a key made with ssh-keygen"
         yield info(f"commits are signed with {form}", "peers pin SSH keys: this proves nothing to them", remedy)
-    elif not key:
-        remedy = "git config user.signingKey FILE, or turn cn.sign off"
-        yield problem("signing is on, but user.signingKey is not set", why, remedy)
-    elif not key.startswith(("ssh-", "ecdsa-", "sk-", "key::")) and not Path(key).expanduser().is_file():
-        yield problem(f"the signing key {key} is missing", why, "restore the file, or name another key")
-    elif not own_key(facts.hub.config):
-        yield problem(f"{one_line(key, 80)} is no SSH key", why, "name a key made with ssh-keygen")
-    else:
-        with tempfile.TemporaryDirectory(prefix="cn-doctor-") as scratch:
-            hub = scratch_objects(facts.hub, scratch)
-            try:
-                commit_tree(hub, empty_tree(hub.git), [], "cn: can this be signed?", facts.now)
-            except CnError as error:
-                yield problem(error.text, why, error.hint)
+        return
+    what, remedy = why_unsigned(facts.hub.config)
+    why = "no commit can be made while signing is on"
+    if what:
+        yield problem(what, why, remedy)
+        return
+    with tempfile.TemporaryDirectory(prefix="cn-doctor-") as scratch:
+        hub = scratch_objects(facts.hub, scratch)
+        try:
+            commit_tree(hub, empty_tree(hub.git), [], "cn: can this be signed?", facts.now)
+        except CnError as error:
+            yield problem(error.text, why, error.hint)
 
 
 def check_crontab(facts: HubFacts) -> Iterator[Finding]:
     """Is anything started by itself? Only worth knowing: systemd or a person may do it."""
     try:
-        lines = ours(read_table(), facts.hub.root)
+        table = read_table()
     except CnError as error:
         yield info(error.text, "", error.hint)
         return
+    for name, path in paths_of(table, facts.hub.root).items():
+        if shutil.which("cn", path=path) is None:
+            what = f"the line of the crontab for '{name}' has no cn in its PATH ({one_line(path)})"
+            why = "the line itself may name cn whole, but a wake script that calls cn fails from there"
+            yield problem(what, why, "'cn cron install' brings the lines up to date")
+    lines = ours(table, facts.hub.root)
     if all(line.lstrip().startswith("#") for line in lines):
         yield info("no crontab line runs this hub", "", "'cn cron install' adds them, if nothing else does")

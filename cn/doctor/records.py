@@ -180,7 +180,8 @@ def _set_pin(ref: str, old: Oid | None, new: Oid | None) -> Fix:
 def check_pins(facts: HubFacts) -> Iterator[Finding]:
     """Pins agree with the ledger, and what they name is here."""
     refs = list_refs(facts.hub.git, PREFIX)
-    pins = {key: oid for ref, oid in refs.items() if (key := parse_pin(ref))}
+    names = {key: ref for ref in refs if (key := parse_pin(ref))}
+    pins = {key: refs[ref] for key, ref in names.items()}
     drops = "'cn doctor --fix' drops it"
     for ref, oid in refs.items():
         if parse_pin(ref) is None:
@@ -194,8 +195,8 @@ def check_pins(facts: HubFacts) -> Iterator[Finding]:
         if event.side == IN and event.kind != "refused"
     }
     damaged = {peer for peer, history in facts.histories.items() if history.bad}
-    for ((peer, side, component), oid), found in zip(pins.items(), infos, strict=True):
-        ref = f"refs/cn/pins/{peer}/{side}/{component}"
+    for (key, oid), found in zip(pins.items(), infos, strict=True):
+        (peer, side, component), ref = key, names[key]
         fix = _set_pin(ref, oid, None)
         if found is None or found.kind != "commit":
             what = f"the pin {visible(ref)} names {oid[:12]}, which is not here"

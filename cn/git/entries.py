@@ -27,9 +27,14 @@ LINK = "120000"
 SUBMODULE = "160000"
 _FEW = 200
 DIFF_SECONDS = 20.0
+RENAMES = ("-M", "-l400")
+"""Options that find renames, also of files that changed a little; among too many, of those that did not."""
 _DIFF = ("-z", "--raw", "--no-abbrev", "--no-renames")
 _PAIR = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64})\n")
-_RECORD = re.compile(rb":([0-7]{6}) ([0-7]{6}) ([0-9a-f]{40,64}) ([0-9a-f]{40,64}) [A-Z][0-9]*\0([^\0]+)\0", re.DOTALL)
+_RECORD = re.compile(
+    rb":([0-7]{6}) ([0-7]{6}) ([0-9a-f]{40,64}) ([0-9a-f]{40,64}) (?:R[0-9]*\0([^\0]+)|[A-QS-Z][0-9]*)\0([^\0]+)\0",
+    re.DOTALL,
+)
 
 
 class Entry(NamedTuple):
@@ -44,15 +49,18 @@ UNMERGED = Entry("unmerged", Oid(""))
 
 
 class Change(NamedTuple):
-    """One path between two commits."""
+    """One path between two commits; ``source`` is what it was called before, where renames are looked for."""
 
     path: str
     old: Entry | None
     new: Entry | None
+    source: str = ""
 
     @property
     def status(self) -> str:
-        """``A``, ``M``, ``D``, or ``T``: another type."""
+        """``A``, ``M``, ``D``, ``R``: renamed, or ``T``: another type."""
+        if self.source:
+            return "R"
         if self.old is None or self.new is None:
             return "A" if self.old is None else "D"
         return "M" if self.old.mode[:3] == self.new.mode[:3] else "T"
@@ -104,10 +112,11 @@ def diff_commits(
 
 
 def diff_trees(
-    git: Git, pairs: Sequence[tuple[Oid, Oid]], *, recursive: bool = True
+    git: Git, pairs: Sequence[tuple[Oid, Oid]], *, recursive: bool = True, renames: bool = False
 ) -> dict[tuple[Oid, Oid], list[Change]]:
     """What differs between the trees of each pair, within limits of time and size."""
-    args = ("diff-tree", "--stdin", *_DIFF, *(["-r"] if recursive else []))
+    how = [*(["-r"] if recursive else []), *(RENAMES if renames else [])]
+    args = ("diff-tree", "--stdin", *_DIFF, *how)
     lines = "".join(f"{old} {new}\n" for old, new in dict.fromkeys(pairs)).encode()
     out = git.run(*args, stdin=lines, max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).out if pairs else b""
     changes = parse_diffs(out)
@@ -141,8 +150,8 @@ def _records(out: bytes, at: int) -> tuple[list[Change], int]:
     found = []
     while record := _RECORD.match(out, at):
         old_mode, new_mode, old, new = (word.decode() for word in record.groups()[:4])
-        path = record[5].decode("utf-8", "surrogateescape")
-        found.append(Change(path, _entry(old_mode, old), _entry(new_mode, new)))
+        source, path = ((name or b"").decode("utf-8", "surrogateescape") for name in record.groups()[4:])
+        found.append(Change(path, _entry(old_mode, old), _entry(new_mode, new), source))
         at = record.end()
     return found, at
 

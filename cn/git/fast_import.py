@@ -6,6 +6,8 @@ end: fast-import then writes no ref (``reset`` without ``from``).
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -13,9 +15,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from cn.git.entries import Entry
-from cn.git.objects import read_info, unreadable
+from cn.git.objects import read_info, read_object, unreadable
 from cn.git.process import Done, GitError
 from cn.git.repository import Hub
+from cn.git.signatures import why_unsigned
 from cn.values.errors import Blocked
 from cn.values.names import HubPath, NameRefused, Oid, parse_hub_path, parse_oid
 from cn.values.text import decode
@@ -25,6 +28,7 @@ BRANCH = "refs/cn/build"
 _IMPORT = ("fast-import", "--quiet", "--done", "--force", "--date-format=raw")
 _SIGN_SECONDS = 60.0
 _END_SECONDS = 5.0
+_PARTS = ("NAME", "EMAIL", "DATE")
 
 
 class FileChange(NamedTuple):
@@ -221,20 +225,51 @@ def commit_tree(
     hub: Hub, tree: Oid, parents: Sequence[Oid], message: str, at: datetime, *, unsigned: bool = False
 ) -> Oid:
     """The commit of a tree that is there already, readable at once, and signed where the hub signs."""
-    (name, email), date = hub.identity, f"{int(at.timestamp())} +0000"
-    who = {"NAME": name, "EMAIL": email, "DATE": date}
-    env = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in who.items()}
-    git = hub.git.with_env(**env).with_settings({"i18n.commitEncoding": "UTF-8"})
+    words = _Words(*hub.identity, f"@{int(at.timestamp())} +0000", "UTF-8", _clean_message(message))
+    return _commit_tree(hub, tree, parents, words, at, sign=hub.signs and not unsigned)
+
+
+def commit_again(hub: Hub, commit: Oid, tree: Oid, parents: Sequence[Oid], at: datetime) -> Oid:
+    """A commit once more, on another tree and other parents: its author, date and message are kept.
+
+    The hub commits it, and signs it where it signs; an earlier signature was for another commit.
+    """
+    head, _, message = (read_object(hub.git, commit) or b"").partition(b"\n\n")
+    lines = dict(line.partition(b" ")[::2] for line in reversed(head.split(b"\n")))
+    found = _AUTHOR.fullmatch(lines.get(b"author", b""))
+    if found is None:
+        raise unreadable("the author of a commit", commit)
+    name, email, date = (os.fsdecode(part) for part in found.groups())
+    words = _Words(name, email, f"@{date}", os.fsdecode(lines.get(b"encoding", b"UTF-8")), message)
+    return _commit_tree(hub, tree, parents, words, at, sign=hub.signs)
+
+
+_AUTHOR = re.compile(rb"(.*?) ?<(.*)> (\d+ [-+]\d{4})", re.DOTALL)
+
+
+class _Words(NamedTuple):
+    """What a commit says: its author, when (as git reads it), and the message in its encoding."""
+
+    name: str
+    email: str
+    date: str
+    encoding: str
+    message: bytes
+
+
+def _commit_tree(hub: Hub, tree: Oid, parents: Sequence[Oid], words: _Words, at: datetime, *, sign: bool) -> Oid:
+    committer = (*hub.identity, f"@{int(at.timestamp())} +0000")
+    who = {"AUTHOR": words[:3], "COMMITTER": committer}
+    env = {f"GIT_{role}_{key}": value for role, told in who.items() for key, value in zip(_PARTS, told, strict=True)}
+    git = hub.git.with_env(**env).with_settings({"i18n.commitEncoding": words.encoding})
     lineage = [word for parent in parents for word in ("-p", parent)]
-    sign = ["-S"] if hub.signs and not unsigned else []
-    words, text = ("commit-tree", *sign, *lineage, "-F", "-", tree), _clean_message(message)
+    args = ("commit-tree", *(["-S"] if sign else []), *lineage, "-F", "-", tree)
     try:
-        done = git.run(*words, stdin=text, seconds=_SIGN_SECONDS)
+        done = git.run(*args, stdin=words.message, seconds=_SIGN_SECONDS)
     except GitError as failed:
         if not sign:
             raise
-        raise Blocked(
-            f"cannot sign the commit: {failed.done.reason}",
-            "check user.signingKey and gpg.format, or turn cn.sign and commit.gpgSign off",
-        ) from failed
+        why, step = why_unsigned(hub.config)
+        step = step or "check user.signingKey and gpg.format, or turn cn.sign and commit.gpgSign off"
+        raise Blocked(f"cannot sign the commit: {why or failed.done.reason}", step) from failed
     return parse_oid(done.text)

@@ -194,6 +194,14 @@ def read_info(git: Git, names: Sequence[str]) -> list[Info | None]:
     return found
 
 
+def find_object(git: Git, beginning: str) -> Oid | None:
+    """The one object whose id begins so; of several the one commit. At least 4 hexadecimal digits."""
+    infos = [info for info in read_info(git, git.run("rev-parse", f"--disambiguate={beginning}").lines) if info]
+    if len(infos) > 1:
+        infos = [info for info in infos if info.kind == "commit"]
+    return infos[0].oid if len(infos) == 1 else None
+
+
 def _facts(line: bytes) -> Info | None:
     """What git says of one object; None of a name that is none, as in ``HEAD:family tree missing``."""
     words = line.split(b" ")
@@ -462,7 +470,7 @@ def update_refs(git: Git, updates: Iterable[tuple[str, Oid | None]]) -> None:
     """Set (or, with None, delete) refs under ``refs/cn/`` in one process, in order (git-update-ref(1))."""
     lines = []
     for ref, new in updates:
-        assert ref.startswith("refs/cn/"), ref
+        assert ref.startswith(("refs/cn/", "refs/remotes/origin/")), ref
         lines.append(f"update {ref}\0{new}\0\0" if new else f"delete {ref}\0\0")
     if lines:
         git.run("update-ref", "-z", "--stdin", stdin="".join(lines).encode("utf-8", "surrogateescape"))

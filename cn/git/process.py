@@ -20,9 +20,9 @@ from types import MappingProxyType
 from typing import IO, NamedTuple, Protocol
 
 from cn.git.environment import COMMAND, child_environment
-from cn.values.errors import CnError
+from cn.values.errors import RAISE_ULIMIT, CnError
 from cn.values.names import is_local
-from cn.values.text import decode, one_line, redact
+from cn.values.text import decode, one_line, redact, without_escapes
 
 _LOCAL_RECEIVE = (
     "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false"
@@ -37,12 +37,15 @@ _CHUNK = 1 << 20
 _MAX_DATA = 768 << 20
 """Memory of a child whose output is bounded: git gathers a whole diff before it says a word."""
 LOCAL_SECONDS = 900.0
-_REASON = 300
+REASON = 500
+"""How much of what a host says is told."""
 _CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
 _FSCK = "fsck error"
+BEYOND_ULIMIT = "a file would have grown beyond the limit of the shell or service that started cn"
 CHECK_REFUSES = "git's object check refuses"
 """What :attr:`Done.reason` begins with where a fetch brought such an object (git-config(1), ``fetch.fsckObjects``)."""
 _NOT_READ = "fatal: Could not read from remote repository"
+_KNOWN_HOST = "Warning: Permanently added"
 TOO_MUCH = "it says more than cn reads"
 OTHER_FORMAT = (
     "it has the other object format (SHA-1, SHA-256), and git exchanges nothing between the two: "
@@ -94,6 +97,7 @@ class GitError(CnError):
     def __init__(self, done: Done) -> None:
         verb = next((a for a in done.args if not a.startswith("-")), "?")
         found = [remedy for said, remedy in _REMEDIES if said in done.err]
+        found = [RAISE_ULIMIT] if done.reason == BEYOND_ULIMIT else found
         other = "'cn doctor' looks for the cause; when it is mended, run again"
         super().__init__(f"git {verb} failed: {done.reason}", next(iter(found), other))
         self.done = done
@@ -162,22 +166,32 @@ class Done(NamedTuple):
         if self.timed_out:
             return TIMED_OUT
         if -self.code == signal.SIGXFSZ or f"died of signal {signal.SIGXFSZ:d}" in self.err:
-            return "it sent more than the size limit"
+            return BEYOND_ULIMIT if _has_ulimit() else "it sent more than the size limit"
         if self.code < 0:
             with contextlib.suppress(ValueError):
                 return f"ended by {signal.Signals(-self.code).name}"
-        lines = [line for line in self.err.splitlines() if line.strip()]
+        lines = [line for line in without_escapes(self.err).splitlines() if line.strip()]
         told = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:", "remote:"))]
         line = (told or lines or [f"exit code {self.code}"])[0]
+        if line.startswith("remote:"):  # the host's words, all of them, and what git made of these
+            others = [other for other in told if not other.startswith("remote:")]
+            line = "; ".join([*remote_words(self.err), *others[:1]])
         if _FSCK in self.err:
             line = f"{CHECK_REFUSES} it: {line}"
         if line.startswith(_CUT_OFF):
             return "the pack broke off while it was received, most likely beyond the size limit"
         if line.startswith(_SAY_OTHER_FORMAT):
             return OTHER_FORMAT
-        if line.startswith(_NOT_READ) and (at := lines.index(line)):
-            line = lines[at - 1]  # what ssh said
-        return one_line(redact(_TEMPORARY.sub("…", line)), _REASON)
+        if line.startswith(_NOT_READ):  # what ssh, or the host by it, said
+            said = [one for one in lines[: lines.index(line)] if not one.startswith(_KNOWN_HOST)]
+            line = "; ".join(said) or line
+        return one_line(redact(_TEMPORARY.sub("…", line)), REASON)
+
+
+def remote_words(err: str) -> list[str]:
+    """What the host said beside git's own words (git-push(1), lines that begin with ``remote:``)."""
+    lines = without_escapes(err).splitlines()
+    return [said for line in lines if line.startswith("remote:") and (said := line.removeprefix("remote:").strip())]
 
 
 class Job(NamedTuple):
@@ -248,12 +262,12 @@ class GitConfig(NamedTuple):
                 found.setdefault(value, []).append(key)
         return found
 
-    def push_url(self, target: str) -> str:
-        """Where a push to ``target``, a URL or the name of a remote, goes (git-config(1), ``url.<base>.insteadOf``)."""
-        if explicit := self.all(f"remote.{target}.pushurl"):
+    def url(self, target: str, *, push: bool) -> str:
+        """Where ``target``, a URL or the name of a remote, really is (git-config(1), ``url.<base>.insteadOf``)."""
+        if push and (explicit := self.all(f"remote.{target}.pushurl")):
             return self._rewritten(explicit[0], "insteadof") or explicit[0]
         url = (self.all(f"remote.{target}.url") or [target])[0]
-        return self._rewritten(url, "pushinsteadof") or self._rewritten(url, "insteadof") or url
+        return (push and self._rewritten(url, "pushinsteadof")) or self._rewritten(url, "insteadof") or url
 
     def _rewritten(self, url: str, option: str) -> str:
         """What the longest beginning that fits makes of a URL; empty where none does."""
@@ -270,6 +284,16 @@ class Answers(Protocol):
         """What git says to these lines (git-cat-file(1), ``--batch-command``)."""
 
 
+class Logins(Protocol):
+    """What lets connections to one host share a login (:mod:`cn.git.ssh_logins`)."""
+
+    def enter(self, args: Sequence[str]) -> Mapping[str, str] | None:
+        """More environment for a connection that may begin now; None: it has to wait for another one's login."""
+
+    def leave(self, args: Sequence[str]) -> None:
+        """One that was given such an environment has ended."""
+
+
 class Git(NamedTuple):
     """git on one repository. Immutable; :meth:`with_env` makes a variant.
 
@@ -279,7 +303,8 @@ class Git(NamedTuple):
     inherited by children that change refs or files, so that the hub's lock lives as
     long as they do; children that talk to a network die with cn instead. ``config`` is the
     configuration, once it was read. ``reader``: who answers questions about objects, where
-    one does it for a whole run. ``around``: the environment of every child, once it was read.
+    one does it for a whole run. ``around``: the environment of every child, once it was read. ``logins``: those that
+    connections share.
     """
 
     root: Path
@@ -293,6 +318,7 @@ class Git(NamedTuple):
     reader: Answers | None = None
     around: Mapping[str, str] | None = None
     finds: bool = False
+    logins: Logins | None = None
 
     def is_foreign(self, ids: Iterable[str]) -> bool:
         """Is one of them known to be no id in this repository's object format?"""
@@ -349,18 +375,19 @@ class Git(NamedTuple):
         hangs delays nobody else. Single-threaded on purpose: children are configured
         between fork and exec (subprocess documentation, "preexec_fn").
         """
-        waiting = list(enumerate(jobs))[::-1]
+        queue = _Queue(self.logins, jobs)
         answers: dict[int, Done] = {}
         running: dict[int, Running] = {}
         with selectors.DefaultSelector() as selector:
             try:
-                while waiting or running:
+                while queue.waiting or running:
                     begun = time.monotonic()
-                    while waiting and len(running) < width:
-                        index, job = waiting.pop()
+                    while len(running) < width and (ready_job := queue.take()):
+                        index, job = ready_job
                         running[index] = Running.start(self, job, selector)
                     pause = min(r.deadline for r in running.values()) - time.monotonic()
-                    for ready, _ in selector.select(min(max(0.0, pause), _LOOK)):
+                    look = _POLL if queue.held_up else _LOOK
+                    for ready, _ in selector.select(min(max(0.0, pause), look)):
                         ready.data(ready.fileobj)
                     if (gap := time.monotonic() - begun) > _STOPPED:
                         for child in running.values():
@@ -370,6 +397,7 @@ class Git(NamedTuple):
                         if done is not None:
                             answers[index] = done
                             del running[index]
+                            queue.ended(index)
                             if on_done:
                                 on_done(jobs[index], done)
             finally:
@@ -377,6 +405,8 @@ class Git(NamedTuple):
                     child.ask_to_end()
                 for child in running.values():
                     child.end()
+                for index in running:
+                    queue.ended(index)
         return [answers[i] for i in range(len(jobs))]
 
     def prepared(self, args: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -445,6 +475,43 @@ def transport_options(url: str) -> tuple[str, ...]:
     overridden on its command line (``core.hooksPath`` of ours does not reach it).
     """
     return (_RECEIVES,) if is_local(url) else ()
+
+
+class _Queue:
+    """Jobs that wait to be started, in order; ``held_up``: some of them for a login that is being made."""
+
+    def __init__(self, logins: Logins | None, jobs: Sequence[Job]) -> None:
+        self.waiting = dict(enumerate(jobs))
+        self.held_up = False
+        self._logins = logins
+        self._since: dict[int, float] = {}
+        self._entered: dict[int, Job] = {}
+
+    def take(self) -> tuple[int, Job] | None:
+        """The first that may begin now.
+
+        One that waited for a login that then failed has had that time: of a host that hangs it gets no answer twice.
+        """
+        self.held_up = False
+        now = time.monotonic()
+        for index, job in self.waiting.items():
+            env = self._logins.enter(job.args) if self._logins is not None and job.near is None else _NONE
+            if env is None:
+                self.held_up = True
+                self._since.setdefault(index, now)
+                continue
+            del self.waiting[index]
+            if env:
+                self._entered[index] = job
+            elif index in self._since:
+                job = job._replace(seconds=max(_GRACE, job.seconds - (now - self._since[index])))
+            return index, job._replace(env={**job.env, **env})
+        return None
+
+    def ended(self, index: int) -> None:
+        """A job that was taken has its answer, or was ended."""
+        if self._logins is not None and (job := self._entered.pop(index, None)):
+            self._logins.leave(job.args)
 
 
 class Running:
@@ -594,6 +661,13 @@ def _prctl() -> Callable[[int, int], int] | None:
         with contextlib.suppress(OSError, AttributeError):
             return ctypes.CDLL(None, use_errno=True).prctl
     return None
+
+
+def _has_ulimit() -> bool:
+    """Is the size of our own files limited (getrlimit(2), ``RLIMIT_FSIZE``; the shell's ``ulimit -f``)?"""
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
 
 
 def tail(err: bytes) -> str:

@@ -12,12 +12,15 @@ from __future__ import annotations
 import heapq
 import re
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
+from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
-from cn.git.entries import DIFF_SECONDS, Change, Entry, diff_trees, next_pair
+from cn.git.entries import DIFF_SECONDS, LINK, RENAMES, Change, Entry, diff_trees, next_pair
 from cn.git.objects import (
     OUTPUT_BYTES,
     Info,
@@ -34,6 +37,7 @@ from cn.protocol.hub_config import Limits
 from cn.protocol.message import FILE, Message, object_id
 from cn.values.names import PATH_BYTES, Oid, too_long
 from cn.values.text import decode, lines_of, one_line, visible
+from cn.values.timestamps import from_epoch
 
 
 class Commit(NamedTuple):
@@ -47,7 +51,9 @@ class Commit(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """One changed path: status A, M, D or T, new mode, blob ids, lines added and removed ("-": binary), old mode."""
+    """One changed path: status A, M, D, R or T, new mode, blob ids, lines added and removed ("-": binary, "": not
+    known), old mode, what it was called before, and where a link leads and led.
+    """
 
     status: str
     path: str
@@ -57,13 +63,16 @@ class Touched(NamedTuple):
     added: str
     removed: str
     was: str = ""
+    source: str = ""
+    target: str = ""
+    old_target: str = ""
 
 
 class FileText(NamedTuple):
-    """The text of one path: ``patch`` are the hunks of a changed file, None if they are not known."""
+    """The text of one path: what became of it in a ``word``, and ``patch``, its hunks, None if they are not known."""
 
     path: str
-    added: bool
+    word: str
     text: str
     patch: str | None = None
 
@@ -79,11 +88,16 @@ class Proposal(NamedTuple):
     base: Oid | None
 
 
-_WORDS = {"A": "added", "M": "changed", "D": "deleted", "T": "type changed"}
+_WORDS = {"A": "added", "M": "changed", "D": "deleted", "R": "renamed", "T": "type changed"}
 
 
-def format_proposal(proposal: Proposal, limit: int) -> str:
-    """Commits, files and text as markdown, still unquoted, at most ``limit`` bytes."""
+def first_title(proposal: Proposal) -> str:
+    """What the first of its commits is called, of those that are shown."""
+    return one_line(proposal.commits[-1].message.strip().partition("\n")[0]) if proposal.commits else ""
+
+
+def format_proposal(proposal: Proposal, limit: int, file_limit: int) -> str:
+    """Commits, files and text as markdown, still unquoted, at most ``limit`` bytes, ``file_limit`` of one file."""
     lines = ["## Commits", ""]
     for commit in proposal.commits:
         subject, *rest = lines_of(commit.message.strip())
@@ -103,8 +117,7 @@ def format_proposal(proposal: Proposal, limit: int) -> str:
         lines += ["", f"(This cannot be merged: {_path(path)[:100]}… is too long a name: {too_long(path)}.)"]
         break
     for text in proposal.texts:
-        word = "added" if text.added else "changed"
-        lines += ["", f"## {_path(text.path)} ({word})", "", *_body(text)]
+        lines += ["", f"## {_path(text.path)} ({text.word})", "", *_body(text, file_limit)]
     if proposal.left_out:
         lines += ["", "## Not shown", ""]
         lines += [f"- {_path(path)}: {reason}" for path, reason in proposal.left_out[:_NAMED]]
@@ -117,10 +130,17 @@ def names_all_files(text: str, proposal: Proposal) -> bool:
 
 
 def _file_line(touched: Touched) -> str:
-    counts = f" (+{touched.added} −{touched.removed})" if touched.added != "-" else " (binary)"
+    counts = {"": "", "-": " (binary)"}.get(touched.added, f" (+{touched.added} −{touched.removed})")
     runs = {"100755": ", executable", "100644": ", no longer executable"}.get(touched.mode, "")
-    told = runs if touched.mode != (touched.was or "100644") else ""
-    return f"- {_WORDS.get(touched.status, touched.status)} {_path(touched.path)}{counts}{told}"
+    told = runs if touched.mode != (touched.was or "100644") and LINK not in (touched.was, touched.mode) else ""
+    name = f"{_path(touched.source)} → {_path(touched.path)}" if touched.source else _path(touched.path)
+    return f"- {_WORDS.get(touched.status, touched.status)} {name}{counts}{told}{_link(touched)}"
+
+
+def _link(touched: Touched) -> str:
+    """Where a symbolic link leads."""
+    now = f", a link to {_path(touched.target)}" if touched.mode == LINK else ""
+    return now + (f", was a link to {_path(touched.old_target)}" if touched.was == LINK else "")
 
 
 def _path(path: str) -> str:
@@ -128,12 +148,13 @@ def _path(path: str) -> str:
     return one_line("".join(f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in path), 1000)
 
 
-def _body(text: FileText) -> list[str]:
-    if text.added:
-        return lines_of(text.text)
-    if text.patch is None:
-        return ["(the new text)", "", *lines_of(text.text)]
-    return lines_of(text.patch)
+def _body(text: FileText, limit: int) -> list[str]:
+    """Its lines, of which so many bytes are shown."""
+    lines = lines_of(text.text if text.patch is None else text.patch)
+    sizes = accumulate(len(_as_bytes(line)) + 1 for line in lines)
+    if (most := bisect_right(list(sizes), limit)) < len(lines):
+        lines[most:] = ["", f"… cut here: {len(lines) - most} lines more"]
+    return ["(the new text)", "", *lines] if text.patch is None and text.word == "changed" else lines
 
 
 def format_message_content(message: Message, attachments: list[str], limit: int) -> str:
@@ -183,7 +204,14 @@ _ATTACHMENTS, _ATTACHED_BYTES = 1000, 1 << 20
 _NEXT_PAIR = re.compile(rb"\n(?=[0-9a-f]{40,64} [0-9a-f]{40,64}\n)")
 _PLAIN = ("100644", "100755")
 _NOTHING = Entry("000000", Oid("0" * 40))
-_OTHER_KINDS = {"120000": "symbolic link", "160000": "submodule"}
+_SHOWN = (*_PLAIN, LINK)
+_SUBMODULE = "160000"
+_COMPARED = 4 << 20
+"""Bytes of the files of a branch among which renames are looked for."""
+_LARGER = 16
+"""A file that is at most so many times larger than what is shown of one is read, and cut."""
+_HEURISTIC = 8000
+"""git takes for binary what has a NUL within so many bytes (git's ``xdiff-interface.c``)."""
 
 # Commits and messages.
 
@@ -193,6 +221,15 @@ def read_commits(git: Git, heads: Sequence[Oid]) -> dict[Oid, bytes]:
     known = zip(heads, read_info(git, list(heads)), strict=True)
     short = [h for h, info in known if info is not None and info.size <= _COMMIT_BYTES]
     return {h: c for h, c in zip(short, read_objects(git, short), strict=True) if c is not None}
+
+
+_WRITTEN = re.compile(rb"\nauthor [^\n]*> ([0-9]+) [+-][0-9]+\n")
+
+
+def read_written(commit: bytes) -> datetime | None:
+    """When its author says that it was written; None for a commit that git would not make."""
+    found = _WRITTEN.search(commit.partition(b"\n\n")[0] + b"\n")
+    return from_epoch(found[1].decode()) if found else None
 
 
 def is_signed(commit: bytes) -> bool:
@@ -424,7 +461,8 @@ class _Draft(NamedTuple):
     @property
     def compared(self) -> list[str]:
         """The files whose differences are asked for."""
-        return [t.path for t in self.shown if t.status == "M" and len(t.path) <= PATH_BYTES]
+        files = [t for t in self.shown if t.status in "MR" and t.old != t.new and len(t.path) <= PATH_BYTES]
+        return [path for t in files for path in (t.path, t.source) if path]
 
 
 _Patches = dict[str, str]  # path → hunks
@@ -469,12 +507,22 @@ def _with_trees(git: Git, histories: Sequence[History]) -> list[_Draft]:
 
 def _with_changes(git: Git, drafts: Sequence[_Draft]) -> list[_Draft]:
     changes = diff_trees(git, [draft.trees for draft in drafts])
-    return [draft._replace(touched=tuple(map(_touched, changes[draft.trees]))) for draft in drafts]
+    found = [draft._replace(touched=tuple(map(_touched, changes[draft.trees]))) for draft in drafts]
+    moved = [draft for draft in found if {"A", "D"} <= {t.status for t in draft.touched}]
+    infos = iter(read_info(git, [oid for d in moved for t in d.touched for oid in (t.old, t.new)]))
+    few = {d.trees for d in moved if sum(info.size for _ in d.touched for info in _pair(infos) if info) <= _COMPARED}
+    again = dict(read_in_halves(list(few), lambda some: list(diff_trees(git, some, renames=True).items())))
+    return [d._replace(touched=tuple(map(_touched, again[d.trees]))) if d.trees in again else d for d in found]
+
+
+def _pair(items: Iterator[_T]) -> tuple[_T, _T]:
+    return next(items), next(items)
 
 
 def _touched(change: Change) -> Touched:
     old, new = (entry or _NOTHING for entry in (change.old, change.new))
-    return Touched(change.status, change.path, new.mode, old.oid, new.oid, "-", "-", old.mode if change.old else "")
+    was = old.mode if change.old else ""
+    return Touched(change.status, change.path, new.mode, old.oid, new.oid, "", "", was, change.source)
 
 
 def parse_patches(out: bytes) -> dict[tuple[Oid, Oid], _Patches]:
@@ -510,28 +558,32 @@ def _hunks(diff: bytes, files: Sequence[Change]) -> _Patches:
 
 def _within(git: Git, drafts: Sequence[_Draft], limits: Limits) -> list[_Draft]:
     """The files to show, judged by size before any is read; the rest with the reason."""
-    plain = [t for d in drafts for t in d.touched if t.mode in _PLAIN]
+    plain = [t for d in drafts for t in d.touched if _is_shown(t)]
     infos = iter(read_info(git, [oid for t in plain for oid in (t.new, t.old)]))
     return [_within_one(draft, limits, infos) for draft in drafts]
 
 
+def _is_shown(touched: Touched) -> bool:
+    return (touched.was if touched.status == "D" else touched.mode) in _SHOWN
+
+
 def _within_one(draft: _Draft, limits: Limits, infos: Iterator[Info | None]) -> _Draft:
-    left_out = [(t.path, _OTHER_KINDS[t.mode]) for t in draft.touched if t.mode in _OTHER_KINDS]
+    left_out = [(t.path, "submodule") for t in draft.touched if _SUBMODULE in (t.mode, t.was)]
     shown: list[Touched] = []
-    total = 0
+    total = size = 0
     for t in draft.touched:
-        if t.mode not in _PLAIN:
+        if not _is_shown(t):
             continue
-        new, old = (info.size if info else 0 for info in (next(infos), next(infos)))
-        size = new + (old if t.status == "M" else 0)
-        if new > limits.file_bytes or size > 2 * limits.file_bytes:
-            left_out.append((t.path, f"{new} bytes, over the limit of a file"))
-        elif len(shown) >= limits.files_per_thread or total + size > limits.thread_bytes:
+        new, old = (info.size if info else 0 for info in _pair(infos))
+        part, read = min(new + old, limits.file_bytes), size + new + old
+        if max(new, old) > _LARGER * limits.file_bytes or (LINK in (t.mode, t.was) and max(new, old) > PATH_BYTES):
+            left_out.append((t.path, f"{new or old} bytes, far over the limit of a file"))
+        elif len(shown) >= limits.files_per_thread or max(total + part, read // _LARGER) > limits.thread_bytes:
             left_out.append((t.path, "over the limits of a thread"))
         else:
             shown.append(t)
-            total += size
-    return draft._replace(shown=tuple(shown), left_out=tuple(left_out), size=total)
+            total, size = total + part, read
+    return draft._replace(shown=tuple(shown), left_out=tuple(left_out), size=size)
 
 
 def _share(draft: _Draft) -> float:
@@ -548,16 +600,17 @@ def _read_patches(git: Git, drafts: Sequence[_Draft]) -> list[tuple[Oid, _Patche
     if not wanted:
         return []
     paths = dict.fromkeys(path for d in wanted for path in d.compared)
-    flags = ("--raw", "-p", "-U3", "--diff-filter=M", "--no-ext-diff", "--no-textconv", "--no-color")
+    flags = ("--raw", "-p", "-U3", "--diff-filter=MR", "--no-ext-diff", "--no-textconv", "--no-color")
+    renames = RENAMES if any(t.source for d in wanted for t in d.shown) else ("--no-renames",)
     pairs = "".join(f"{old} {new}\n" for old, new in dict.fromkeys(d.trees for d in wanted)).encode()
-    args = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", *flags, "--", *paths)
+    args = ("diff-tree", "--stdin", "-r", "-z", *renames, *flags, "--", *paths)
     out = git.run(*args, stdin=pairs, max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).out
     found = parse_patches(out)
     return [(d.history.head, found.get(d.trees, {})) for d in wanted]
 
 
 def _proposals(git: Git, drafts: Sequence[_Draft], patches: Mapping[Oid, _Patches]) -> Iterator[tuple[Oid, Proposal]]:
-    """The new text of added files, the hunks of changed ones."""
+    """The new text of added files, the hunks of those that changed or went."""
     contents = iter(read_known(git, [oid for d in drafts for t in d.shown for oid in (t.new, t.old)]))
     for draft in drafts:
         head = draft.history.head
@@ -567,10 +620,13 @@ def _proposals(git: Git, drafts: Sequence[_Draft], patches: Mapping[Oid, _Patche
             new, old = next(contents), next(contents)
             patch = patches.get(head, {}).get(t.path)
             counted[t.path] = _counted(t, new, old, patch)
-            if b"\0" in new or b"\0" in old:
-                left_out.append((t.path, f"binary, {len(new)} bytes"))
-            else:
-                texts.append(FileText(t.path, t.status == "A", decode(new), patch or None))
+            if LINK in (t.mode, t.was):
+                continue  # the line of the file says where it leads
+            if _is_binary(new) or _is_binary(old):
+                left_out.append((t.path, f"binary, {len(new) or len(old)} bytes"))
+            elif t.old != t.new:
+                patch = _gone(old) if t.status == "D" else patch or None
+                texts.append(FileText(t.path, _WORDS[t.status], decode(new), patch))
         yield (
             head,
             Proposal(
@@ -586,12 +642,26 @@ def _proposals(git: Git, drafts: Sequence[_Draft], patches: Mapping[Oid, _Patche
 
 def _counted(t: Touched, new: bytes, old: bytes, patch: str | None) -> Touched:
     """Lines added and removed; unknown where a file is binary, or its difference is not known."""
-    if b"\0" in new or b"\0" in old or (t.status == "M" and patch is None):
+    if LINK in (t.mode, t.was):
+        return t._replace(target=decode(new) if t.mode == LINK else "", old_target=decode(old) if t.was == LINK else "")
+    if _is_binary(new) or _is_binary(old):
+        return t._replace(added="-", removed="-")
+    if t.status in "MR" and (patch is None or t.old == t.new):
         return t
-    if t.status == "M":
+    if t.status in "MR":
         marks = [line[:1] for line in (patch or "").split("\n")]
         return t._replace(added=str(marks.count("+")), removed=str(marks.count("-")))
     return t._replace(added=str(_lines(new)), removed=str(_lines(old)))
+
+
+def _is_binary(data: bytes) -> bool:
+    return b"\0" in data[:_HEURISTIC]
+
+
+def _gone(data: bytes) -> str:
+    """The hunk of a file that was deleted."""
+    lines = lines_of(decode(data)) if data else []
+    return "\n".join([f"@@ -1,{len(lines)} +0,0 @@", *(f"-{line}" for line in lines)])
 
 
 def _lines(data: bytes) -> int:

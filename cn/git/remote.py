@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cn.git.environment import find_local_git_dir, quote_path
-from cn.git.process import OTHER_FORMAT, TIMED_OUT, Done, Git, Job, transport_options
+from cn.git.process import OTHER_FORMAT, REASON, TIMED_OUT, Done, Git, Job, remote_words, transport_options
 from cn.git.repository import read_config
 from cn.system.files import remove_tree
 from cn.values.errors import CnError
@@ -145,7 +145,7 @@ def push_options(git: Git, target: str) -> tuple[str, ...]:
     ``origin`` looks like a local path, and what is given for one would be sent to a server as the name of its
     receive-pack. And what looks like a server may be a local path: without these options its hooks would run as us.
     """
-    return transport_options((git.config or read_config(git)).push_url(target))
+    return transport_options((git.config or read_config(git)).url(target, push=True))
 
 
 HEADS = "refs/heads/"
@@ -162,7 +162,6 @@ _FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
     *("--no-show-forced-updates", "--refmap=", "--stdin"),
 )
-_MOST_SAID = 300
 _PUSH = ("push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags")
 
 
@@ -174,6 +173,18 @@ class Listing(dict[str, Oid]):
 
     whole = True
     cut: frozenset[str] = frozenset()
+
+
+class Looked(NamedTuple):
+    """What remotes listed a moment ago, by key and URL, while for-each-ref said ``ours`` to ``words``."""
+
+    listings: Mapping[tuple[str, str], Listing]
+    words: Sequence[str]
+    ours: bytes
+
+    def still(self, git: Git) -> Mapping[tuple[str, str], Listing]:
+        """The listings, unless a run has changed our own refs meanwhile: then these may be older."""
+        return self.listings if git.run("for-each-ref", *self.words, check=False).out == self.ours else {}
 
 
 class Result(Enum):
@@ -221,7 +232,8 @@ def list_remotes(
     jobs = [_list(git, key, url, seconds) for key, url in urls.items()]
     answers = git.run_many(jobs, width=WIDTH, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
     told: dict[str, Listing | str] = {}
-    silent = _without_protocol(git, [job for job, done in zip(jobs, answers, strict=True) if done.ok and not done.out])
+    empty = [job for job, done in zip(jobs, answers, strict=True) if done.ok and not done.out]
+    silent = _without_protocol(git, [job for job in empty if _is_web(git, urls[job.key])])
     for job, done in zip(jobs, answers, strict=True):
         if job.key in silent:
             told[job.key] = NOT_GIT
@@ -235,7 +247,7 @@ def list_remotes(
 
 
 def _without_protocol(git: Git, jobs: Sequence[Job]) -> set[str]:
-    """Which of these, that listed nothing, do not speak git's protocol at all.
+    """Which of these web servers, that listed nothing, do not speak git's protocol at all.
 
     git takes any page that a web server answers with for the list of a repository that is served as files
     (gitprotocol-http(5), "Dumb Clients"), and a short one for an empty list. A trace of packets has none then (git(1),
@@ -243,13 +255,16 @@ def _without_protocol(git: Git, jobs: Sequence[Job]) -> set[str]:
     """
     import tempfile
 
-    far = [job for job in jobs if job.near is None]
-    if not far:
+    if not jobs:
         return set()
     with tempfile.TemporaryDirectory(prefix="cn-trace-") as folder:
-        traces = {job.key: Path(folder, str(number)) for number, job in enumerate(far)}
-        answers = git.run_many([job._replace(env={"GIT_TRACE_PACKET": str(traces[job.key])}) for job in far])
-        return {job.key for job, done in zip(far, answers, strict=True) if done.ok and not traces[job.key].exists()}
+        traces = {job.key: Path(folder, str(number)) for number, job in enumerate(jobs)}
+        answers = git.run_many([job._replace(env={"GIT_TRACE_PACKET": str(traces[job.key])}) for job in jobs])
+        return {job.key for job, done in zip(jobs, answers, strict=True) if done.ok and not traces[job.key].exists()}
+
+
+def _is_web(git: Git, url: str) -> bool:
+    return (git.config or read_config(git)).url(url, push=False).startswith(("http://", "https://"))
 
 
 def _list(git: Git, key: str, url: str, seconds: float, part: str = "") -> Job:
@@ -307,6 +322,11 @@ def fetch_tips(
     }
     hung = {key: why for key, why in failed.items() if why == TIMED_OUT}
     return hung | _fetch(git, again, seconds, on_done)
+
+
+def fetch_commits(git: Git, url: str, commits: Sequence[Oid], seconds: float) -> str:
+    """Bring commits by their ids, with all that they need; why it failed, or nothing. No ref is written."""
+    return _fetch(git, {"": (url, commits)}, seconds, None).get("", "")
 
 
 def _fetch(
@@ -391,20 +411,22 @@ def _push(git: Git, url: str, number: int, refs: Sequence[Push]) -> tuple[str, .
 
 
 def push_own(
-    git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float, main: tuple[str, Oid] | None = None
+    git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float, main: Push | None = None
 ) -> dict[str, RefResult]:
     """Set refs under ``refs/cn/`` at a remote, or delete them (None), whatever they are there.
 
-    With ``main`` (its full name, and its tip to be) that goes forward in the same push. Each ref goes by
-    itself: one that is refused, or that somebody holds, fails alone. Of many deletions most go after main;
-    where it was not taken, or a push gave no answer, they do not.
+    With ``main`` that goes in the same push, with its lease. Each ref goes by itself: one that is refused, or
+    that somebody holds, fails alone. Of many deletions most go after main; where it was not taken, or a push gave no
+    answer, they do not.
     """
     new = {PREFIX + ref.removeprefix(OWN): oid for ref, oid in refs.items() if oid is not None}
     gone = [ref for ref, oid in refs.items() if oid is None]
-    names = [*([main[0]] if main else []), *(ref for ref, oid in refs.items() if oid is not None)]
-    specs = [f"{main[1]}:{main[0]}"] if main else []
+    main_ref = HEADS + main.branch if main else ""
+    names = [*([main_ref] if main else []), *(ref for ref, oid in refs.items() if oid is not None)]
+    specs = [f"{main.new}:{main_ref}"] if main else []
     specs += [f"+{PREFIX}*:{OWN}*"] if new else []
-    push = (*_PUSH, *push_options(git, url), "--", url)
+    leases = [f"--force-with-lease={main_ref}:{main.expected or ''}"] if main else []
+    push = (*_PUSH, *push_options(git, url), *leases, "--", url)
     told: dict[str, RefResult] = {}
     with outgoing(git, new, "own") if refs else nullcontext(git) as pusher:
         for start in range(0, max(len(gone), 1), BATCH):
@@ -420,10 +442,17 @@ def push_own(
             told |= _each(done, [*names, *batch])
             if any(one.result is Result.UNKNOWN for one in told.values()):
                 break
-            if main and told[main[0]].result is not Result.DONE:
+            if main and told[main_ref].result is not Result.DONE:
                 break
             names, specs = [], []
     return {ref: told.get(ref) or RefResult(Result.UNKNOWN, done.reason) for ref in (*told, *gone)}
+
+
+def push_refs(git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float) -> dict[str, RefResult]:
+    """Set a few refs (full names) at a remote, or delete them (None), whatever they are there."""
+    specs = [f"+{new}:{ref}" if new else f":{ref}" for ref, new in refs.items()]
+    words = (*_PUSH, *push_options(git, url), "--", url, *specs)
+    return _each(git.run(*words, check=False, network=True, seconds=seconds), list(refs))
 
 
 def _each(done: Done, refs: Sequence[str]) -> dict[str, RefResult]:
@@ -439,10 +468,9 @@ def _each(done: Done, refs: Sequence[str]) -> dict[str, RefResult]:
 def read_pushed(done: Done) -> dict[str, RefResult]:
     """Per-ref lines of ``git push --porcelain``: flag, ``from:to``, summary (git-push(1) "OUTPUT").
 
-    With a refusal of the host's goes what its hooks said: git says only that one declined.
+    With a refusal of the host's goes what its hooks said, of this ref if they name it: git says only that one declined.
     """
-    said = [line.removeprefix("remote:").strip() for line in done.err.splitlines() if line.startswith("remote:")]
-    words = redact(one_line("; ".join(filter(None, said)), _MOST_SAID))
+    said = remote_words(done.err)
     told: dict[str, RefResult] = {}
     for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
         parts = line.split("\t")
@@ -454,27 +482,47 @@ def read_pushed(done: Done) -> dict[str, RefResult]:
         elif "[remote failure]" in parts[2] or "failed to report" in parts[2]:
             told[ref] = RefResult(Result.UNKNOWN, parts[2])
         else:
-            more = f": {words}" if words and "[remote rejected]" in parts[2] else ""
+            words = "; ".join([line for line in said if ref in line] or said) if "[remote rejected]" in parts[2] else ""
+            more = f": {redact(one_line(words, REASON))}" if words else ""
             told[ref] = RefResult(Result.REJECTED, parts[2] + more)
     return told
 
 
-_NOT_LET_IN = (
-    "publickey",
-    "ermission denied",
-    "uthentication failed",
-    "could not read Username",
-    "could not read Password",
-    "error: 401",
-    "error: 403",
+_UNREACHED = (
+    *("ssh: connect to host", "ssh: Could not resolve hostname", "ermission denied (", "Host key verification failed"),
+    *(
+        "does not appear to be a git repository",
+        "fatal: unable to connect to",
+        "fatal: unable to look up",
+        "Could not resolve host",
+        "Failed to connect to",
+    ),
 )
 
 
+def is_unreached(reason: str) -> bool:
+    """Does a git say that it never came to speak with a remote, so that nothing was changed there?"""
+    return any(words in reason for words in _UNREACHED)
+
+
+_CRON = "cron has no agent, and nobody to ask"
+_NOT_LET_IN = (
+    ("publickey", f"the host knows none of the keys that were offered; 'ssh -v HOST' shows which were ({_CRON})"),
+    ("Host key verification failed", "the host's own key is not known, or is another: 'ssh HOST' once, as who runs cn"),
+    ("DENIED", "the host knows who you are, and has no such right for you: see docs/hosts.md"),
+    ("uthentication failed", f"check the password for the host in git's credential helper ({_CRON})"),
+    ("could not read Username", f"a credential helper of git's keeps name and password for the host ({_CRON})"),
+    ("could not read Password", f"a credential helper of git's keeps the password for the host ({_CRON})"),
+    ("error: 401", f"check the password for the host in git's credential helper ({_CRON})"),
+    ("error: 403", "the host knows who you are, and has no such right for you: see docs/hosts.md"),
+    ("ermission denied", f"the host does not let you in: check the key or password for it ({_CRON})"),
+)
+"""What ssh, curl, git and gitolite say, and what helps; the first that fits counts."""
+
+
 def remedy_of(reason: str, otherwise: str) -> str:
-    """What helps where a remote gave no answer for this reason."""
-    if any(words in reason for words in _NOT_LET_IN):
-        return "the host does not let you in: check the key or password for it (cron has no agent, and nobody to ask)"
-    return otherwise
+    """What helps where a remote gave no answer for this reason, or refused a push for it."""
+    return next((remedy for said, remedy in _NOT_LET_IN if said in reason), otherwise)
 
 
 def head_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | None:

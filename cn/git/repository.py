@@ -24,9 +24,12 @@ ORIGIN_REF = "refs/cn/origin/main"
 """Origin's main as this clone last took it over."""
 
 _ASKED = (
-    r"^(remote\..*\.(url|pushurl|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.(filemode|sharedrepository)|cn\..*"
-    r"|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|extensions\.(partialclone|objectformat)|include\.path|includeif\..*\.path)$"
+    r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.(filemode|sharedrepository)|cn\..*"
+    r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand"
+    r"|extensions\.(partialclone|objectformat)|include\.path|includeif\..*\.path)$"
 )
+NOTED = "cn.hub"
+"""The setting of a clone of a peer's hub that names the hub which proposes from it: a path."""
 _BELOW = 400
 """Bytes of the longest path that git and cn need below a hub: a pin of a long topic, with its lock."""
 _OVERRIDDEN = "commit.gpgsign"
@@ -42,6 +45,16 @@ def read_config(git: Git) -> GitConfig:
     found = [Setting(scope, key, value if newline else "true") for scope, key, newline, value in rows]
     ours = [number for number, setting in enumerate(found) if setting.key == _OVERRIDDEN][-1:]
     return GitConfig(tuple(setting for number, setting in enumerate(found) if number not in ours))
+
+
+def list_included(git: Git) -> list[str]:
+    """The files that the configuration of a repository takes in, or would (git-config(1), "Includes")."""
+    done = git.run("config", "--show-origin", "-z", "--get-regexp", r"^include(if\..*)?\.path$", check=False)
+    found = []
+    for origin, pair in zip(done.fields[::2], done.fields[1::2], strict=False):
+        folder = os.path.join(git.root, os.path.dirname(origin.removeprefix("file:")))
+        found.append(os.path.join(folder, os.path.expanduser(pair.partition("\n")[2])))
+    return found
 
 
 _OWN_SCOPES = ("local", "worktree", "command")
@@ -61,7 +74,8 @@ class Hub:
     ``root`` is the work tree, ``git_dir`` the common git directory (shared by linked
     work trees), ``work_git_dir`` the one of this work tree (HEAD, index), ``main`` the
     name of the main branch, ``origin`` whether a remote of that name exists, ``name`` the
-    hub's own name once its configuration was read. ``state`` is
+    hub's own name once its configuration was read. ``apart``: another branch is checked out, and stays so; a run
+    moves main without index and work tree. ``state`` is
     ``.git/cn`` (lock, journal, scratch files: never in the tree, never pushed), ``main_ref``
     ``refs/heads/main``.
     """
@@ -73,6 +87,7 @@ class Hub:
     main: str = "main"
     origin: bool = False
     name: str = ""
+    apart: bool = False
     state: Path = field(init=False)
     main_ref: str = field(init=False)
 
@@ -113,6 +128,16 @@ class Hub:
     def origin_url(self) -> str:
         """The first URL of ``origin`` as written, empty where there is none."""
         return next(iter(self.config.all("remote.origin.url")), "")
+
+    @property
+    def tracking(self) -> str:
+        """Where git's own fetch and push note origin's main, for prompts and editors; empty if they do not
+        (git-config(1), ``remote.<name>.fetch``).
+        """
+        ref = f"refs/remotes/origin/{self.main}"
+        specs = {spec.removeprefix("+") for spec in self.config.all("remote.origin.fetch")}
+        every = {"refs/heads/*:refs/remotes/origin/*", f"{self.main_ref}:{ref}"}
+        return ref if self.origin and specs & every else ""
 
     def with_git(self, git: Git) -> Hub:
         """The same hub on another variant of the runner."""
@@ -184,7 +209,7 @@ def check_place(folder: Path) -> None:
 
 
 def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") -> Hub:
-    """Open the hub at ``path``, or the one around ``cwd``.
+    """Open the hub at ``path``, or the one around ``cwd``; from a clone in which another hub is noted, that one.
 
     Raises :class:`ConfigError` when there is none or it is no git repository.
     """
@@ -197,7 +222,17 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
         root = find_hub(cwd or Path.cwd())
     if root is None:
         raise ConfigError(f"no hub at {where}", "make one with 'cn init NAME', or name one with --hub DIR")
-    root = Path(os.path.realpath(root))
+    hub = open_repository(Path(os.path.realpath(root)), main)
+    noted = hub.config.last(NOTED, "local", "worktree") if path is None else ""
+    if noted and not is_hub(Path(noted)):
+        right, out = command("git config {} DIR", NOTED), command("git config --unset {}", NOTED)
+        remedy = f"{right} sets it right, {out} takes it out"
+        raise ConfigError(f"there is no hub at {one_line(noted)}, which {NOTED} names in {root}", remedy)
+    return open_hub(Path(noted), main=main) if noted else hub
+
+
+def open_repository(root: Path, main: str) -> Hub:
+    """The repository with its work tree at ``root``, whether it is a hub or is to become one."""
     check_place(root)
     if not (root / ".git").exists():
         raise ConfigError(f"{root} has .cn/hub.yaml but is not a git work tree", "run 'git init -b main' there")

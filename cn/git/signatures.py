@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,13 +12,16 @@ from typing import NamedTuple
 
 from cn.git.objects import ensure_not_killed, read_in_halves, read_info, read_raw
 from cn.git.process import Git, GitConfig, GitError
+from cn.values.errors import CnError
 from cn.values.names import Oid
+from cn.values.text import one_line
 
 # git takes the verifier from the signature, not from gpg.format: the others are switched off.
 _SSH_ONLY = {"gpg.format": "ssh", "gpg.program": "false", "gpg.openpgp.program": "false", "gpg.x509.program": "false"}
 _PLAIN = "%H%x00%an%x00%ae%x00"
 _SIGNED = f"{_PLAIN}%G?%x00%GF%x00%GS%x00"
 _KEYS = ("ssh-", "ecdsa-", "sk-")
+_KEY_BYTES = 64 << 10
 _HEADER = b"gpgsig"
 _FORMS = tuple(f"-----BEGIN {form}-----".encode() for form in ("PGP SIGNATURE", "PGP MESSAGE", "SIGNED MESSAGE"))
 _SSH_FORM = b"-----BEGIN SSH SIGNATURE-----"
@@ -156,13 +160,72 @@ def _is_known(header: bytes) -> bool:
     return all(text.startswith((_SSH_FORM, *_FORMS)) for text in signatures)
 
 
+class KeyRefused(CnError):
+    """A ``user.signingKey`` with which git cannot sign."""
+
+
+def is_literal(key: str) -> bool:
+    """Is it the public key itself, whose private one an ssh-agent has (git-config(1), ``user.signingKey``)?"""
+    return key.removeprefix("key::").startswith(_KEYS)
+
+
+def read_key(value: str) -> str:
+    """The public key of a ``user.signingKey``, as ``TYPE BASE64``; empty for a private key alone, which signs too.
+
+    Raises :class:`KeyRefused`.
+    """
+    if is_literal(value):
+        texts = [value.removeprefix("key::")]
+    else:
+        path = Path(value).expanduser()
+        texts = [_read_file(path)]
+        with suppress(KeyRefused):
+            texts += [_read_file(path.with_name(f"{path.name}.pub"))]
+    words = next((text.split() for text in texts if text.startswith(_KEYS)), [])
+    if len(words) < 2 and "PRIVATE KEY" not in texts[0].partition("\n")[0]:
+        raise KeyRefused(f"{one_line(value, 80)} is no SSH key", "name a key made with ssh-keygen")
+    return " ".join(words[:2])
+
+
+def _read_file(path: Path) -> str:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise KeyRefused(f"the signing key {path} is no file", "name a key made with ssh-keygen")
+        with path.open("rb") as file:
+            return file.read(_KEY_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        raise KeyRefused(f"the signing key {path} is missing", "restore the file, or name another key") from None
+    except OSError as why:
+        text = f"the signing key {path} cannot be read: {why.strerror}"
+        raise KeyRefused(text, "let the user of cn read it, or name another key") from None
+
+
 def own_key(config: GitConfig) -> str:
     """The public key this hub signs with, as ``TYPE BASE64``; empty when it is not an SSH key."""
-    value = config.last("user.signingkey").strip()
-    texts, path = [value.removeprefix("key::")], Path(value).expanduser()
-    if value and not texts[0].startswith(_KEYS):
-        for candidate in (path, path.with_name(path.name + ".pub")):
-            with suppress(OSError):
-                texts.append(candidate.read_text("utf-8", "replace"))
-    found = (text.split() for text in texts if text.startswith(_KEYS))
-    return next((" ".join(words[:2]) for words in found if len(words) >= 2), "")
+    with suppress(KeyRefused):
+        return read_key(config.last("user.signingkey").strip())
+    return ""
+
+
+def signing_settings(key: str) -> dict[str, str]:
+    """git's settings by which a repository signs with this key, and cn's that it does; the last one switches it on."""
+    return {"gpg.format": "ssh", "user.signingKey": key, "cn.sign": "true"}
+
+
+def why_unsigned(config: GitConfig) -> tuple[str, str]:
+    """What keeps commits from being signed with SSH, and what helps; each empty where the settings do not tell."""
+    key = config.last("user.signingkey").strip()
+    if (config.last("gpg.format") or "openpgp") != "ssh" or (not key and config.last("gpg.ssh.defaultkeycommand")):
+        return "", ""
+    if not key:
+        return "signing is on, but user.signingKey is not set", "'cn sign KEY', or turn cn.sign and commit.gpgSign off"
+    try:
+        read_key(key)
+    except KeyRefused as why:
+        return why.text, why.hint
+    if is_literal(key):
+        return (
+            "",
+            "the ssh-agent must have its private key ('ssh-add -l'); cron has no agent: 'cn sign FILE' needs none",
+        )
+    return "", ""

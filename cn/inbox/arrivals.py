@@ -9,6 +9,7 @@ from cn.git.objects import read_object
 from cn.git.read_branches import (
     History,
     Patience,
+    first_title,
     format_message_content,
     format_proposal,
     is_signed,
@@ -18,13 +19,16 @@ from cn.git.read_branches import (
     read_histories,
     read_messages,
     read_proposals,
+    read_written,
 )
 from cn.git.signatures import Signature, read_signatures, signed_digest
+from cn.inbox.conversation import answered, said_before
 from cn.inbox.plan.arrivals import (
     LOOKED,
     Step,
     classify,
     is_news_that_it_vanished,
+    plan_continued,
     plan_gone,
     plan_moved,
     plan_new,
@@ -40,7 +44,7 @@ from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
 from cn.protocol.layout import DONE, INBOX, NOTICE, inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
-from cn.protocol.peers_file import Peer
+from cn.protocol.peers_file import Peer, fingerprint
 from cn.protocol.thread_file import TriageRefused, keep_mains, read_text
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
@@ -222,7 +226,9 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
     shown = {a.key: a for a in let_in if a.message is None and a.step is not Step.REPEATED}
     histories = _histories(executor, seen, list(shown.values()), patience)
     proposals = dict(read_proposals(git, list(histories.values()), limits, patience))
-    texts = {head: format_proposal(proposal, limits.thread_bytes) for head, proposal in proposals.items()}
+    texts = {
+        head: format_proposal(proposal, limits.thread_bytes, limits.file_bytes) for head, proposal in proposals.items()
+    }
     attachments = read_attachments(git, [a.head for a in let_in if a.message is not None])
     arrivals = []
     for arrival, refusal in checked:
@@ -231,13 +237,16 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
             text, base = texts.get(arrival.head, unread), None
             if arrival.head in texts and names_all_files(text, proposals[arrival.head]):
                 base = histories[arrival.head].base
-            arrival = arrival._replace(content=arrival.content + text, base=base or "none")
+            title = first_title(proposals[arrival.head]) if arrival.head in texts else ""
+            arrival = arrival._replace(content=arrival.content + text, base=base or "none", title=title)
         elif arrival.message is not None and refusal is None:
             names = attachments[arrival.head]
             text = format_message_content(arrival.message, names, limits.thread_bytes)
             arrival = arrival._replace(content=text)
+        message, commit = arrival.message, commits.get(arrival.head, b"")
+        arrival = arrival._replace(written=message.created if message else read_written(commit))
         arrivals.append((arrival, refusal))
-    return arrivals
+    return sorted(arrivals, key=lambda pair: pair[0].written or pair[0].at)
 
 
 def _histories(
@@ -287,9 +296,12 @@ def _signatures(executor: Executor, found: Sequence[Arrival]) -> dict[tuple[Name
 def _signature_refusal(peer: Peer, sign: Signature | None) -> Refusal | None:
     if sign is not None and sign.good:
         return None
-    why = "signed with another key" if sign is not None and sign.present else "not signed"
-    remedy = "sign it with the pinned key, or change the key in state/peers.md"
-    return Refusal(rules.SIGNATURE, f"the tip is {why}; {peer.name} has a pinned key", remedy, notify=True)
+    other = f"signed with another key ({sign.fingerprint})" if sign is not None and sign.present else "not signed"
+    accept = command("cn peer key {} KEY", peer.name)
+    # The creator is told the reason alone: it says what both can do.
+    how = f"sign with that ('cn sign KEY'), or ask for another to be accepted ({accept})"
+    why = f"the tip is {other}; {peer.name} has the pinned key {fingerprint(peer.key)}: {how}"
+    return Refusal(rules.SIGNATURE, why, f"{accept} accepts another key", notify=True)
 
 
 def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple[Arrival, Refusal | None]:
@@ -313,7 +325,7 @@ def _refuse(executor: Executor, arrival: Arrival, refusal: Refusal) -> None:
     already = any(e.kind == "refused" and e.head == arrival.head for e in arrival.past)
     executor.perform(plan_refused_arrival(arrival, refusal, executor.settings.us, already))
     text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
-    executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=already)
+    executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=already, theirs=refusal.notify)
     memory = executor.memory
     memory.told("arrival", *arrival.key, arrival.head)
     memory.conditions.set(ARRIVAL, text, refusal.remedy, name=head_name(arrival.key, arrival.head))
@@ -334,8 +346,28 @@ def _let_in(executor: Executor, seen: Observation, arrival: Arrival, taken: set[
         apply_notice(executor, seen, arrival, message.about, told_of)
     elif is_notice:
         executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
-    if not is_notice:
+    if not is_notice and not _continue(executor, arrival):
         _thread(executor, arrival, taken)
+
+
+def _continue(executor: Executor, arrival: Arrival) -> bool:
+    """Show an answer in the thread about which we wrote what it answers, while that waits for its decision."""
+    if arrival.step is Step.MOVED:
+        return False
+    names = {event.fields.get("thread") for event in answered(executor, arrival)} - {None, ""}
+    for peer, known in executor.snapshot.pending():
+        item = executor.item(peer, IN, known.topic)
+        if peer != arrival.peer or item is None or item.get("thread") not in names:
+            continue
+        name = ThreadName(item.get("thread"))
+        working = use_working_text(executor, name)
+        if working is None:
+            return False
+        working = _masked(executor, name, working, _mains(executor, inbox_path(name)))
+        executor.perform(plan_continued(arrival, item, working))
+        executor.notes.done(f"{arrival.source} is an answer, shown in {inbox_path(name)}", source=arrival.source)
+        return True
+    return False
 
 
 def _thread(executor: Executor, arrival: Arrival, taken: set[str]) -> None:
@@ -347,13 +379,14 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str]) -> None:
         executor.perform(Plan(arrival.source, (Keep(item.head),)))
         if working is not None:
             working = _masked(executor, name, working, mains)
-        executor.perform(plan_moved(arrival, item, working, mains))
+        executor.perform(plan_moved(arrival, executor.settings.us, item, working, mains))
         executor.notes.done(f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source)
         return
     earlier = next((e.fields["thread"] for e in reversed(arrival.past) if e.fields.get("thread")), "")
     name = thread_name(format_day(executor.now), *arrival.key, arrival.head, taken)
     taken.add(fold(name))
-    executor.perform(plan_new(arrival, name, earlier))
+    arrival = arrival._replace(content=said_before(executor, arrival) + arrival.content)
+    executor.perform(plan_new(arrival, executor.settings.us, name, earlier))
     executor.notes.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
 
 
@@ -383,7 +416,8 @@ def renew_stale(executor: Executor, peer: Name, item: Item, working: Working | N
     if data is None or not is_stale(executor.snapshot, path, data, item.head):
         return ""
     mains = _mains(executor, path)
-    fresh, why = renewed(executor.snapshot, peer, item, _masked(executor, name, lenient_text(data), mains))
+    text = _masked(executor, name, lenient_text(data), mains)
+    fresh, why = renewed(executor.snapshot, executor.settings.us, peer, item, text)
     used = [WorkingCopy(*working)] if working is not None else []
     executor.perform(Plan(f"{peer}/{item.topic}", (*used, Put(path, fresh))))
     return why

@@ -216,6 +216,35 @@ class MainFiles:
             self._files[change.path] = change.new
 
 
+def read_facts(git: Git, main: Oid, head: Oid) -> MergeFacts:
+    """What a merge of a head into this main would meet, as far as its creator can know before it is read there."""
+    shown = next(iter(merge_bases(git, main, head)), "")
+    candidate = read_candidates(git, main, [(head, shown)], {})[head, shown]
+    if candidate.failed is not None:
+        raise candidate.failed
+    if not candidate.bases:
+        return MergeFacts(head, common=False)
+    if head in candidate.bases:
+        return MergeFacts(head, True, merged_already=True)
+    if why := _too_many(candidate):
+        return MergeFacts(head, True, conflicts=(why,))
+    files, changes = MainFiles(git, main), candidate.changes
+    crossing, clashing = files.obstacles(changes)
+    return MergeFacts(
+        head,
+        True,
+        stale=files.differing(changes),
+        conflicts=tuple(crossing),
+        clashes=tuple(clashing),
+        changes=tuple(map(_tree_change, changes)),
+    )
+
+
+def _too_many(candidate: MergeCandidate) -> str:
+    more = f"more than the {MOST_COMMITS} whose authors cn checks; merge it by hand"
+    return f"({candidate.count} commits: {more})" if candidate.count > MOST_COMMITS else ""
+
+
 class Merges:
     """The merges of one run that began at ``base``, upon each other; a context manager.
 
@@ -273,8 +302,7 @@ class Merges:
             raise candidate.failed
         if not candidate.bases:
             return MergeFacts(head, common=False)
-        if candidate.count > MOST_COMMITS:
-            why = f"({candidate.count} commits: more than the {MOST_COMMITS} whose authors cn checks; merge it by hand)"
+        if why := _too_many(candidate):
             return MergeFacts(head, True, conflicts=(why,))
         if head in candidate.bases or head in self._commits:
             return MergeFacts(head, True, people=candidate.people, merged_already=True)

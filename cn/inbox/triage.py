@@ -6,7 +6,7 @@ from contextlib import nullcontext, suppress
 
 from cn.git.objects import resolve
 from cn.git.repository import Hub
-from cn.inbox.plan.decisions import Facts, plan_decision, quoted_of
+from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, quoted_of
 from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, read_working, renewed
 from cn.protocol.effects import Plan, Put
 from cn.protocol.layout import inbox_path
@@ -31,11 +31,15 @@ from cn.system.clock import now
 from cn.system.files import write_file
 from cn.transaction.lock import hub_lock
 from cn.transaction.unplaced import forget_left
-from cn.values.errors import Refused, UsageError
+from cn.values.errors import Refusal, Refused, UsageError
 from cn.values.names import HubPath, NameRefused, ThreadName, parse_name
 from cn.values.report import Report
 from cn.values.text import is_text
 from cn.values.timestamps import StampRefused, parse_until
+
+
+class Changed(Refused):
+    """A thread is not any more as it was shown to who decides."""
 
 
 def write_triage(
@@ -48,10 +52,12 @@ def write_triage(
     actor: str = "",
     approval: str = "",
     dry_run: bool = False,
+    shown: bytes | None = None,
 ) -> Report:
     """Write or replace the section in the working copy. Nothing is executed here.
 
-    Raises :class:`Refused` for a secret in it: who decides is told now, not by the run that executes it.
+    ``shown`` is the file as the actor saw it, where that is known: :class:`Changed` if it is another now. Raises
+    :class:`Refused` for a secret in it: who decides is told now, not by the run that executes it.
     """
     report = Report()
     if not is_text(decision + body + until + actor + approval):
@@ -75,7 +81,7 @@ def write_triage(
     except (TriageRefused, NameRefused, StampRefused) as refused:
         raise UsageError(refused.text, refused.hint) from None
     with nullcontext(hub) if dry_run else hub_lock(hub, settings.config.lock_wait) as held:
-        name = _write(held, settings, thread, triage, dry_run=dry_run)
+        name = _write(held, settings, thread, triage, dry_run=dry_run, shown=shown)
     if dry_run:
         report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)}")
     else:
@@ -97,7 +103,9 @@ def _snapshot(hub: Hub) -> Snapshot:
     return Snapshot(hub.git, main)
 
 
-def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run: bool) -> ThreadName:
+def _write(
+    hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run: bool, shown: bytes | None
+) -> ThreadName:
     snapshot = _snapshot(hub)
     peer, item = find_pending(snapshot, thread)
     name = ThreadName(item.get("thread"))
@@ -105,8 +113,10 @@ def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run
     data = working.data if working is not None else snapshot.read(path)
     if data is None:
         raise Refused(f"{path} is missing", "'cn inbox sync' puts it back")
+    if shown is not None and data != shown:
+        raise Changed(f"{path} has changed since it was shown", "nothing was written; read it again")
     if is_stale(snapshot, path, data, item.head):  # whoever read it saw another branch, or an old copy
-        text, why = renewed(snapshot, peer, item, lenient_text(data))
+        text, why = renewed(snapshot, settings.us, peer, item, lenient_text(data))
         if not dry_run:
             _save(hub, path, text, working)
         raise Refused(f"{path}: {why}", ANEW.replace("is written", "would be written") if dry_run else ANEW)
@@ -117,15 +127,18 @@ def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run
     try:
         text = set_triage(text, triage)
     except TriageRefused:  # the section that it replaces stands before the quotation
-        text = set_triage(renewed(snapshot, peer, item, text)[0], triage)
+        text = set_triage(renewed(snapshot, settings.us, peer, item, text)[0], triage)
     committed = (snapshot.read(path) or b"").decode("utf-8", "replace")
     about = mask_line(item.get("subject"), settings)
     facts = Facts(settings.config, settings.peers, peer, item, text, triage.at, committed=committed, about=about)
     # What the run that executes it would refuse: it stands in the thread, or would be told to somebody else.
-    outcome = None if isinstance(triage.decision, Merge) else plan_decision(facts, triage)
+    merging = isinstance(triage.decision, Merge)
+    outcome = check_decision(facts, triage) if merging else plan_decision(facts, triage)
     plan = outcome if isinstance(outcome, Plan) else Plan(facts.source, (Put(path, text),))
     if secret := check_plan(plan, settings, [own_lines(path, text)], [quoted_of(facts)]):
         raise Refused.by(secret)
+    if isinstance(outcome, Refusal):
+        raise Refused.by(outcome)
     if not dry_run:
         _save(hub, path, text, working)
     return name

@@ -26,6 +26,10 @@ ANEW = "it is written anew, what stood there is quoted in it: read it, then deci
 _LARGEST = 8 << 20
 _WORD = re.compile(rb"(?i)triage")
 """What no section is without."""
+_EMPTY = re.compile(
+    rb"^<!-- To decide, [^\n]*\n[^\n]*\n\n## Triage\n\ndecision:\nactor: [^\n]*\ntimestamp:\n-->$", re.M
+)
+"""The form that cn writes, as long as nobody has."""
 
 
 class Working(NamedTuple):
@@ -56,7 +60,7 @@ def shows_head(data: bytes, head: Oid) -> bool:
     """Is this the head that a thread's file shows? Nearly all say yes, and need no parser then."""
     if b"\n**Head:** " + head.encode() not in data:
         return False
-    if not _WORD.search(data):
+    if not _holds_section(data):
         return True
     from cn.protocol.thread_file import seen_head
 
@@ -67,7 +71,7 @@ def is_stale(snapshot: Snapshot, path: HubPath, data: bytes, head: Oid) -> bool:
     """Does a thread's file show another head, or decide what main keeps as decided before?"""
     if not shows_head(data, head):
         return True
-    if not _WORD.search(data):
+    if not _holds_section(data):
         return False
     from cn.protocol.thread_file import was_executed
 
@@ -79,12 +83,12 @@ def lenient_text(data: bytes) -> str:
     return decode(data.removeprefix(b"\xef\xbb\xbf")).replace("\r\n", "\n")
 
 
-def renewed(snapshot: Snapshot, peer: Name, item: Item, text: str) -> tuple[str, str]:
+def renewed(snapshot: Snapshot, us: Name, peer: Name, item: Item, text: str) -> tuple[str, str]:
     """A pending thread with its own header and quotation, what people wrote in ``text``, and why it is so.
 
     These are as main last had them for this head. Where a rewritten history has none, the ledger tells.
     """
-    from cn.protocol.thread_file import Header, format_thread, refresh, seen_head, was_executed
+    from cn.protocol.thread_file import Header, add_form, format_thread, refresh, seen_head, was_executed
 
     known = [lenient_text(data) for data in versions(snapshot, inbox_path(ThreadName(item.get("thread"))))]
     fresh = next((one for one in known if seen_head(one) == item.head), "")
@@ -92,6 +96,7 @@ def renewed(snapshot: Snapshot, peer: Name, item: Item, text: str) -> tuple[str,
         branch, signature = Branch(item.get("branch")), item.get("signature") or "unverified"
         header = Header(peer, item.topic, branch, item.since, item.head, signature, item.get("earlier"))
         fresh = format_thread(header, f"(what this branch holds is lost here; look at {item.head} with git)")
+        fresh = add_form(fresh, us)
     shown = seen_head(text)
     what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"
     reason = f"The file named the head {shown or '(none)'}; the branch is at {item.head}. Decide again."
@@ -140,17 +145,22 @@ def may_decide(working: Working) -> bool:
         working.data.decode("utf-8")
     except UnicodeDecodeError:
         return True
-    return _WORD.search(working.data) is not None
+    return _holds_section(working.data)
+
+
+def _holds_section(data: bytes) -> bool:
+    """Could it, beside an empty form?"""
+    return _WORD.search(_EMPTY.sub(b"", data)) is not None
 
 
 def shows_triage(working: Working) -> bool:
     """Does it hold a ``## Triage`` section, or something that must be looked at as one?"""
     if not may_decide(working):
         return False
-    from cn.protocol.thread_file import TriageRefused, find_headings, read_text
+    from cn.protocol.thread_file import TriageRefused, holds_section, read_text
 
     try:
-        return bool(find_headings(read_text(working.data).split("\n")))
+        return holds_section(read_text(working.data))
     except TriageRefused:
         return True
 

@@ -82,6 +82,26 @@ def request_json(request: Request) -> str:
     return _dump({"model": request.model, "max_tokens": request.max_tokens, **_prompt(request)})
 
 
+def format_sent(request: Request) -> str:
+    """A request as it is archived: a JSON list, an object of texts a line; first the model, then all that it read."""
+    lines = [{"model": request.model, "max_tokens": str(request.max_tokens)}]
+    lines += [{"place": "system", "cached": "yes" if one.cached else "no", "text": one.text} for one in request.system]
+    lines += [{"place": said.role, "text": said.text} for said in request.messages]
+    rows = (json.dumps(line, ensure_ascii=False) for line in lines)
+    return "[\n " + ",\n ".join(rows) + "\n]\n"
+
+
+def parse_sent(data: bytes) -> Request | None:
+    """The inverse of :func:`format_sent`; None for what is none."""
+    try:
+        head, *rest = json.loads(data)
+        system = tuple(Block(one["text"], one["cached"] == "yes") for one in rest if one["place"] == "system")
+        messages = tuple(Said(one["place"], one["text"]) for one in rest if one["place"] != "system")
+        return Request(head["model"], int(head["max_tokens"]), system, messages)
+    except (ValueError, KeyError, TypeError, RecursionError, RequestRefused):
+        return None
+
+
 def count_json(request: Request) -> str:
     """The body of ``POST /v1/messages/count_tokens`` for the same prompt."""
     return _dump({"model": request.model, **_prompt(request)})

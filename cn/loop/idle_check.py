@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 import time
 
 from cn import __version__
@@ -26,6 +27,8 @@ from cn.transaction.lock_owner import note_owner
 
 TYPE_CHECKING = False  # typing itself takes 3 ms
 if TYPE_CHECKING:
+    from cn.git.remote import Looked
+
     Names = list[tuple[str, bool, bool]]
     Stamps = list[tuple[int, ...]]
     Files = tuple[Stamps, list[Names], Stamps]
@@ -52,7 +55,8 @@ def still_quiet(path: str) -> bool:
         note = os.open(f"{root}/.git/cn/{NOTE}", os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would be waited for
         with open(note, encoding="utf-8", errors="surrogateescape") as file:
             lines = [line.split(" ", 1) for line in file.read().split("\n") if line]
-        facts = {key: value for key, value in lines if key != "url"}
+        facts = {key: value for key, value in lines if key not in ("url", "config")}
+        configs = [value for key, value in lines if key == "config"]
         urls = dict(value.split("\t", 1) for key, value in lines if key == "url")
         until = float(facts["until"])
         if not until - LONGEST <= time.time() < until:
@@ -61,11 +65,15 @@ def still_quiet(path: str) -> bool:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             note_owner(lock)
-            return facts["files"] == files_text(root, read_files(root)) and facts["seen"] == _seen(root, facts, urls)
+            files = files_text(root, read_files(root, configs))
+            same = facts["files"] == files and facts["seen"] == _seen(root, facts, urls)
         finally:
             os.close(lock)
     except (OSError, ValueError, KeyError, TypeError):
         return False
+    if same and (logins := sys.modules.get("cn.git.ssh_logins")):  # else the run that follows goes on with them
+        logins.end_logins()
+    return same
 
 
 def _around(folder: str) -> str:
@@ -79,24 +87,30 @@ def _seen(root: str, facts: dict[str, str], urls: dict[str, str]) -> str:
     """Our refs and what the remotes list, on one line; empty when somebody does not answer."""
     near = {key: find_local_git_dir(url) if facts["direct"] else None for key, url in urls.items()}
     asked = [(place, [_AS_LISTED, _HEADS]) for place in near.values() if place is not None]
-    said = list_many([(f"{root}/.git", [AS_OURS, *facts["refs"].split(" ")]), *asked], _WIDTH)
+    words = [AS_OURS, *facts["refs"].split(" ")]
+    said = list_many([(f"{root}/.git", words), *asked], _WIDTH)
     if said is None:
         return ""
     rows = dict(zip((key for key in urls if near[key] is not None), said[1:], strict=True))
     far = {key: url for key, url in urls.items() if near[key] is None}
     if far:
-        rows |= _ask(root, far, float(facts["seconds"]))
+        rows |= _ask(root, far, float(facts["seconds"]), words, said[0])
     return seen_text(said[0], rows) if len(rows) == len(urls) else ""
 
 
-def _ask(root: str, urls: dict[str, str], seconds: float) -> dict[str, bytes]:
+looked: list[Looked] = []
+"""What the run that follows in this process need not ask again."""
+
+
+def _ask(root: str, urls: dict[str, str], seconds: float, words: list[str], ours: bytes) -> dict[str, bytes]:
     """Listings over a network, with the deadlines and the supervision that need more."""
     import signal
-    import sys
     from pathlib import Path
 
     from cn.git.process import Git
-    from cn.git.remote import list_remotes
+    from cn.git.remote import Looked, list_remotes
+    from cn.git.repository import read_config
+    from cn.git.ssh_logins import open_logins, parse_place
 
     # No child that waits for a network may be left behind.
     def terminate(number: int, frame: object) -> None:
@@ -106,8 +120,13 @@ def _ask(root: str, urls: dict[str, str], seconds: float) -> dict[str, bytes]:
     signal.signal(signal.SIGTERM, terminate)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    answers = list_remotes(Git(Path(root)), urls, seconds)
-    return {key: rows_of(dict(found)) for key, found in answers.items() if not isinstance(found, str)}
+    git = Git(Path(root))
+    if any(map(parse_place, urls.values())):
+        git = open_logins(git._replace(config=read_config(git)))
+    answers = list_remotes(git, urls, seconds)
+    found = {key: listing for key, listing in answers.items() if not isinstance(listing, str)}
+    looked[:] = [Looked({(key, urls[key]): listing for key, listing in found.items()}, words, ours)]
+    return {key: rows_of(dict(listing)) for key, listing in found.items()}
 
 
 def rows_of(listing: dict[str, str]) -> bytes:
@@ -121,18 +140,18 @@ def seen_text(ours: bytes, rows: dict[str, bytes]) -> str:
     return repr([ours, *((key, sorted(rows[key].split(b"\n"))) for key in sorted(rows))])
 
 
-def read_files(root: str) -> Files:
+def read_files(root: str, included: list[str]) -> Files:
     """What lies on this machine and a sync looks at: stamps of files, and names in folders.
 
     The names in the git directory tell of open merges, journals, pushes under way. What is read is
     told apart as git does it for its index (gitformat-index(5)): by times, size and inode. Of the
-    inbox a sync wants to know which files are there. The last are the files that a run replaced: somebody
-    who had one open may write to it.
+    inbox a sync wants to know which files are there. ``included`` are the files that git's configuration takes in. The
+    last are the files that a run replaced: somebody who had one open may write to it.
     """
     git_dir, home = f"{root}/.git", os.environ.get("HOME", "")
     wide = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     named = [os.environ.get(key, "") for key in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")]
-    configs = [f"{git_dir}/config", f"{home}/.gitconfig", f"{wide}/git/config", "/etc/gitconfig", *named]
+    configs = [f"{git_dir}/config", f"{home}/.gitconfig", f"{wide}/git/config", "/etc/gitconfig", *named, *included]
     read = [f"{git_dir}/cn/{MEMORY}", *configs, *(f"{root}/{name}" for name in _READ)]
     folders = [git_dir, f"{git_dir}/cn", f"{root}/{_INBOX}"]
     stamps = [_stamp(path) for path in read]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.agent.hooks import answered_turn, drop_pending, execute_output, update_queue, wake
+from cn.agent.hooks import answered_names, drop_pending, execute_output, update_queue, wake
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.git.signatures import own_key, read_signatures
@@ -16,6 +16,7 @@ from cn.inbox.pending import check_inbox, record_due, restore_pending
 from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
 from cn.inbox.working_copies import ANEW, Working, has_triage, read_working, shows_triage
+from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import deliver
 from cn.peers.observe import Observation, fetch_changed, observe
 from cn.peers.older_state import hold_back_older
@@ -25,6 +26,7 @@ from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Item
 from cn.protocol.thread_file import Merge, Triage, TriageRefused, format_decision, read_decision, read_text
 from cn.run.executor import Executor
+from cn.run.find_thread import read_call
 from cn.run.memory import Condition
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
@@ -69,12 +71,12 @@ def process_as_agent(
 
 def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[[Run], None] | None = None) -> None:
     snapshot = run.snapshot
-    turn = answered_turn(run)
+    answered = [read_call(name) for name in answered_names(run)]
     decided = {
         (peer, item.topic)
         for peer, item in snapshot.pending()
         if has_triage(run.hub, ThreadName(item.fields["thread"]))
-        or (turn is not None and item.fields.get("input") == turn.input.id)
+        or any(called.means_item(peer, item) for called in answered)
     }
     seen, keys = Observation({}), list[ThreadKey]()
     if peers := {peer for peer, _ in decided if peer in run.settings.peers}:
@@ -86,6 +88,7 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
     if deliver_first is not None:
         deliver_first(run)
     check_inbox(run)
+    say_drafts(run)
     deliver(run)
 
 
@@ -268,4 +271,5 @@ def _refuse(
     plan = plan_refused(facts, decision, actor, refusal, executor.now, new=new)
     executor.perform(plan)
     text = f"{facts.source}: {decision} is refused: {refusal.rule}: {refusal.reason}"
-    executor.notes.refused(text, refusal.remedy, source=facts.source, told_before=not plan.effects)
+    told_before = not plan.effects
+    executor.notes.refused(text, refusal.remedy, source=facts.source, told_before=told_before, theirs=refusal.notify)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cn.agent.hooks import TO_WAKE, WAKING, update_queue, wake
 from cn.git.remote import HEADS, OWN
-from cn.git.repository import ORIGIN_REF, Hub
+from cn.git.repository import ORIGIN_REF, Hub, list_included
 from cn.inbox.arrivals import record_arrivals, record_vanished
 from cn.inbox.pending import check_inbox, due_since, record_due, restore_pending
-from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, read_files, rows_of, seen_text
+from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, looked, read_files, rows_of, seen_text
+from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import check_published, deliver
 from cn.outbox.our_branches import record_ours, record_proven, take_back_answers
 from cn.peers.observe import Observation, fetch_changed, observe, report_strays
@@ -51,14 +51,15 @@ class IdleNote:
     directory from its begin on, the inbox since its commit was placed there.
     """
 
-    def __init__(self, root: Path) -> None:
-        self._root = str(root)
+    def __init__(self, hub: Hub) -> None:
+        self._root = str(hub.root)
+        self._included = list_included(hub.git) if hub.config.includes else []
         self._before = self._look()
         self._placed: Files | None = None
 
     def _look(self) -> Files | None:
         try:
-            return read_files(self._root)
+            return read_files(self._root, self._included)
         except OSError:
             return None
 
@@ -89,6 +90,7 @@ class IdleNote:
             "seen": seen_text(refs, {key: rows_of(found) for key, found in listings.items()}),
         }
         lines = [f"{key} {value}\n" for key, value in facts.items()]
+        lines += [f"config {path}\n" for path in self._included]
         lines += [f"url {key}\t{url}\n" for key, url in seen.urls.items()]
         # Not flushed to the disk: one that was cut off has no match, and the next run is ordinary.
         beside = path.with_name(f"{NOTE}.new")
@@ -135,7 +137,6 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
         waiting = [entry for entry in snapshot.folder(QUEUE) if entry.path.endswith(".md") or entry.kind == "tree"]
         at_rest = at_rest and not waiting
     told = all(note.mark is Mark.DONE for note in run.report.notes)  # the others may be told again
-    plain = plain and not hub.config.includes  # of an included file the idle check knows nothing
     return plain and reached and at_rest and told and not run.settings.separate_mailbox
 
 
@@ -186,8 +187,9 @@ def sync(
     progress: Progress | None = None,
 ) -> Report:
     """One sync. ``only`` limits it to some peers, ``force`` ignores back-off."""
-    note = None if only is not None or force or dry_run else IdleNote(hub.root)
-    with open_run(hub, dry_run=dry_run, progress=progress) as run:
+    note = None if only is not None or force or dry_run else IdleNote(hub)
+    just_looked = looked.pop() if looked and note is not None else None
+    with open_run(hub, dry_run=dry_run, progress=progress, looked=just_looked) as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(run, only=chosen, force=force)
         hold_back_older(run, seen)
@@ -198,6 +200,7 @@ def sync(
         if note is not None:
             note.placed()
         check_inbox(run)
+        say_drafts(run)
         deliver(run, force=force)
         if not dry_run and run.memory.begin("sweep"):
             sweep_stale(run.hub)

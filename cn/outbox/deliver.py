@@ -1,18 +1,28 @@
 """Deliver the outbox as main holds it (``docs/protocol/outbox.md``).
 
-Every entry is one ref with its own lease. What the remote confirmed moves to ``sent/``;
-what nobody knows is asked, never blindly repeated; what failed stays, with its reason.
+Every entry is one ref with its own lease, pushed at once: what the lease finds is the remote's answer. What it
+confirmed moves to ``sent/``; what it did not take is asked; what failed stays, with its reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from cn.git.objects import list_refs, read_info, update_refs, write_objects
-from cn.git.process import TOO_MUCH, Git
-from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options
-from cn.git.repository import Hub
+from cn.git.objects import is_ancestor, list_refs, read_info, update_refs, write_objects
+from cn.git.process import TIMED_OUT, TOO_MUCH, Git
+from cn.git.remote import (
+    HEADS,
+    Listing,
+    Push,
+    RefResult,
+    Result,
+    fetch_commits,
+    list_remotes,
+    push_many,
+    push_options,
+    remedy_of,
+)
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_returned
 from cn.outbox.push_in_halves import REFUSED, push_in_halves
 from cn.peers.observe import without_emptied
@@ -20,16 +30,17 @@ from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.message import tree_bytes
-from cn.protocol.outbox_entry import Deliver, Entry, Remove, entry_head, entry_source, take_out
+from cn.protocol.outbox_entry import Deliver, Entry, Propose, Remove, entry_head, entry_source, take_out
 from cn.protocol.peers_file import MAILBOX
 from cn.run.executor import Executor
-from cn.run.run import Run, open_run
+from cn.run.run import Run
 from cn.run.secret_gate import check_entry
 from cn.run.snapshot import Snapshot
 from cn.transaction import mailbox_main
+from cn.transaction.base import origin_url
+from cn.transaction.rights import has_tried, sweep_tried
 from cn.values.errors import ConfigError, Refusal
 from cn.values.names import HubPath, Name, Oid, parse_oid, topic_of
-from cn.values.report import Report
 from cn.values.shell_words import command
 
 Pair = tuple[HubPath, Entry]
@@ -43,21 +54,17 @@ class Outcome(NamedTuple):
     hint: str = ""
 
 
-def flush(hub: Hub, *, dry_run: bool = False) -> Report:
-    """Deliver the outbox now, whatever the back-off says."""
-    with open_run(hub, dry_run=dry_run) as run:
-        deliver(run, force=True)
-    return run.report
-
-
 def deliver(run: Run, *, force: bool = False) -> None:
     """Deliver what main's outbox holds; confirmed entries go to ``sent/`` in one commit."""
+    run.ask_origin()  # only what is in main is delivered
+    if has_tried(run.hub) and not (run.dry_run or run.offline):
+        sweep_tried(run.hub, run.settings.config.limits.peer_seconds)
     publish_main(run)
     _take_returned(run)
     ready = _ready(run, force)
     if run.dry_run:
         for _, entry in ready:
-            verb = "deliver" if isinstance(entry, Deliver) else "delete"
+            verb = "delete" if isinstance(entry, Remove) else "deliver"
             run.report.plan(f"{verb} {entry.branch} at {entry.to}", source=entry_source(entry))
         _commit(run, ready, {path: _taken(entry) for path, entry in ready}, force=force)
     elif ready:
@@ -114,7 +121,7 @@ def _ready(run: Run, force: bool) -> list[Pair]:
         if entry.to not in run.settings.peers:
             reason = f"{entry.to} is no peer any more"
             _failed(run, path, entry, reason, f"add it again with {command('cn peer add {} URL', entry.to)}")
-        elif refusal := rules.may_send(entry, run.settings.config.name):
+        elif refusal := rules.may_send(entry, run.settings.us, snapshot.item(entry.to, OUT, topic_of(entry.branch))):
             hint = f"{refusal.remedy}; {take_out(path)}"
             _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", hint)
         elif isinstance(entry, Deliver) and (secret := _secret(run, snapshot, path, entry)):
@@ -158,43 +165,87 @@ def _secret(run: Run, snapshot: Snapshot, path: HubPath, entry: Deliver) -> Refu
 
 
 def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False) -> None:
+    hint = hint or remedy_of(reason, "")
     new = run.memory.attempts.failed(path.rpartition("/")[2], reason, hint)
     text = f"{entry.branch} for {entry.to} is not {confirmed_kind(entry)}: {reason}"
     hint = hint or "it stays in the outbox"
     run.report.failed(text, hint, source=entry_source(entry), told_before=not (new or tell))
 
 
+_AFTER_HANGING = 10.0
+"""Seconds for the question what became of a push that took all its time."""
+
+
 def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
-    """Ask each remote what it has, push the rest, ask again where the answer is unknown."""
+    """Push with what we know, each ref with its lease; ask a remote only about what it did not take."""
     git, seconds = run.hub.git, run.settings.config.limits.peer_seconds
     # One remote may stand for several peers (pickup): the key is the URL.
     of = {path: run.settings.delivery_url(run.hub, run.settings.peers[entry.to]) for path, entry in ready}
     # Who did not answer a moment ago is not asked again in this run.
     urls = dict.fromkeys(of.values())
     asked: dict[str, Listing | str] = {u: run.down[p] for p, u in _hubs(run).items() if p in run.down and u in urls}
-    parts = {url: {_prefix(entry) for path, entry in ready if of[path] == url} for url in urls}
-    others = {url: url for url in urls if url not in asked}
-    had = {of[path] for path, entry in ready if isinstance(entry, Remove)} | run.memory.section("mains").keys()
-    asked |= without_emptied(list_remotes(git, others, seconds, parts=parts), had)
-    outcomes = {path: _before(run, path, entry, asked[of[path]]) for path, entry in ready}
+    # Where a proposal may be now is asked: it moves.
+    moving = [(path, entry) for path, entry in ready if isinstance(entry, Propose) and of[path] not in asked]
+    asked |= list_remotes(git, {of[path]: of[path] for path, _ in moving}, seconds, parts=_parts(moving, of))
+    settled: dict[HubPath, Outcome] = {}
+    hoped: dict[tuple[str, str], HubPath] = {}  # git takes a branch once in a push
     pushes: dict[str, tuple[str, list[Push]]] = {}
     for path, entry in ready:
-        if outcomes[path] is None:
-            pushes.setdefault(of[path], (of[path], []))[1].append(_push(entry))
-    results = push_in_halves(lambda some: push_many(git, some, seconds), pushes)
-    unknown = {url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())}
-    again = list_remotes(git, {url: url for url in unknown}, seconds, parts=parts)
-    _note_reachability(run, asked)
-    return {
-        path: outcomes[path] or _after(entry, results[of[path]][entry.branch], again.get(of[path]))
+        listing, place = asked.get(of[path]), (of[path], str(entry.branch))
+        if isinstance(listing, str) or place in hoped or _refusal(run, entry):
+            continue
+        if isinstance(entry, Propose) and isinstance(listing, Listing) and (known := _looked_at(run, entry, listing)):
+            settled[path] = known
+            continue
+        hoped[place] = path
+        pushes.setdefault(of[path], (of[path], []))[1].append(_push(entry, listing))
+    told = push_in_halves(lambda some: push_many(git, some, seconds), pushes)
+    results = {path: told[url][branch] for (url, branch), path in hoped.items()}
+    done = {path for path, result in results.items() if result.result is Result.DONE}
+    left = [(path, entry) for path, entry in ready if path not in done and path not in settled]
+    asked = {url: answer for url, answer in asked.items() if isinstance(answer, str)}  # it was before the push
+    had = {of[path] for path, entry in ready if isinstance(entry, Remove)} | run.memory.section("mains").keys()
+    hung = {of[path] for path, result in results.items() if result.reason == TIMED_OUT}
+    for late, limit in ((False, seconds), (True, min(seconds, _AFTER_HANGING))):
+        unknown = {of[path] for path, _ in left if of[path] not in asked and (of[path] in hung) is late}
+        asked |= without_emptied(list_remotes(git, {url: url for url in unknown}, limit, parts=_parts(left, of)), had)
+    _note_reachability(run, asked, {of[path] for path, one in results.items() if one.result is not Result.UNKNOWN})
+    outcomes = {
+        path: _outcome(run, path, entry, results.get(path), asked.get(of[path], ""))
         for path, entry in ready
+        if path not in settled
     }
+    return {path: settled.get(path) or outcomes[path] for path, _ in ready}
 
 
-def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Outcome | None:
-    """What the listing alone decides; None when there is something to push."""
+def _parts(entries: Iterable[Pair], of: Mapping[HubPath, str]) -> dict[str, set[str]]:
+    """The prefixes about which each remote is asked."""
+    parts: dict[str, set[str]] = {}
+    for path, entry in entries:
+        parts.setdefault(of[path], set()).add(_prefix(entry))
+    return parts
+
+
+def _refusal(run: Run, entry: Entry, tip: Oid | None = None) -> Refusal | None:
+    """Why it must not be done, whatever the remote has, or where it has ``tip``: only the creator deletes."""
+    if not isinstance(entry, Remove):
+        return None
+    ours = run.settings.is_outbound(run.settings.peers[entry.to], entry.branch)
+    return rules.may_delete(ours, entry.tip, tip or entry.tip, recorded=_is_recorded(run, entry))
+
+
+def _is_recorded(run: Run, entry: Remove) -> bool:
+    item = run.snapshot.item(entry.to, OUT, topic_of(entry.branch))
+    return item is not None and item.head == entry.tip and item.state == "deleting"
+
+
+def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, listing: Listing | str) -> Outcome:
+    """What became of an entry: of its push, where there was one, and by what the remote has now."""
+    if result is not None and result.result is Result.DONE:
+        return _taken(entry)
     if isinstance(listing, str):
-        return Outcome("", f"unreachable: {listing}")
+        told = f"unreachable: {listing}"
+        return Outcome("", told if result is None or result.reason == listing else f"unknown: {result.reason}")
     if _prefix(entry) in listing.cut:
         return Outcome("", f"asked for the branches under {_prefix(entry)}/, {TOO_MUCH}")
     tip = listing.get(entry.branch)
@@ -206,45 +257,85 @@ def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Ou
                 reason = f"the branch exists there with other bytes ({tip[:8]})"
                 hint = f"it waits; ask {entry.to} who made that branch there, and to delete it"
                 return Outcome("", reason, hint)
-            if (prefix := _prefix(entry)) in listing:
-                reason = f"a branch named {prefix} there leaves no room for {entry.branch}"
-                return Outcome("", reason, f"it waits; ask {entry.to} to delete the branch {prefix} there")
+            if no_room := _no_room(entry, listing):
+                return no_room
+        case Propose():
+            if known := _looked_at(run, entry, listing):
+                return known
         case Remove():
             if tip is None:
-                return Outcome("✓ deleted (it was gone already)")
-            ours = run.settings.is_outbound(run.settings.peers[entry.to], entry.branch)
-            item = run.snapshot.item(entry.to, OUT, topic_of(entry.branch))
-            recorded = item is not None and item.head == entry.tip and item.state == "deleting"
-            refusal = rules.may_delete(ours, entry.tip, tip, recorded=recorded)
-            if refusal:
-                hint = refusal.remedy if recorded else f"{refusal.remedy}; {take_out(path)}"
+                return Outcome(
+                    "✓ deleted (it was gone already)" if result is None or _is_stale(result) else "✓ deleted"
+                )
+            if refusal := _refusal(run, entry, tip):
+                hint = refusal.remedy if _is_recorded(run, entry) else f"{refusal.remedy}; {take_out(path)}"
                 return Outcome("", f"{refusal.rule}: {refusal.reason}", hint)
-    return None
+    return Outcome("", (result.reason if result else "") or "the remote did not take it")
+
+
+def _looked_at(run: Run, entry: Propose, listing: Listing) -> Outcome | None:
+    """What a listing says of a proposal; None: it can be pushed over what is there."""
+    tip = listing.get(entry.branch)
+    if tip == entry.head:
+        return _taken(entry)
+    if _prefix(entry) in listing.cut:
+        return Outcome("", f"asked for the branches under {_prefix(entry)}/, {TOO_MUCH}")
+    if tip is not None and not _is_ours(run, entry, tip):
+        url = run.settings.delivery_url(run.hub, run.settings.peers[entry.to])
+        look = command("git fetch {} {}", url, entry.branch)
+        reason = f"it is at {tip[:8]} there, which cn did not propose"
+        return Outcome("", reason, f"it waits; {look} shows what somebody pushed there")
+    return _no_room(entry, listing) or _lacking(run, entry)
+
+
+def _is_stale(result: RefResult) -> bool:
+    """Did git find another tip than expected, before it asked for anything?"""
+    return result.result is Result.REJECTED and "stale info" in result.reason
 
 
 def _prefix(entry: Entry) -> str:
     return entry.branch.partition("/")[0]
 
 
-def _push(entry: Entry) -> Push:
-    """The branch with what it is to be, and what it is now."""
-    new, old = (entry.id, None) if isinstance(entry, Deliver) else (None, entry.tip)
-    return Push(entry.branch, new, old)
+def _no_room(entry: Entry, listing: Listing) -> Outcome | None:
+    """git keeps no branch below the name of another (gitrepository-layout(5), "refs")."""
+    if (prefix := _prefix(entry)) not in listing:
+        return None
+    reason = f"a branch named {prefix} there leaves no room for {entry.branch}"
+    return Outcome("", reason, f"it waits; ask {entry.to} to delete the branch {prefix} there")
+
+
+def _is_ours(run: Run, entry: Propose, tip: Oid) -> bool:
+    """Is this tip an earlier state of the proposal, by our ledger, or a part of what is proposed now?"""
+    if any(event.head == tip for event in run.snapshot.events_of_topic(entry.to, OUT, topic_of(entry.branch))):
+        return True
+    infos = read_info(run.hub.git, [tip, entry.head])
+    return None not in infos and is_ancestor(run.hub.git, tip, entry.head)
+
+
+def _lacking(run: Run, entry: Propose) -> Outcome | None:
+    """The commit may have been proposed in another clone; then origin has it."""
+    if run.hub.origin and read_info(run.hub.git, [entry.head]) == [None]:
+        fetch_commits(run.hub.git, origin_url(run.hub), [entry.head], run.settings.config.limits.peer_seconds)
+    if read_info(run.hub.git, [entry.head]) != [None]:
+        return None
+    return Outcome("", f"the commit {entry.head[:8]} is not in this clone", "the clone that proposed it delivers it")
+
+
+def _push(entry: Entry, listing: Listing | None) -> Push:
+    """The branch with what it is to be, and what it may be now: a proposal where it was listed."""
+    match entry:
+        case Deliver():
+            return Push(entry.branch, entry.id, None)
+        case Propose():
+            return Push(entry.branch, entry.head, listing.get(entry.branch) if listing else None)
+        case Remove():
+            return Push(entry.branch, None, entry.tip)
 
 
 def _taken(entry: Entry) -> Outcome:
     """The remote has done as it was asked."""
-    return Outcome("✓ delivered" if isinstance(entry, Deliver) else "✓ deleted")
-
-
-def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Outcome:
-    """The outcome of a push; anything but a clear yes is compared with what the remote has now."""
-    if result.result is Result.DONE:
-        return _taken(entry)
-    if not isinstance(listing, Listing) or _prefix(entry) in listing.cut:
-        return Outcome("", f"unknown: {result.reason}")
-    is_taken = listing.get(entry.branch) == _push(entry).new
-    return _taken(entry) if is_taken else Outcome("", result.reason or "the remote did not take it")
+    return Outcome("✓ deleted" if isinstance(entry, Remove) else "✓ delivered")
 
 
 def _hubs(run: Run) -> dict[Name, str]:
@@ -252,10 +343,10 @@ def _hubs(run: Run) -> dict[Name, str]:
     return {p.name: p.hub for p in run.settings.peers.values() if p.deliver == MAILBOX}
 
 
-def _note_reachability(run: Run, asked: Mapping[str, Listing | str]) -> None:
+def _note_reachability(run: Run, asked: Mapping[str, Listing | str], answered: Collection[str]) -> None:
     for peer, url in _hubs(run).items():
         answer = asked.get(url)
-        if isinstance(answer, dict):
+        if isinstance(answer, Listing) or url in answered:
             run.memory.unreachable.worked(peer)
         elif answer is not None and peer not in run.memory.unreachable.entries:
             run.memory.unreachable.failed(peer, answer)
@@ -281,10 +372,19 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
             waits = blob is not None and blob == delivered[path]  # else another clone confirmed it first
             executor.perform(plan_confirmed(path if waits else None, entry, ours, outcomes[path].executed, run.now))
             if waits:
-                executor.notes.done(f"{confirmed_kind(entry)} {entry.branch} at {entry.to}", source=entry_source(entry))
+                where = _where(run, entry)
+                executor.notes.done(f"{confirmed_kind(entry)} {entry.branch} at {where}", source=entry_source(entry))
         return "cn: delivered"
 
     run.commit(plan)
+
+
+def _where(run: Run, entry: Entry) -> str:
+    """Where the branch lies of which that is confirmed: the peer's hub, or by pickup our own."""
+    if run.settings.peers[entry.to].deliver == MAILBOX:
+        return entry.to
+    place = run.settings.mailbox or "this hub"
+    return f"{place}, where {entry.to} fetches it" if isinstance(entry, Deliver) else place
 
 
 def check_published(run: Run, listing: Listing | None) -> None:

@@ -253,7 +253,8 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
     listed = seen.listed[OUT].get((peer.name, topic))
     is_ours = about.branch == expected and (ours is not None or listed is not None)
     proof = _check_claim(executor, seen, peer, about, arrival.signature) if is_ours else None
-    deleted = ours is None and about.branch == expected and any(e.head == about.head for e in past)
+    known = ours is not None and ours.head == about.head
+    deleted = about.branch == expected and not known and any(e.head == about.head for e in past)
     tip = listed[1] if listed else None
     plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
     executor.perform(plan)
@@ -265,6 +266,8 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
         executor.notes.done(f"{text}{reason}", source=source)
     elif taken and proof is not None:
         executor.notes.info(f"{text} (claimed, unproven: {proof.reason}){reason}", source=source)
+    elif deleted and ours is not None:
+        executor.notes.info(f"{text}{reason}; that was at {about.head[:8]}, and it has moved since", source=source)
     elif deleted or (about.branch == expected and ours and (ours.state, ours.head) == ("deleting", about.head)):
         executor.notes.info(f"{text}{reason}; it is cleaned up, or about to be", source=source)
     else:

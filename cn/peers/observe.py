@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,12 +11,13 @@ from cn.git.objects import list_refs, read_info
 from cn.git.process import TIMED_OUT, Git
 from cn.git.remote import HEADS, Listing, fetch_tips, head_of, list_remotes, remedy_of
 from cn.peers.second_tries import Pair, Wanted, fetch_apart
+from cn.protocol.layout import TRIED
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY
-from cn.transaction.push import Key, encode, read_pins
+from cn.transaction.push import Key, encode, take_pins
 from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
@@ -91,11 +93,12 @@ def observe(
         # Origin on this machine by its path, which is listed faster.
         near = settings.mailbox == "origin" and run.hub.git.direct and find_local_git_dir(run.hub.origin_url)
         urls[MAILBOX_KEY] = run.hub.origin_url if near else settings.mailbox
-    known = {MAILBOX_KEY: run.base.heads} if settings.mailbox == "origin" and run.base.heads is not None else {}
+    known = {key: run.listed[key, url] for key, url in urls.items() if (key, url) in run.listed}
+    known |= {MAILBOX_KEY: run.base.heads} if settings.mailbox == "origin" and run.base.heads is not None else {}
     asked = {key: url for key, url in urls.items() if key not in known}
     parts = {key: [p.name for p in peers] if key == MAILBOX_KEY else [*_MAINS, settings.us] for key in asked}
     answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress, parts)
-    seen = Observation(read_pins(run.hub.git))
+    seen = Observation(take_pins(run.hub, run.now, dry_run=run.dry_run))
     answers = without_emptied(answers, _had_some(run, seen, peers))
     answers |= {key: heads for key, heads in known.items() if key in urls}
     seen.urls, listings = urls, seen.listings
@@ -127,7 +130,7 @@ def observe(
         if _is_listed(run, peer.name, settings.us, theirs, f"{peer.name}'s hub"):
             seen.saw[side].add(peer.name)
         for name, tip in theirs.items():
-            if name.startswith(f"{settings.us}/"):
+            if name.startswith(f"{settings.us}/") and not re.fullmatch(TRIED, name.partition("/")[2]):
                 _place(seen, peer, name, tip, side)
     return seen
 
@@ -183,7 +186,9 @@ def _sort_mailbox(run: Run, seen: Observation, peers: list[Peer], heads: Listing
         if _is_listed(run, peer.name, peer.name, heads, "the mailbox"):
             seen.saw[_side(peer, at_mailbox=True)].add(peer.name)
     for name, tip in heads.items():
-        prefix, slash, _ = name.partition("/")
+        prefix, slash, topic = name.partition("/")
+        if re.fullmatch(TRIED, topic):
+            continue
         known = by_name.get(Name(prefix))
         if slash and known is not None:
             _place(seen, known, name, tip, _side(known, at_mailbox=True))
@@ -499,6 +504,16 @@ def fetch_mains(executor: Executor | Run, seen: Observation, peers: Iterable[Nam
         failed = fetch_tips(git, wanted, settings.config.limits.peer_seconds)
         seen.fetched_mains.update({Name(p): p not in failed for p in wanted})
     return {p for p in asked if seen.fetched_mains[p]}
+
+
+def main_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | str:
+    """The main branch of a hub with its tip, or why nobody knows: ``main``, ``master``, else what HEAD names there."""
+    answer = list_remotes(git, {"": url}, seconds, parts={"": _MAINS})[""]
+    if isinstance(answer, str):
+        return answer
+    if name := next((name for name in _MAINS if name in answer), None):
+        return name, answer[name]
+    return head_of(git, url, seconds) or "it has no main branch"
 
 
 def find_main(executor: Executor | Run, seen: Observation, name: Name) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple, assert_never
 from cn.protocol.ledger import Event
 from cn.protocol.log import Row
 from cn.protocol.message import Message
-from cn.protocol.outbox_entry import Remove
+from cn.protocol.outbox_entry import Propose, Remove
 from cn.values.names import HubPath, Name, Oid
 
 
@@ -118,6 +118,13 @@ class CleanUp(NamedTuple):
     entry: Remove
 
 
+class Offer(NamedTuple):
+    """Queue a proposal of ours, or move one; its ``base`` is where it leaves the peer's main."""
+
+    entry: Propose
+    base: Oid
+
+
 class Pin(NamedTuple):
     """Note, after the commit, that the ledger knows a branch at this head; None: it is gone."""
 
@@ -145,7 +152,7 @@ class Wake(NamedTuple):
 
 
 FileEffect = Put | Drop | Edit | Move | WorkingCopy | WriteHere | Withhold | Archive
-Effect = FileEffect | Log | Record | Advance | Post | CleanUp | Pin | Keep | Wake
+Effect = FileEffect | Log | Record | Advance | Post | Offer | CleanUp | Pin | Keep | Wake
 
 
 class Plan(NamedTuple):
@@ -182,6 +189,8 @@ def describe(effect: Effect) -> str:
             return f"merge {source} (as a commit such as {commit[:8]})"
         case Post(message, topic, _, _):
             return f"send {message.kind} to {message.to} on {message.sender}/{topic}: {message.subject}"
+        case Offer(entry, _):
+            return f"push {entry.head[:8]} to {entry.to} as {entry.branch}"
         case CleanUp(entry):
             return f"delete our branch {entry.branch} at {entry.to} if it is still {entry.tip[:8]}"
         case Pin(peer, side, topic, head):

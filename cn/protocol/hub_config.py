@@ -37,7 +37,10 @@ LOCK_WAIT = 10.0
 
 
 class HubConfig(NamedTuple):
-    """The parsed ``hub.yaml``. Ages in days, ``lock_wait`` in seconds."""
+    """The parsed ``hub.yaml``. Ages in days, ``lock_wait`` in seconds.
+
+    ``scope``: what an op of the agent may be about, its ``item`` or any open thread of the ``hub``.
+    """
 
     name: Name
     main: str = "main"
@@ -57,6 +60,7 @@ class HubConfig(NamedTuple):
     max_attempts: int = 3
     lock_wait: float = LOCK_WAIT
     limits: Limits = Limits()
+    scope: str = "item"
 
     def is_actor(self, name: str) -> bool:
         """May this name decide: the hub's agent or a listed reviewer?"""
@@ -92,16 +96,18 @@ _LIMITS: dict[str, tuple[type, float, float]] = {
     "fetch_bytes": (int, 1 << 16, 1 << 40),
     "hops": (int, 0, 100),
 }
-_TEXTS = ("name", "main", "interface", "reviewers", "mailbox", "mailbox_trusted", "local", "merge", "secrets", "limits")
-_KEYS = sorted({*_TEXTS, *_NUMBERS})
+_TEXTS = ("name", "main", "interface", "reviewers", "mailbox", "mailbox_trusted", "local")
+_SECTIONS = ("merge", "secrets", "limits", "agent")
+_KEYS = sorted({*_TEXTS, *_SECTIONS, *_NUMBERS})
 
 
 def parse_config(text: str) -> HubConfig:
     """Read ``hub.yaml``; raises :class:`ConfigError` with file, line and remedy."""
     top = Reader.load(text, PATH)
     top.known(_KEYS)
-    limits, merge, secrets = (top.section(key) for key in ("limits", "merge", "secrets"))
+    merge, secrets, limits, agent = (top.section(key) for key in _SECTIONS)
     limits.known(_LIMITS)
+    agent.known(["scope"])
     merge.known(["explicit_approval", "rebase", "signed"])
     secrets.known(["allow"])
     if "name" not in top.data:
@@ -130,6 +136,7 @@ def parse_config(text: str) -> HubConfig:
         signed=merge.choice("signed", ("optional", "required"), "optional"),
         allowed_secrets=tuple(_fingerprint(allow, key) for key in allow.data),
         limits=Limits(**limits.numbers(_LIMITS)),
+        scope=agent.choice("scope", ("item", "hub"), "item"),
         **top.numbers(_NUMBERS),
     )
 

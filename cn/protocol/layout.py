@@ -8,12 +8,17 @@ INBOX = HubPath("threads/inbox")
 DONE = HubPath("threads/inbox/done")
 OUTBOX = HubPath("threads/mail/outbox")
 SENT = HubPath("threads/mail/sent")
+DRAFTS = HubPath("threads/drafts")
 SAY = "-say.md"
 """How the name of a file ends that is to be said in a chat (:mod:`cn.protocol.outbox_entry`)."""
-MESSAGE, NOTICE, CONCERN = "message", "notice", "concern"
+PROPOSAL, MESSAGE, NOTICE, CONCERN = "proposal", "message", "notice", "concern"
 FINAL = ("merged", "replied", "opened", "delegated", "acked", "done", "discarded")
 """The statuses of a notice that end a branch: its creator deletes it."""
-NOT_FINAL = ("refused", "timed-out", "failed")
+TRIED = r"cn-check-[0-9a-f]{8}"
+"""The topics of branches that only try whether they may be made; they go at once, and nobody reads them."""
+REBASE_BEFORE_MERGE = "rebase-before-merge"
+"""The rule whose refusal a rebase mends (:mod:`cn.protocol.rules`)."""
+NOT_FINAL = ("refused", "timed-out", "failed", "deferred", "commented")
 
 
 def inbox_path(name: ThreadName) -> HubPath:

@@ -19,7 +19,7 @@ from cn.protocol.states import IN_QUEUE, NONE, SENDER, THREAD, InvalidTransition
 from cn.values.errors import CnError
 from cn.values.names import HubPath, Name, NameRefused, Oid, parse_branch, parse_oid, parse_thread_name
 from cn.values.text import one_line
-from cn.values.timestamps import StampRefused, format_second, parse_stamp
+from cn.values.timestamps import StampRefused, format_second, parse_stamp, stamp_or_none
 
 FOLDER = HubPath("state/ledger")
 IN, OUT = "in", "out"
@@ -64,6 +64,16 @@ class Item(NamedTuple):
     def get(self, key: str) -> str:
         """A field, empty when it was never set."""
         return self.fields.get(key, "")
+
+    @property
+    def written(self) -> datetime:
+        """When message or commit say that they were written; where they do not, when it arrived."""
+        return stamp_or_none(self.get("written")) or self.since
+
+    @property
+    def order(self) -> tuple[datetime, datetime, str]:
+        """Sorts oldest first: by the time of writing, then of arrival."""
+        return self.written, self.since, self.get("thread")
 
     def is_due(self, now: datetime) -> bool:
         """Has the time of a deferral come?"""

@@ -1,6 +1,6 @@
 """Files of the outbox: one outward effect each, until the remote has confirmed it.
 
-An entry either delivers a message branch or deletes a branch of ours. The exact commit
+An entry delivers a message branch, pushes a proposal, or deletes a branch of ours. The exact commit
 bytes stand in the entry, so that a bare clone is enough to deliver, and so that
 delivering twice pushes the same id. A text for a chat (``telegram:<id>``) waits there too;
 nothing in a chat recognizes a message it has had, so one whose fate is unknown is reported, and never sent again.
@@ -24,6 +24,8 @@ from cn.values.timestamps import format_day
 
 FORMAT, _SAY_FORMAT = "outbox/1", "say/1"
 _CHAT = re.compile(r"telegram:(-?\d{1,20})")
+PROPOSED = "propose"
+"""The decision in log rows about a proposal of ours."""
 _REASON = 500
 """Letters of the reason of a deletion, on one line."""
 
@@ -65,13 +67,36 @@ class Remove:
     source: str = ""
 
 
-Entry = Deliver | Remove
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """Push the commit ``head`` as our ``branch`` for ``to``: a new one, or over what the ledger knows as ours.
+
+    Its objects are not in the entry: they are where it was proposed, kept by a ref. ``subject`` is the
+    title of the commit.
+    """
+
+    to: Name
+    branch: Branch
+    head: Oid
+    queued: datetime
+    subject: str = ""
+    thread: str = ""
+    source: str = ""
+
+
+Entry = Deliver | Propose | Remove
 """What waits."""
 
 
 def entry_head(entry: Entry) -> Oid:
-    """The commit that is delivered, or at which the branch is deleted."""
-    return entry.id if isinstance(entry, Deliver) else entry.tip
+    """The commit that is delivered or proposed, or at which the branch is deleted."""
+    match entry:
+        case Deliver():
+            return entry.id
+        case Propose():
+            return entry.head
+        case Remove():
+            return entry.tip
 
 
 def entry_source(entry: Entry) -> str:
@@ -85,6 +110,8 @@ def entry_row(entry: Entry, at: datetime, executed: str, outcome: str, status: s
     if isinstance(entry, Deliver):
         notice = f"notice:{status}" if status else "notice"
         decision = entry.decision or (notice if entry.kind == NOTICE else f"send:{topic_of(entry.branch)}")
+    elif isinstance(entry, Propose):
+        decision = PROPOSED
     return Row(at, entry_source(entry), decision, executed, entry.thread, entry.branch, entry_head(entry), outcome)
 
 
@@ -96,9 +123,14 @@ def take_out(path: str) -> str:
 
 def entry_name(entry: Entry) -> str:
     """The file name: day, peer and topic; deletions carry the tip, so a name means one effect."""
-    topic = re.sub(r"[^A-Za-z0-9._-]+", "-", topic_of(entry.branch))[:70]
     ending = "-delete.md" if isinstance(entry, Remove) else ".md"
-    return f"{format_day(entry.queued)}-{entry.to}-{topic}-{entry_head(entry)[:8]}{ending}"
+    return file_name(entry.to, topic_of(entry.branch), entry_head(entry), entry.queued, ending)
+
+
+def file_name(to: Name, topic: str, head: Oid, queued: datetime, ending: str = ".md") -> str:
+    """The same of what was queued then, of which the ledger tells."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", topic)[:70]
+    return f"{format_day(queued)}-{to}-{plain}-{head[:8]}{ending}"
 
 
 def outbox_path(entry: Entry) -> HubPath:
@@ -116,6 +148,8 @@ def format_entry(entry: Entry) -> bytes:
     match entry:
         case Deliver():
             return format_record(FORMAT, {"effect": "deliver", **texts_of(entry, "content")}, entry.content)
+        case Propose():
+            return format_record(FORMAT, {"effect": "propose", **texts_of(entry, "")})
         case Remove():
             short = replace(entry, reason=one_line(entry.reason, _REASON))
             return format_record(FORMAT, {"effect": "delete", **texts_of(short, "")})
@@ -126,7 +160,7 @@ def format_entry(entry: Entry) -> bytes:
 def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
     """Read an outbox file; the bytes must give the id they claim. Raises :class:`RecordRefused`."""
     entry = parse_record(FORMAT, data, _read_entry)
-    if isinstance(entry, Remove):
+    if not isinstance(entry, Deliver):
         return entry
     tree = object_id("tree", tree_bytes(entry.content, algorithm), algorithm)
     is_its_tree = entry.commit.startswith(f"tree {tree}\n".encode())
@@ -139,6 +173,8 @@ def _read_entry(texts: dict[str, str], body: bytes) -> Entry:
     match texts["effect"]:
         case "deliver":
             return read_texts(Deliver, texts, content=body)
+        case "propose":
+            return read_texts(Propose, texts, subject=one_line(texts.get("subject", ""), _REASON))
         case "delete":
             return read_texts(Remove, texts, reason=one_line(texts.get("reason", ""), _REASON))
         case _:

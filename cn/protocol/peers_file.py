@@ -1,6 +1,6 @@
 """``state/peers.md``: markdown for people with one YAML list of peers for cn.
 
-cn changes only the lines of the entry it adds or removes; prose and comments stay.
+cn changes only the lines of the entry it adds, replaces or removes; prose and comments stay.
 """
 
 from __future__ import annotations
@@ -59,6 +59,19 @@ def parse_key(text: str) -> str:
     if len(words) < 2 or not words[0].startswith(_KEY_TYPES) or not re.fullmatch(r"[A-Za-z0-9+/]+=*", words[1]):
         raise NameRefused("the key is no SSH public key", "give the text of a .pub file, such as 'ssh-ed25519 AAAA…'")
     return f"{words[0]} {words[1]}"
+
+
+def fingerprint(key: str) -> str:
+    """``SHA256:…`` of an SSH public key, as ssh-keygen(1) ``-l`` shows it."""
+    import base64
+    import binascii
+    import hashlib
+
+    try:
+        data = base64.b64decode(key.split()[1], validate=True)
+    except (IndexError, binascii.Error):
+        return "(unreadable)"
+    return "SHA256:" + base64.b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
 
 
 def _block(text: str) -> re.Match[str] | None:
@@ -194,12 +207,23 @@ def _checked(text: str, peers: tuple[Peer, ...]) -> str:
 
 def remove_peer(text: str, name: Name) -> str:
     """The text without the entry of ``name`` (which must be there)."""
+    return _replaced(text, name, None)
+
+
+def replace_peer(text: str, peer: Peer) -> str:
+    """The text with this entry in the place of the one of that name (which must be there)."""
+    return _replaced(text, peer.name, peer)
+
+
+def _replaced(text: str, name: Name, peer: Peer | None) -> str:
     block = _block(text)
     peers = parse_peers(text)
     assert block is not None
     index = [p.name for p in peers].index(name)
     node = _items(block[1])[index]
     lines = block[1].splitlines(keepends=True)
-    kept = lines[: node.start_mark.line] + lines[_last_line(node) + 1 :]
+    indent = " " * (node.start_mark.column - 2)
+    entry = [indent + line for line in format_peer(peer).splitlines(keepends=True)] if peer else []
+    kept = lines[: node.start_mark.line] + entry + lines[_last_line(node) + 1 :]
     edited = text[: block.start(1)] + "".join(kept) + text[block.end(1) :]
-    return _checked(edited, peers[:index] + peers[index + 1 :])
+    return _checked(edited, (*peers[:index], *([peer] if peer else []), *peers[index + 1 :]))

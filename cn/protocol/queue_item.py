@@ -150,7 +150,8 @@ class Input:
 class Turn:
     """An item in flight: taken by clone ``machine`` as attempt number ``attempt`` (from 1).
 
-    ``text`` is the agent's input byte for byte.
+    ``text`` is the agent's input byte for byte; ``sent`` all that a model was sent for it, as it is archived: known on
+    this machine alone, and no part of the file.
     """
 
     input: Input
@@ -158,6 +159,7 @@ class Turn:
     attempt: int
     since: datetime
     text: str
+    sent: bytes = b""
 
     @property
     def trigger(self) -> str:
@@ -167,6 +169,11 @@ class Turn:
     def archive_path(self, kind: str) -> HubPath:
         """``logs/input/<trigger>.md`` or ``logs/output/<trigger>.md``."""
         return HubPath(f"{LOGS[kind]}/{self.trigger}.md")
+
+    @property
+    def sent_path(self) -> HubPath:
+        """``logs/input/<trigger>.json``: all that a model was sent."""
+        return HubPath(f"{LOGS['input']}/{self.trigger}.json")
 
     def expired(self, now: datetime, limit: timedelta) -> bool:
         """Is its time over? Exactly at the limit it is not yet."""
@@ -259,7 +266,7 @@ def parse_queued(data: bytes) -> Input:
 def format_turn(turn: Turn) -> str:
     """The file ``state/turn.md``."""
     claim = texts_of(turn, "text")
-    del claim["input"]
+    del claim["input"], claim["sent"]
     return format_record(_TURN, {**_fields(turn.input), **claim}, turn.text.encode("utf-8", "replace")).decode()
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
+from cn.protocol.layout import REBASE_BEFORE_MERGE as REBASE_BEFORE_MERGE
+from cn.protocol.ledger import Item
 from cn.protocol.message import MOST_TEXT, MessageRefused, parse_message
-from cn.protocol.outbox_entry import Deliver, Entry
+from cn.protocol.outbox_entry import Deliver, Entry, Propose
 from cn.protocol.thread_file import Triage
 from cn.values.errors import Refusal
 from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_name, parse_topic, too_long, topic_of
@@ -22,7 +24,6 @@ from cn.values.timestamps import StampRefused, parse_until
 
 CREATOR_ONLY_DELETE = "creator-only-delete"
 MERGE_NEEDS_APPROVAL = "merge-needs-approval"
-REBASE_BEFORE_MERGE = "rebase-before-merge"
 NO_SELF_MERGE = "no-self-merge"
 VALID_ACTOR = "valid-actor"
 PROTECTED_PATHS = "protected-paths"
@@ -249,10 +250,10 @@ def read_addressee(to: str, config: HubConfig, peers: Collection[Name]) -> Name 
     return check_addressee(name, config, peers) or name
 
 
-def read_return_time(until: str, said: datetime, now: datetime) -> datetime | Refusal | None:
-    """When what is put off comes back: a time to come, or None where nothing says when."""
+def read_return_time(until: str, said: datetime, now: datetime) -> datetime | Refusal:
+    """When what is put off comes back: a time to come; where nothing says when, with the next day (UTC)."""
     if not until:
-        return None
+        return datetime.combine(now.date() + timedelta(days=1), time(), UTC)
     try:
         at = parse_until(until, said)
     except StampRefused as refused:
@@ -271,11 +272,17 @@ def check_length(text: str, what: str) -> Refusal | None:
     return Refusal(VALID_TRIAGE, why, "shorten it, or propose a branch with the text as a file")
 
 
-def may_send(entry: Entry, us: Name) -> Refusal | None:
-    """What waits in the outbox says no more than cn would have queued, whoever wrote the file."""
+def may_send(entry: Entry, us: Name, ours: Item | None = None) -> Refusal | None:
+    """What waits in the outbox says no more than cn would have queued, whoever wrote the file.
+
+    ``ours`` is what the ledger has open under its topic.
+    """
+    remedy = "cn did not write this entry"
+    if isinstance(entry, Propose):
+        queued = ours is not None and (ours.state, ours.head) == ("queued", entry.head)
+        return None if queued else Refusal(VALID_OUTPUT, "our ledger does not say that it is proposed", remedy)
     if not isinstance(entry, Deliver):
         return None
-    remedy = "cn did not write this entry"
     try:
         parse_topic(topic_of(entry.branch))
         message = parse_message(entry.content)

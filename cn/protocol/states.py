@@ -88,7 +88,7 @@ SENDER = Machine(
     """\
 | event     | none    | queued    | adopted   | delivered | answered | deleting |
 | --------- | ------- | --------- | --------- | --------- | -------- | -------- |
-| queued    | queued  | queued    | —         | —         | —        | —        |
+| queued    | queued  | queued    | queued    | queued    | queued   | —        |
 | adopted   | adopted | adopted   | adopted   | adopted   | adopted  | adopted  |
 | delivered | none    | delivered | delivered | delivered | answered | deleting |
 | answered  | —       | answered  | answered  | answered  | answered | —        |
@@ -100,7 +100,8 @@ SENDER = Machine(
 )
 """The state is that of the open item on the ``out`` side of the ledger, the events are its ``out`` kinds.
 
-A topic is used once for ever (own_topic), so it is queued from nothing, or as the very same message once more. What we
+The topic of a message is used once for ever (own_topic), so it is queued from nothing, or as the very same message once
+more; a proposal is queued again each time it moves. What we
 decide (queue, take an answer, delete) must fit what we know: without an answer the creator alone knows whether an
 adopted branch is done. What a remote confirmed (``delivered``, ``deleted``) has happened in the world already: it
 fits everywhere, since refusing to write it down would make the outbox do it again.

@@ -59,7 +59,7 @@ class Merge:
 
 @dataclass(frozen=True)
 class Reply:
-    """Answer with a message on the branch ``<us>/<topic>``."""
+    """Answer with a message on the branch ``<us>/<topic>``; ``topic`` is as written, and may begin with ``<us>/``."""
 
     topic: Topic
 
@@ -86,11 +86,19 @@ class Triage:
     approval: str = ""
 
 
+def _read_reply_branch(text: str) -> Topic:
+    """The topic of a reply, as written: with the prefix of its creator, which is us, or without."""
+    prefix, slash, topic = text.partition("/")
+    if not slash:
+        return parse_topic(text)
+    return Topic(f"{parse_name(prefix, 'prefix')}/{parse_topic(topic)}")
+
+
 _READERS: dict[str, Callable[[str], Decision]] = {
     "delete": Delete,
     "defer": Defer,
     "delegate": lambda payload: Delegate(parse_name(payload, "actor")),
-    "do:reply": lambda payload: Reply(parse_topic(payload)),
+    "do:reply": lambda payload: Reply(_read_reply_branch(payload)),
     "do:custom": Custom,
 }
 
@@ -237,7 +245,10 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
         raise TriageRefused(refused.text, refused.hint) from None
     body = "\n".join(lines[index:]).strip("\n")
     body = body.removeprefix(_BODY).strip("\n")
+    body = "" if body == "-->" else body  # the form's last line
     decision = parse_decision(fields["decision"])
+    if "until" in fields and not isinstance(decision, Defer):
+        raise TriageRefused("until: is for defer, nothing else comes back", "leave it out, or write defer:<reason>")
     return Triage(decision, actor, at, body, fields.get("until", ""), fields.get("approval", ""))
 
 
@@ -257,6 +268,47 @@ class Header(NamedTuple):
     head: Oid
     signature: str
     earlier: str = ""
+
+
+_FORM = re.compile(r"^<!-- To decide, [^\n]*\n(.*?)(?:-->[ \t]*(?:\n|\Z)|\Z)", re.DOTALL | re.M)
+_FILLED = re.compile(r"^[ \t]*decision[ \t]*:[ \t]*\S", re.I | re.M)
+_FORM_FIELD = re.compile(r"[ \t]*(decision|actor|timestamp)[ \t]*:", re.I)
+_OPENING, _RULE = "<!-- To decide, ", f"{VOCABULARY}."
+
+
+def add_form(text: str, actor: Name) -> str:
+    """A pending thread with what it ends with: a Triage section to fill in, as a comment, where it decides nothing."""
+    lines = (
+        f"{_OPENING}fill in the two lines below, and delete this line and the last one. A decision is",
+        _RULE,
+        *("", "## Triage", "", "decision:", f"actor: {actor}", "timestamp:", "-->"),
+    )
+    return "\n".join([text, *lines]) + "\n"
+
+
+def _split_form(text: str) -> tuple[str, str]:
+    """The text without its form, and the form; what a person wrote into one, or left of it, is text."""
+    found = _FORM.search(text)
+    if found is None or _FILLED.search(found[1]):
+        return text, ""
+    form, written = list[str](), list[str]()
+    for line in found[0].rstrip("\n").split("\n"):
+        known = line in ("", _RULE, "## Triage", "-->") or line.startswith(_OPENING) or _FORM_FIELD.match(line)
+        (form if known else written).append(line)
+    note = "".join(f"{line}\n" for line in written)
+    rest = f"{text[: found.start()]}{note}{text[found.end() :]}".rstrip("\n")
+    return f"{rest}\n", "\n".join(form) + "\n"
+
+
+def holds_section(text: str) -> bool:
+    """A section, or a form that somebody filled in and left a comment."""
+    form = _FORM.search(text)
+    return bool(find_headings(text.split("\n")) or (form and _FILLED.search(form[1])))
+
+
+def without_form(text: str) -> str:
+    """What a thread says."""
+    return _split_form(text)[0]
 
 
 def format_thread(header: Header, content: str) -> str:
@@ -324,6 +376,11 @@ def read_decision(working: str, committed: str) -> Triage | None:
     lines = working.split("\n")
     headings = find_headings(lines)
     if not headings:
+        form = _FORM.search(working)
+        if form and _FILLED.search(form[1]):
+            raise TriageRefused(
+                "the form is filled in, but is a comment still", "delete its first line, '<!-- To decide, …', and '-->'"
+            )
         return None
     if len(headings) > 1:
         raise TriageRefused("there are two ## Triage sections", "keep one, the last thing in the file")
@@ -333,16 +390,16 @@ def read_decision(working: str, committed: str) -> Triage | None:
     later = any(line.startswith(">") for line in lines[heading:])
     if (end is not None and heading < end) or (end is None and later):
         raise TriageRefused("## Triage stands before the peer's text", "move it to the end of the file")
-    plain = [re.sub(r"^> ?", "", line) for line in block]
+    plain = [re.sub(r"^> ?", "", line) for line in (*block, *_said(committed))]
     return parse_triage(lines, heading, plain)
 
 
 def _cut(text: str) -> tuple[str, str]:
     """The text before its Triage section, and that section."""
-    lines = text.split("\n")
+    lines = without_form(text).split("\n")
     headings = find_headings(lines)
     if not headings:
-        return text, ""
+        return "\n".join(lines), ""
     return "\n".join(lines[: headings[0]]), "\n".join(lines[headings[0] :])
 
 
@@ -413,7 +470,7 @@ def refresh(text: str, fresh: str, reason: str, known: Sequence[str] = ()) -> st
         heading = "Void triage" if old.section or new.section else "Set aside"
         quoted = quote("\n".join([*above, *void]).strip("\n"))
         parts.append(f"---\n\n## {heading}\n\n{reason}\n\n{quoted}")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, _split_form(fresh)[1]]).rstrip("\n") + "\n"
 
 
 def keep_mains(text: str, base: str, main: str) -> str:
@@ -428,18 +485,48 @@ def keep_mains(text: str, base: str, main: str) -> str:
     if not since:
         return text
     before, section = _cut(text)
-    parts = [_trimmed(before), f"---\n\n## Written elsewhere meanwhile\n\n{quote(chr(10).join(since))}"]
-    return "\n\n".join([*parts, f"---\n\n{section}"] if section else parts).rstrip("\n") + "\n"
+    end = f"---\n\n{section}" if section else _split_form(text)[1]
+    parts = [_trimmed(before), f"---\n\n## Written elsewhere meanwhile\n\n{quote(chr(10).join(since))}", end]
+    return "\n\n".join(parts).rstrip("\n") + "\n"
 
 
 def was_executed(text: str, main: str) -> bool:
     """Is ``text`` an old copy, whose Triage ``main`` keeps as history? Then it says nothing that main does not."""
     _, section = _cut(text)
     heading = section.split("\n")[0].rstrip()
-    there = {line.rstrip() for line in main.split("\n")}
-    return (
-        bool(section) and heading not in there and {line.rstrip() for line in text.split("\n")} - {heading, ""} < there
-    )
+    here, there = ({line.rstrip() for line in without_form(one).split("\n")} for one in (text, main))
+    return bool(section) and heading not in there and here - {heading, ""} < there
+
+
+class Words(NamedTuple):
+    """What was said about a thread once its branch was shown; ``what`` it is: a comment, or a message of theirs."""
+
+    who: Name
+    at: datetime
+    what: str
+    text: str
+
+
+WROTE = "**{} wrote, {}** ({})"
+"""Who, when, and what it was or where it came from."""
+_WROTE = re.compile(r"\*\*[^*]+ wrote, [^*]+\*\* \(")
+
+
+def _said(text: str) -> list[str]:
+    """The quoted lines of all :class:`Words`."""
+    found, within = list[str](), False
+    for line in text.split("\n"):
+        within = bool(_WROTE.match(line)) or (within and (line.startswith(">") or not line))
+        found += [line] if within and line.startswith(">") else []
+    return found
+
+
+def add_words(text: str, words: Words) -> str:
+    """The thread with these words below all that was said, each line behind ``> ``, and above a Triage section."""
+    before, section = _cut(text)
+    line = WROTE.format(words.who, format_stamp(words.at), _shown(words.what))
+    end = f"---\n\n{section}" if section else _split_form(text)[1]
+    return "\n\n".join([_trimmed(before), f"{line}\n\n{quote(words.text)}", end]).rstrip("\n") + "\n"
 
 
 def append_section(text: str, heading: str, lines: list[str]) -> str:

@@ -17,6 +17,7 @@ from cn.git.repository import Hub
 from cn.protocol import effects, ledger, log, outbox_entry
 from cn.protocol.effects import Effect, Plan
 from cn.protocol.hub_config import is_local
+from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.log import Row
 from cn.protocol.message import Message, Sealed, object_id, own_topic, seal, tree_bytes
@@ -172,6 +173,11 @@ class Executor:
                 self._published = published or self._published
             case effects.Post():
                 self._post(effect)
+            case effects.Offer(entry, base):
+                fields = {"branch": entry.branch, "kind": PROPOSAL, "subject": entry.subject, "base": base}
+                self._queue(entry, "queued", fields)
+                self._log(entry_row(entry, self.now, "queued", "queued"))
+                self._kept.append(entry.head)
             case effects.CleanUp(entry):
                 self._queue(entry, "deleting")
                 self._log(entry_row(entry, self.now, "queued", "queued"))
@@ -217,7 +223,7 @@ class Executor:
             return data
         if path != INPUT:  # which is in main as the turn
             self._withheld[path] = data
-        if told:
+        if told and not path.endswith(".json"):
             what = ", ".join(dict.fromkeys(f"line {one.line} ({one.kind})" for one in found[:20]))
             place = f"the whole is on the machine that archived it, in {self.kept_in(path)}"
             masked += f"\n<!-- cn masked what looks like a secret: {what}; {place} -->\n".encode()

@@ -18,21 +18,25 @@ class NoThread(Refused):
 
 
 class Called(NamedTuple):
-    """What people may call an inbox thread: ``source`` is its exact ``peer/topic``, ``file`` the name of its file.
+    """What an inbox thread may be called: by ``word`` its exact ``peer/topic`` or its item's id, by ``file`` its file.
 
     A branch may be named as the path of any file, so no part of a word counts but the folders of the inbox.
     """
 
-    source: str
+    word: str
     file: str
 
-    def means(self, source: str, file: str) -> bool:
+    def means(self, source: str, file: str, id: str = "") -> bool:
         """Is it this thread?"""
-        return self.source == source or bool(file and self.file == file)
+        return self.word == source or bool(file and self.file == file) or bool(id and self.word == id)
+
+    def means_item(self, peer: Name, item: Item) -> bool:
+        """Is it the thread of this open item?"""
+        return self.means(f"{peer}/{item.topic}", item.get("thread"), item.get("input"))
 
 
 def read_call(text: str) -> Called:
-    """A word as both: a source, and a file name with or without ``.md``, with or without its folder."""
+    """A word as both: a source or an id, and a file name with or without ``.md``, with or without its folder."""
     with suppress(NameRefused):
         return Called(text, parse_thread_name(text))
     return Called(text, "")
@@ -41,9 +45,7 @@ def read_call(text: str) -> Called:
 def list_called(snapshot: Snapshot, text: str) -> list[tuple[Name, Item]]:
     """The pending threads of that name, the one of exactly that source first."""
     called = read_call(text)
-    found = [
-        (peer, item) for peer, item in snapshot.pending() if called.means(f"{peer}/{item.topic}", item.get("thread"))
-    ]
+    found = [(peer, item) for peer, item in snapshot.pending() if called.means_item(peer, item)]
     return sorted(found, key=lambda one: text != f"{one[0]}/{one[1].topic}")
 
 

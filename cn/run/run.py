@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -13,7 +13,9 @@ from cn.git.entries import read_index
 from cn.git.environment import quote_path
 from cn.git.objects import list_tree, read_objects, reading
 from cn.git.process import GitError
+from cn.git.remote import Listing, Looked
 from cn.git.repository import Hub
+from cn.git.ssh_logins import shared_logins
 from cn.protocol import ledger
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import LedgerRefused
@@ -21,7 +23,7 @@ from cn.protocol.peers_file import PATH as PEERS
 from cn.run.executor import MACHINE_LOG, Executor
 from cn.run.interrupted import opened
 from cn.run.memory import Condition, Memory
-from cn.run.settings import Settings, from_origin, not_in_effect, parse_settings, read_head_settings
+from cn.run.settings import MAILBOX_KEY, Settings, from_origin, not_in_effect, parse_settings, read_head_settings
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base, observe_base
@@ -31,7 +33,7 @@ from cn.transaction.housekeeping import sweep_failed
 from cn.transaction.lock import hub_lock
 from cn.transaction.mailbox_main import PATH as PUBLISHED
 from cn.transaction.publish import recover, rotate_log, wait_for_place
-from cn.transaction.push import clone_id
+from cn.transaction.push import clone_id, unpushed_path
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Blocked, CnError, ConfigError, LockHeld
 from cn.values.names import Name, Oid, is_oid
@@ -39,6 +41,10 @@ from cn.values.report import Mark, Progress, Report
 from cn.values.text import visible
 
 T = TypeVar("T")
+_PINS = "pins"
+"""The kind of condition that origin has not all of cn's refs."""
+_PINS_STAY = "pins stay in this clone, and only here they keep reviewed commits alive"
+_TAKE_PINS = "let this clone create, force and delete refs/cn/* at origin (docs/hosts.md); they go with its next push"
 
 
 @dataclass
@@ -46,7 +52,8 @@ class Run:
     """One run on a locked hub (or, in a dry run, on a hub whose objects go to a throw-away folder).
 
     ``moved``: it has made a commit, which stays. ``made`` are the commits it was about to publish, ``down``
-    the remotes that did not answer, with the reason. ``offline``: it asks nobody.
+    the remotes that did not answer, with the reason. ``listed`` is what remotes, by key and URL, listed just
+    before it began. ``offline``: it asks nobody.
     """
 
     hub: Hub
@@ -59,6 +66,7 @@ class Run:
     down: dict[str, str] = field(default_factory=dict)
     moved: bool = False
     made: set[Oid] = field(default_factory=set)
+    listed: Mapping[tuple[str, str], Listing] = field(default_factory=dict)
     offline: bool = False
     _machine: str = ""
 
@@ -81,6 +89,15 @@ class Run:
             self.snapshot = Snapshot(self.hub.git, base.tip)
             self.placed = self.placed if self.dry_run else self.snapshot
         self.base = base
+
+    def ask_origin(self) -> None:
+        """Go on from what origin's main is now, where the run began with what this clone last knew of it."""
+        if not self.base.asked:
+            base = observe_base(self.hub)
+            for line in base.reports:
+                self.report.info(line)
+            self._go_on_from(base)
+            self._read_settings()
 
     def executor(self) -> Executor:
         """An executor on ``base`` that has performed nothing."""
@@ -112,7 +129,7 @@ class Run:
             hint = "'cn doctor' tells how to mend it; the other peers go on"
             self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, told_before=told_before)
         behind = Snapshot(self.hub.git, base.local) if base.local != base.tip else snapshot
-        for draft in not_in_effect(self.hub, snapshot, behind):
+        for draft in () if self.hub.apart else not_in_effect(self.hub, snapshot, behind):
             told_before = self.memory.told("draft", draft.source, str(base.tip))
             self.report.info(f"{draft.text}; {draft.remedy}", told_before=told_before)
         self.memory.conditions.replace("displaced", find_displaced(self.hub, snapshot))
@@ -161,16 +178,26 @@ class Run:
         self.moved |= committed.changed
         for line in committed.reports:
             self.report.info(line)
-        if reason := committed.unpushed:
-            self.report.info(f"origin did not take cn's pins: {reason}", told_before=self.memory.told("pins", reason))
+        self._note_pins(committed.unpushed)
         self.report.notes.extend(executor.notes.notes)
         if committed.base is not self.base:  # somebody's commit came in after the plan
             self._go_on_from(committed.base)
             self._read_settings()
         origin = committed.commit if self.hub.origin else self.base.origin  # what the next push expects there
-        self._go_on_from(self.base._replace(tip=committed.commit, local=committed.commit, origin=origin))
+        asked = self.base.asked or committed.commit != committed.base.origin  # else that one was pushed
+        after = self.base._replace(tip=committed.commit, local=committed.commit, origin=origin, asked=asked)
+        self._go_on_from(after)
         note_ledgers(self.snapshot, self.memory, (c.path for c in made.changes) if made else ())
         return result
+
+    def _note_pins(self, reason: str) -> None:
+        """Where origin takes no refs of cn's: told once, and shown until it has them."""
+        conditions = self.memory.conditions
+        if reason:
+            self.report.info(f"origin did not take cn's pins: {reason}", told_before=bool(conditions.names(_PINS)))
+            conditions.set(_PINS, f"{_PINS_STAY}: {reason}", _TAKE_PINS, name="origin")
+        elif not unpushed_path(self.hub).exists():
+            conditions.clear(_PINS, "origin")
 
     def _rehearse(self, plan: Callable[[Executor], tuple[str | None, T]]) -> T:
         """Show a plan, and build its commit in the throw-away folder: what follows plans on that."""
@@ -232,15 +259,20 @@ def open_run(
     progress: Progress | None = None,
     offline: bool = False,
     known: Settings | None = None,
+    hope: bool = False,
+    looked: Looked | None = None,
 ) -> Iterator[Run]:
     """Lock, recover, and observe main. A dry run does neither of the first two.
 
     ``report``: to tell it beside what is told already. ``offline``: work on local main without asking origin; the next
-    run brings the two together. ``known``: the settings as they were read a moment ago.
+    run brings the two together. ``known``: the settings as they were read a moment ago. ``hope``: plan on what
+    this clone last knew of origin, for a command that always commits; where that was wrong, it is planned again.
+    ``looked``: what remotes listed a moment ago.
     """
     report = report if report is not None else Report()
     with ExitStack() as stack:
         with _noting(hub, report, dry_run, CnError, OSError):
+            hub = hub.with_git(stack.enter_context(shared_logins(hub.git)))
             hub = hub.with_git(stack.enter_context(reading(hub.git)))
             free, settings = read_head_settings(
                 replace(hub, origin=False) if offline else hub, None if offline else known
@@ -257,10 +289,14 @@ def open_run(
                 for line in recover(hub):  # what a killed run left
                     report.info(line)
                 rotate_log(hub.root / MACHINE_LOG)
-            base = observe_base(hub, dry_run=dry_run)
+            listed = looked.still(hub.git) if looked is not None else {}
+            heads = listed.get((MAILBOX_KEY, "origin"))
+            base = observe_base(hub, dry_run=dry_run, hope=hope and not dry_run, listed=heads)
             for line in base.reports:
                 report.info(line)
-            run = Run(hub, base, settings, Memory(hub, now()), report, dry_run, progress, offline=offline)
+            run = Run(
+                hub, base, settings, Memory(hub, now()), report, dry_run, progress, listed=listed, offline=offline
+            )
             opened.append((free, run.made))
             run._read_settings()
         # Once the run is open, what a command refuses is its own answer, and stops no other run.

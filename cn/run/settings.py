@@ -98,7 +98,7 @@ def not_in_effect(hub: Hub, *mains: Snapshot) -> list[Condition]:
 def read_head_settings(hub: Hub, known: Settings | None = None) -> tuple[Hub, Settings]:
     """The hub with the main branch its configuration names, read from HEAD; ``known`` as in :func:`parse_settings`."""
     try:
-        settings = read_settings(hub, "HEAD", known)
+        settings = read_settings(hub, hub.main_ref if hub.apart else "HEAD", known)
     except NoConfig:
         raise explain_missing_config(hub) from None
     return replace(hub, main=settings.config.main, name=settings.us), settings

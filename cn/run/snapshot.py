@@ -158,7 +158,7 @@ class Snapshot:
     def pending(self) -> list[tuple[Name, Item]]:
         """Inbound items with a thread that is not decided, oldest first."""
         found = [(peer, item) for peer, item in self._of_side(ledger.IN) if "thread" in item.fields]
-        return sorted(found, key=lambda pair: (pair[1].since, pair[1].fields["thread"]))
+        return sorted(found, key=lambda pair: pair[1].order)
 
     def outbound(self) -> list[tuple[Name, Item]]:
         """Our branches that are not finished, oldest first."""

@@ -18,11 +18,13 @@ from typing import Any
 from cn.git.repository import Hub
 from cn.system.files import read_regular, write_file
 from cn.telegram.api import Incoming, read_update
-from cn.values.errors import Refused
+from cn.values.errors import Refused, explain_write
 from cn.values.names import HubPath
 from cn.values.timestamps import format_second
 
 _MOST_BYTES = 1 << 20
+UNASKED = "unasked"
+"""The name of the condition ``model`` that says why no turn can be made: a key, the model."""
 STOPPING = "stopping"
 """The state of a daemon that was told to end."""
 
@@ -46,7 +48,7 @@ def write_health(hub: Hub, health: Mapping[str, Any]) -> None:
         beside.write_text(json.dumps(health, ensure_ascii=True, indent=1), "ascii")
         os.replace(beside, path)
     except OSError as why:
-        raise Refused(f"cannot write {path}: {why.strerror}", "is the disk full or read-only?") from why
+        raise Refused(f"cannot write {path}: {why.strerror}", explain_write(why)) from why
 
 
 def read_health(hub: Hub) -> dict[str, Any] | None:

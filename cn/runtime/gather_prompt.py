@@ -86,7 +86,7 @@ def pack_text(view: View, config: AgentConfig, text: str, at: datetime, *, befor
     """
     snapshot, settings, notes = view.snapshot, view.settings, list[str]()
     days = (e.path.removesuffix(".md") for e in snapshot.folder(f"{REFLECTIONS}/daily") if e.kind == "blob")
-    wanted = [prompt.SOUL, prompt.USER_PAGE]
+    wanted = [prompt.SOUL, prompt.USER_PAGE, prompt.HUB_PAGE]
     wanted += [
         reflection_path(Cadence.DAILY, d) for d in prompt.reflection_names(days, at, config.context.daily_threads)
     ]

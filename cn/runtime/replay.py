@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
-from cn.agent.archive import Rejected, archived_names, read_archived, read_rejected
-from cn.agent.plan.ops import Beside, check_output, find_ending, find_foreign_ops
+from cn.agent.archive import Rejected, archived_names, read_archived, read_rejected, read_sent
+from cn.agent.plan.ops import Beside, check_output, find_endings, find_foreign_ops
 from cn.agent.plan.output import parse_output
-from cn.agent.plan.prompt import Packed
+from cn.agent.plan.prompt import Packed, pack_sent
 from cn.llm.config import AgentConfig
-from cn.llm.request import Answer, Failure, Stop
+from cn.llm.request import Answer, Failure, Stop, parse_sent
 from cn.llm.usage import Call, over_budget
 from cn.protocol.ops import Commit, Defer, Delegate, Op, Send, format_whole
-from cn.protocol.queue_item import Shown, Trigger, parse_input, parse_trigger
+from cn.protocol.queue_item import LOGS, Shown, Trigger, parse_input, parse_trigger
 from cn.run.view import View
 from cn.runtime.gather_prompt import Ask, ask_packed, asker, pack_text
 from cn.system.clock import now
@@ -68,17 +68,17 @@ def read_answer_decision(answer: bytes, id: str, names: Iterable[str]) -> Answer
     output = parse_output(answer)
     known = frozenset({id, *names})
     refused = [*check_output(output, id), *find_foreign_ops(output.ops, known)]
-    ending = find_ending(output.ops)
-    if isinstance(ending, Refusal):
-        refused.append(ending)
+    endings = find_endings(output.ops)
+    if isinstance(endings, Refusal):
+        refused.append(endings)
     ops = tuple(_normal(format_whole(op), known) for op in output.ops)
-    if refused or isinstance(ending, Refusal):
+    if refused or isinstance(endings, Refusal):
         told = tuple(f"{r.rule}: {r.reason}" for r in refused)
         return AnswerDecision("", tuple(map(_aim, output.ops)), ops, output.body, told)
-    end = "ack" if ending is None else format_whole(ending)[0]
+    end, said = endings.end, [_aim(endings.said)] if endings.said else []
     beside = [_aim(op) for op in output.ops if isinstance(op, Beside)]
-    first = end if ending is None else _aim(ending)
-    return AnswerDecision(end, (first, *beside), ops, output.body)
+    first = "ack" if end is None else _aim(end)
+    return AnswerDecision("ack" if end is None else format_whole(end)[0], (first, *said, *beside), ops, output.body)
 
 
 def _aim(op: Op) -> str:
@@ -218,22 +218,32 @@ def _queued(trigger: Trigger) -> datetime | None:
         return None
 
 
-def pack_pair(view: View, config: AgentConfig, pair: Pair) -> Packed:
-    """The request with today's main; of the conversation what was said before the item."""
+def pack_pair(view: View, config: AgentConfig, pair: Pair, *, as_sent: bool = False) -> Packed:
+    """The request with today's main, of the conversation what was said before the item; or as it was sent then.
+
+    Raises :class:`Refused` where what was sent is not archived.
+    """
+    if as_sent:
+        found = parse_sent(read_sent(view, str(pair.trigger)) or b"")
+        if found is None:
+            what = f"what was sent for {pair.name} is not in {LOGS['input']}/"
+            raise Refused(what, "leave --as-sent out: it is packed with today's main then")
+        return pack_sent(found, pair.text, config.llm.model or found.model)
     return pack_text(view, config, pair.text, pair.at, before=pair.trigger.id)
 
 
-def replay(view: View, config: AgentConfig, pairs: Sequence[Pair], ask: Ask | None = None) -> Iterator[Replayed]:
+def replay(
+    view: View, config: AgentConfig, pairs: Sequence[tuple[Pair, Packed]], ask: Ask | None = None
+) -> Iterator[Replayed]:
     """Ask each again, one after the other. Nothing is executed; what it used is logged at once."""
     if ask is None:
         ask = asker(config)
         require_runtime("anthropic")
-    for pair in pairs:
-        yield _one(view, config, pair, ask)
+    for pair, packed in pairs:
+        yield _one(view, config, pair, packed, ask)
 
 
-def _one(view: View, config: AgentConfig, pair: Pair, ask: Ask) -> Replayed:
-    packed = pack_pair(view, config, pair)
+def _one(view: View, config: AgentConfig, pair: Pair, packed: Packed, ask: Ask) -> Replayed:
     sender = pair.shown.sender
     over = over_budget(view.hub.root, config.budgets, sender, now())
     if over:

@@ -11,24 +11,26 @@ import gc
 import os
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
 from cn.agent.hooks import update_queue
-from cn.agent.interface import is_answered, put_output
+from cn.agent.interface import is_answered, note_sent, put_output
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.turns import plan_lapsed, plan_rejected, plan_released, source_of, time_limit
-from cn.agent.queue import MayGive, current_turn, failing, peek_turn, tell_chat
+from cn.agent.queue import MayGive, current_turn, failing, note_ended, peek_turn, tell_chat
 from cn.git.repository import Hub
 from cn.llm import client
 from cn.llm.config import AgentConfig, read_agent_config
-from cn.llm.request import Answer, Failure, Kind, Stop, request_json
+from cn.llm.request import Answer, Failure, Kind, Stop, format_sent, request_json
 from cn.llm.usage import over_budget, read_calls
 from cn.loop.process import process, process_as_agent
 from cn.protocol import rules
+from cn.protocol.outbox_entry import is_chat
 from cn.protocol.queue_item import INPUT, Input, Turn, is_input_id
 from cn.run.executor import Executor
 from cn.run.memory import Memory
@@ -37,7 +39,7 @@ from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.settings import Settings
 from cn.run.view import View, open_view, require_queue
 from cn.runtime.chat_delivery import Speak, Unsent, send_texts
-from cn.runtime.daemon_files import is_stopping
+from cn.runtime.daemon_files import UNASKED, is_stopping
 from cn.runtime.gather_prompt import Ask, ask_packed, asker, is_due, look_up, pack_item, pack_text
 from cn.secrets.scanner import text_of
 from cn.system.child import GO
@@ -46,7 +48,7 @@ from cn.system.extras import require_runtime
 from cn.system.files import hold
 from cn.telegram import client as telegram
 from cn.transaction.push import clone_id
-from cn.values.errors import LockHeld, Refusal
+from cn.values.errors import ConfigError, LockHeld, Refusal
 from cn.values.report import Report
 from cn.values.text import one_line
 from cn.views.queue import find_item
@@ -56,13 +58,18 @@ _JUST = timedelta(seconds=30)
 
 @dataclass(frozen=True)
 class TurnTools:
-    """What a turn works with. ``speak`` is None where there is no bot; ``settings`` are the hub's at its start."""
+    """What a turn works with. ``speak`` is None where there is no bot; ``settings`` are the hub's at its start.
+
+    ``ask`` is None where a key or the model's name is missing. ``look``: look the model up, whether or not an
+    item waits.
+    """
 
     hub: Hub
     settings: Settings
     config: AgentConfig
-    ask: Ask
+    ask: Ask | None
     speak: Speak | None
+    look: bool = False
 
     def may_give(self, asked: Input) -> str:
         """Which budget forbids to ask the model about this item; empty: none."""
@@ -103,14 +110,48 @@ def _check(view: View, tools: TurnTools, report: Report) -> bool:
     What can be done without a model is done first, and nothing is claimed: a wrong name in the
     configuration costs no item an attempt, and holds up no answer that is there.
     """
-    if not is_due(view.memory, tools.config):
+    if tools.ask is not None and not (tools.look or is_due(view.memory, tools.config)):
         return False
     wanted: list[Input] = []
 
     _process(tools, report, wanted.append)
-    if wanted or (in_flight(open_view(tools.hub)) is not None and not is_answered(tools.hub)):
-        look_up(tools.hub, tools.config, report)
+    turn = in_flight(open_view(tools.hub))
+    if turn is not None and not is_answered(tools.hub):
+        wanted.append(turn.input)
+    if wanted or tools.look or tools.ask is None:
+        try:
+            look_up(tools.hub, tools.config, report)
+        except ConfigError as broken:
+            _tell_unasked(tools, broken, wanted, report)
+            raise
+        _note_reachable(Memory(tools.hub, now()), None)
     return True
+
+
+def _tell_unasked(tools: TurnTools, why: ConfigError, waiting: Sequence[Input], report: Report) -> None:
+    """What keeps turns from being made stands in ``cn status``, and is said in each chat that waits, once."""
+    unsent: list[Unsent] = []
+    with open_run(tools.hub, report) as run:
+        run.memory.conditions.set("model", why.text, why.hint, name=UNASKED)
+
+        def plan(executor: Executor) -> str | None:
+            turn = current_turn(executor)
+            if turn is not None and turn.machine == run.machine and not is_answered(run.hub):
+                executor.perform(plan_released(turn, executor.now))  # its time does not run meanwhile
+            for asked in waiting:
+                _say_once(run, executor, asked, why.text)
+            return "cn: the model cannot be asked"
+
+        run.commit(plan)
+        unsent = _say(run, tools)
+    _send_again(tools, unsent, report)
+
+
+def _say_once(run: Run, executor: Executor, asked: Input, why: str) -> None:
+    """A chat is told of what is wrong with the model once, as long as it is wrong."""
+    since = next((at for text, _, at in executor.memory.conditions.shown if text == why), "")
+    if is_chat(asked.sender) and not executor.memory.told("unasked", asked.sender, why, since):
+        tell_chat(run, executor, asked, mask_line(why, run.settings), set())
 
 
 def _process(tools: TurnTools, report: Report, may_give: MayGive) -> None:
@@ -127,8 +168,14 @@ _PAUSES = (1.0, 4.0)
 
 
 def _say(run: Run, tools: TurnTools) -> list[Unsent]:
-    allowed = tools.config.telegram.allowed_users
-    return send_texts(run, tools.speak, allowed) if tools.speak is not None else []
+    if tools.speak is not None:
+        return send_texts(run, tools.speak, tools.config.telegram.allowed_users)
+    waiting = sum(say.machine == run.machine for _, say in run.snapshot.says()[0])
+    if waiting:
+        text = f"{waiting} texts for chats wait: there is no token for Telegram"
+        remedy = "set TELEGRAM_TOKEN in the environment of cn agent"
+        run.report.info(f"{text}; {remedy}", told_before=run.memory.told("no token", str(waiting)))
+    return []
 
 
 def _send_again(tools: TurnTools, unsent: list[Unsent], report: Report) -> None:
@@ -172,6 +219,8 @@ def _ask(view: View, tools: TurnTools, turn: Turn, report: Report) -> None:
     packed = pack_text(view, tools.config, turn.text, turn.since)
     source = source_of(turn.input)
     trigger = turn.trigger if turn.attempt > 1 else ""
+    assert tools.ask is not None, "without a model nothing gets so far"
+    note_sent(view.hub, turn.trigger, format_sent(packed.request).encode("utf-8", "replace"))
     outcome, call = ask_packed(view, packed, tools.ask, source, trigger)
     _note_reachable(Memory(view.hub, call.at), outcome)
     if isinstance(outcome, Answer) and not _fault(turn, outcome):
@@ -183,12 +232,13 @@ def _ask(view: View, tools: TurnTools, turn: Turn, report: Report) -> None:
         _end(tools, turn, report, outcome)
 
 
-def _note_reachable(memory: Memory, outcome: Answer | Failure) -> None:
+def _note_reachable(memory: Memory, outcome: Answer | Failure | None) -> None:
     """Whether a model answers here is shown by ``cn status``."""
     if isinstance(outcome, Failure):
-        memory.conditions.set("model", f"the model gave no answer: {outcome.text}")
+        memory.conditions.set("model", f"the model gave no answer: {outcome.text}", outcome.hint)
     else:
         memory.conditions.clear("model")
+        memory.conditions.clear("model", UNASKED)
     memory.save()
 
 
@@ -205,6 +255,7 @@ def give_back(hub: Hub, turn: Turn, report: Report, may_give: MayGive | None = N
             if there is None or there.trigger != turn.trigger:
                 return None
             executor.perform(plan_released(turn, executor.now))
+            note_ended(executor.memory, turn.input.id)
             if may_give is not None:
                 update_queue(run, executor, may_give=may_give)
             return f"cn: {source_of(turn.input)} waits"
@@ -223,6 +274,7 @@ def _end(tools: TurnTools, turn: Turn, report: Report, outcome: Answer | Failure
             if there is None or there.trigger != turn.trigger:
                 return None  # it was decided another way meanwhile
             facts = failing(run, executor, turn.input)
+            note_ended(executor.memory, turn.input.id)
             if isinstance(outcome, Answer):
                 fault = Refusal(rules.VALID_OUTPUT, *_fault(turn, outcome))
                 refusal = clean_refusal(fault, run.settings, text_of("the answer", outcome.text))
@@ -230,9 +282,11 @@ def _end(tools: TurnTools, turn: Turn, report: Report, outcome: Answer | Failure
                 executor.notes.refused(f"{source}: {refusal.rule}: {refusal.reason}", refusal.remedy, source=source)
             elif outcome.kind in _NOT_THE_ITEM:
                 executor.perform(plan_released(turn, executor.now))
-                tell_chat(run, executor, turn.input, "the model cannot be asked now", set())
+                _say_once(run, executor, turn.input, f"the model gave no answer: {outcome.text}")
             elif outcome.retryable and not outcome.unknown:  # no model was reached: it waits
                 executor.perform(plan_released(turn, executor.now, below=facts.config.max_attempts))
+                if turn.attempt >= facts.config.max_attempts:
+                    _say_once(run, executor, turn.input, f"the model gave no answer: {outcome.text}")
             else:
                 executor.perform(plan_lapsed(turn, facts, one_line(mask_line(outcome.text, run.settings), 300)))
             if isinstance(outcome, Failure):
@@ -278,10 +332,11 @@ _ENOUGH = 30.0
 """Seconds after which no further turn is begun under the daemon, so that it can be ended without haste."""
 
 
-def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> bool:
+def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report, look: bool = False) -> bool:
     """One turn, or turns until nothing waits; tells whether more waits.
 
-    Under the daemon it is always the latter, for a while: a start costs more than a turn.
+    Under the daemon it is always the latter, for a while: a start costs more than a turn. ``look``: look the
+    model up first, whether or not an item waits.
 
     Raises :class:`ConfigError` where a key is missing that is needed, or the model is not there, and
     :class:`LockHeld` where another process is at it; what was done until then stands in ``report``.
@@ -297,19 +352,20 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
         config = read_agent_config(view.snapshot.read, path)
         report.level = config.log_level
         # Before anything is claimed.
-        ask = asker(config)
         require_runtime("anthropic")
-        if config.telegram.enabled:
-            config.require_telegram()
+        if config.telegram.token:
             require_runtime("telegram")
         for warning in config.warnings:
             report.info(warning)
-        tools = TurnTools(hub, view.settings, config, ask, _speaker(config, stack))
+        ask: Ask | None = None
+        with suppress(ConfigError):  # what can be done without a model is done, then it is told
+            ask = asker(config)
+        tools = TurnTools(hub, view.settings, config, ask, _speaker(config, stack), look)
         more, turns = run_turn(tools, view, report), 1
         while (until_idle or under_daemon) and more and turns < _MOST_TURNS:
             if under_daemon and time.monotonic() - begun > _ENOUGH:
                 break
-            view = open_view(hub)
+            view, tools = open_view(hub), replace(tools, look=False)
             if under_daemon and is_stopping(hub):
                 turn = in_flight(view)
                 if turn is not None and not is_answered(hub):
@@ -327,7 +383,7 @@ def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:
         wanted = config.require_telegram()
         return stack.enter_context(telegram.Telegram(wanted.token, wanted.base_url))
 
-    return (lambda chat, text: bot().send_message(chat, text)) if config.telegram.enabled else None
+    return (lambda chat, text: bot().send_message(chat, text)) if config.telegram.token else None
 
 
 def show_request(hub: Hub, path: Path | None) -> tuple[str, Report]:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
-from cn.values.errors import Blocked, Refused
+from cn.values.errors import Blocked, Refused, explain_write
 from cn.values.names import Oid
 
 _TEMPORARY = ".cn-tmp-"
@@ -26,7 +26,6 @@ MOST_LOGGED = 16 << 20
 PRIVATE = 0o600
 """The mode of a file that nobody else may open."""
 
-_ROOM = "is the disk full or read-only?"
 _REMEDIES = {
     errno.EISDIR: "a folder lies in its place: move it out of the way",
     errno.ENOTDIR: "a file lies in the place of its folder: move it out of the way",
@@ -58,7 +57,9 @@ def write_file(path: Path, data: bytes, *, root: Path | None = None, mode: int =
             raise
         sync_folder(path.parent)
     except OSError as why:
-        raise Blocked(f"cannot write {path}: {why.strerror}", _REMEDIES.get(why.errno or 0, _ROOM)) from why
+        raise Blocked(
+            f"cannot write {path}: {why.strerror}", _REMEDIES.get(why.errno or 0, explain_write(why))
+        ) from why
 
 
 def overwrite(path: Path, data: bytes) -> bool:
@@ -107,7 +108,7 @@ def append_line(path: Path, line: str, *, root: Path | None = None) -> None:
         finally:
             os.close(fd)
     except OSError as why:
-        raise Blocked(f"cannot append to {path}: {why.strerror}", "is the disk full or read-only?") from why
+        raise Blocked(f"cannot append to {path}: {why.strerror}", explain_write(why)) from why
 
 
 def append_once(path: Path, text: str, size: int, *, root: Path | None = None) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from cn.system.extras import require_runtime
 from cn.telegram.api import Failure, Trouble
 from cn.values.errors import ConfigError
-from cn.values.text import one_line, redact
+from cn.values.text import hide, one_line
 
 if TYPE_CHECKING:
     from telegram import Bot
@@ -86,7 +86,7 @@ class Connection:
 
     def _clean(self, text: str) -> str:
         """One line without the secret half of the token."""
-        return one_line(redact(text.replace(self._secret, "***")), 300)
+        return one_line(hide(text, self._secret), 300)
 
     async def _call(self, method: str, params: dict[str, Any], wanted: type, seconds: float = 0) -> Any:
         """The ``result`` of Telegram's answer as JSON of the type ``wanted``, or a :class:`Failure`.

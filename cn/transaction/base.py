@@ -7,8 +7,10 @@ changed on both sides origin's stands, and ours is kept beside.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.entries import Entry, merge_trees, read_changes, read_tree
@@ -28,8 +30,9 @@ from cn.git.objects import (
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
 from cn.git.remote import Listing, fetch_tips, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub
+from cn.git.work_clone import work_trees
 from cn.system.files import write_file
-from cn.transaction.checkout import kept_sentence
+from cn.transaction.checkout import LAYOUT, kept_sentence
 from cn.transaction.journal import read_journal, restore_path
 from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, untrusted
 from cn.values.errors import Blocked
@@ -47,6 +50,7 @@ _OPEN = {
     "sequencer": "a cherry-pick or revert",
     "BISECT_LOG": "a bisect",
 }
+_GIT_READS = (".gitignore", ".gitattributes")
 _FETCH_TRIES = 3
 SECONDS = 60.0
 _BACK = "main has to go back at origin to a commit before it, such as the one that 'git rev-parse main' names here"
@@ -58,7 +62,8 @@ class Base(NamedTuple):
 
     ``tip`` is origin's main and the local commits integrated, ``local`` main in this
     clone, ``origin`` main there (None: no origin, or it has no main yet), ``reports``
-    sentences to show, ``heads`` origin's branches, where all could be listed.
+    sentences to show, ``heads`` origin's branches, where all could be listed. ``asked``: is ``origin`` what
+    was there a moment ago, or only what it was when this clone last knew?
     """
 
     tip: Oid
@@ -66,21 +71,27 @@ class Base(NamedTuple):
     origin: Oid | None
     reports: tuple[str, ...]
     heads: Listing | None = None
+    asked: bool = True
 
 
-def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -> Base:
+def observe_base(
+    hub: Hub, *, dry_run: bool = False, check_trust: bool = True, hope: bool = False, listed: Listing | None = None
+) -> Base:
     """Fetch origin's main and integrate; :class:`Blocked` where a run must not work.
 
     With ``dry_run`` no ref and no file is written, objects go where ``hub.git`` says.
     What origin's main is, is noted in :data:`ORIGIN_REF` once all checks let it in.
-    ``check_trust=False`` is for ``cn trust``, which looks at what the check refuses.
+    ``check_trust=False`` is for ``cn trust``, which looks at what the check refuses. With ``hope`` origin is not
+    asked: its main is taken to be what this clone last knew, and the lease of the push finds out whether it is.
+    ``listed``: origin's branches, where it was asked a moment ago.
     """
     refs = work_place(hub)
     local = refs[hub.main_ref]
     origin, heads, commit, reports = None, None, local, list[str]()
+    hope = hope and hub.origin and ORIGIN_REF in refs
     if hub.origin:
-        heads = _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run)
-        origin = heads.get(hub.main)
+        heads = None if hope else _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run, listed)
+        origin = refs.get(ORIGIN_REF) if heads is None else heads.get(hub.main)
         if origin is not None:
             commit, reports = _integrated(hub, origin, local, keep=not dry_run)
     commit = _restored(hub, commit)
@@ -96,7 +107,14 @@ def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -
         # Only now: what this clone never took over is no loss when it is gone again.
         if origin is not None and origin != refs.get(ORIGIN_REF) and not dry_run:
             update_refs(hub.git, [(ORIGIN_REF, origin)])
-    return Base(commit, local, origin, tuple(reports), heads if heads is not None and heads.whole else None)
+            note_tracking(hub, origin)
+    return Base(commit, local, origin, tuple(reports), heads if heads is not None and heads.whole else None, not hope)
+
+
+def note_tracking(hub: Hub, origin: Oid) -> None:
+    """What git's own fetch or push would have noted of origin's main. A convenience: a busy ref is left as it is."""
+    if hub.tracking:
+        hub.git.run("update-ref", hub.tracking, origin, check=False)
 
 
 def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:
@@ -109,6 +127,10 @@ def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:
             f"protected files changed elsewhere, and this clone has not accepted it: {names}{told}",
             "look at the change and accept it with 'cn trust'",
         )
+
+
+class OriginUnreachable(Blocked):
+    """Origin did not answer."""
 
 
 class BadPlace(Blocked):
@@ -129,14 +151,16 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     rows = [line.split("\0") for line in done.lines]
     refs = {name: Oid(oid) for name, oid, _ in rows}
     on_main = any(name == hub.main_ref and mark == "*" for name, _, mark in rows)
-    open_work = next((what for name, what in _OPEN.items() if (hub.work_git_dir / name).exists()), None)
+    open_work = (
+        None if hub.apart else next((what for name, what in _OPEN.items() if (hub.work_git_dir / name).exists()), None)
+    )
     if open_work:
         raise BadPlace(
             f"{open_work} is open in {hub.root}", "finish or abort it, then run again ('git status' tells how)"
         )
     if hub.main_ref not in refs:
         raise BadPlace(*missing_main(hub))
-    if not on_main:
+    if not (on_main or hub.apart):
         head = head_branch(hub) or "a detached commit"
         raise BadPlace(
             f"HEAD is {visible(head)}, and cn works on {hub.main} only",
@@ -144,7 +168,25 @@ def work_place(hub: Hub) -> dict[str, Oid]:
         )
     _no_other_work_tree(hub)
     _real_folders(hub)
+    for path in find_pipes(hub):
+        back = command("git checkout {} -- {}", hub.main, path)
+        text = f"{path} is no regular file, and git would wait for it without end"
+        raise Blocked(text, f"move it away, and if main has one, {back} brings it back; then run again")
     return refs
+
+
+def find_pipes(hub: Hub) -> list[str]:
+    """Pipes, devices and the like where git reads what to ignore and attributes, at the top and in cn's folders."""
+    paths = [f"{folder}/{name}".lstrip("/") for folder in ("", *sorted(LAYOUT)) for name in _GIT_READS]
+    return [path for path in paths if _is_special(hub.root / path)]
+
+
+def _is_special(path: Path) -> bool:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))  # git follows no link here
 
 
 def _real_folders(hub: Hub) -> None:
@@ -176,23 +218,19 @@ def _whole(hub: Hub) -> None:
 def _no_other_work_tree(hub: Hub) -> None:
     if not (hub.git_dir / "worktrees").is_dir():
         return
-    holders, here = [], ""
-    for line in hub.git.run("worktree", "list", "--porcelain", "-z").fields:
-        if line.startswith("worktree "):
-            here = line.removeprefix("worktree ")
-        elif line == f"branch {hub.main_ref}":
-            holders.append(here)
+    holders = work_trees(hub.git).get(hub.main_ref, [])
     if len(holders) > 1:
         raise BadPlace(
-            f"more than one work tree is on {hub.main}: {', '.join(visible(h) for h in holders)}",
+            f"more than one work tree is on {hub.main}: {', '.join(visible(str(h)) for h in holders)}",
             "switch the others to another branch, or remove them with 'git worktree remove'",
         )
 
 
-def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> Listing:
-    """Origin's branches, once its main is here."""
+def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool, listed: Listing | None) -> Listing:
+    """Origin's branches, once its main is here; ``listed`` are those of a moment ago, if somebody asked then."""
     for _ in range(_FETCH_TRIES):
-        heads = list_origin(hub)
+        heads = list_origin(hub) if listed is None else listed
+        listed = None
         tip = heads.get(hub.main)
         if tip is None:
             if known is not None:
@@ -280,7 +318,7 @@ def list_origin(hub: Hub) -> Listing:
     if isinstance(answer, Listing) and answer.cut:
         answer = TOO_MUCH
     if isinstance(answer, str):
-        raise Blocked.uncommitted(f"origin is unreachable: {answer}", remedy_of(answer, _LOOK))
+        raise OriginUnreachable.uncommitted(f"origin is unreachable: {answer}", remedy_of(answer, _LOOK))
     return answer
 
 

@@ -152,7 +152,7 @@ def _carry_out(hub: Hub, base: Base, journal: Journal, moves: bool, reports: lis
         own.unpushed = pushed or own.unpushed
     own.taken |= hub.origin and journal.new in own.tried
     if moves:  # what we know of origin and trust here moves along with main
-        known = (TRUSTED_REF, *([ORIGIN_REF] if hub.origin else []))
+        known = (TRUSTED_REF, *filter(None, [ORIGIN_REF, hub.tracking] if hub.origin else []))
         journal = journal._replace(refs=(*journal.refs, *(RefUpdate(ref, journal.new) for ref in known)))
     reports += publish(hub, journal)
     drop(restore_path(hub))
@@ -174,7 +174,7 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Sequence[Journa
     texts: dict[str, str] = {}  # one for each file: of several a killed run could not tell which it did
     for append in (append for one in made for append in one.appends):
         texts[append.path] = texts.get(append.path, "") + append.text
-    changes = tuple(read_changes(hub.git, base.local, new))
+    changes = () if hub.apart else tuple(read_changes(hub.git, base.local, new))
     _refuse_displaced(hub, base, folders, changes)
     return Journal(
         token=secrets.token_hex(16),

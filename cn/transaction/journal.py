@@ -45,7 +45,7 @@ class LocalFile(NamedTuple):
 
 
 class RefUpdate(NamedTuple):
-    """A ref under ``refs/cn/`` to set, or with None to delete."""
+    """A ref under ``refs/cn/``, or git's own note of origin's main, to set, or with None to delete."""
 
     ref: str
     new: Oid | None
@@ -98,14 +98,15 @@ def local_place(hub: Hub, name: str) -> tuple[Path, Path] | None:
 
 def read_pushes(hub: Hub) -> list[Journal]:
     """The notes of all pushes whose local share is not done."""
-    notes = ((path.name, read_journal(path)) for path in _in_push(hub) if is_oid(path.name))
-    return [note for name, note in notes if note is not None and note.new == name]
+    return sort_pushes(hub)[0]
 
 
-def stray_notes(hub: Hub) -> list[Path]:
-    """What lies among the notes and is none, such as copies that a tool made: nothing is done for it."""
-    known = {note.new for note in read_pushes(hub)}
-    return [path for path in _in_push(hub) if path.name not in known]
+def sort_pushes(hub: Hub) -> tuple[list[Journal], list[Path]]:
+    """Those notes, and what lies among them and is none, such as copies that a tool made: nothing is done for it."""
+    paths = _in_push(hub)
+    notes = {path: read_journal(path) for path in paths if is_oid(path.name)}
+    good = {path: note for path, note in notes.items() if note is not None and note.new == path.name}
+    return list(good.values()), [path for path in paths if path not in good]
 
 
 def _in_push(hub: Hub) -> list[Path]:

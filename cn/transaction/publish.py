@@ -13,12 +13,14 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from cn.git.entries import Change, Entry, find_below, read_index, read_tree
 from cn.git.objects import is_ancestor, read_object, update_refs
 from cn.git.process import Git, GitError
 from cn.git.remote import FOLDER as OUTGOING
+from cn.git.remote import OWN
 from cn.git.repository import Hub
 from cn.system.files import (
     append_once,
@@ -47,7 +49,7 @@ from cn.transaction.journal import (
 from cn.transaction.protected_files import TRUSTED_REF
 from cn.transaction.push import PREFIX
 from cn.transaction.unplaced import LOCKED, has_to_place
-from cn.values.errors import Blocked, CnError, Refused
+from cn.values.errors import Blocked, CnError, Refused, explain_write
 from cn.values.names import Oid, folders_above, main_decides, never_blocks
 from cn.values.text import visible
 
@@ -73,6 +75,8 @@ def _write_ref(hub: Hub, ref: str, new: Oid | None, tries: int = 2) -> str:
     try:
         update_refs(hub.git, [(ref, new)])
     except GitError as failed:
+        if not ref.startswith(OWN):
+            return ""  # where git notes origin's main: a convenience
         # Only cn writes here, under its lock: one that stays was left by a killed git of ours.
         if tries > 1 and remove_stale(hub.git_dir / f"{ref}.lock", new or ""):
             return _write_ref(hub, ref, new, tries - 1)
@@ -155,9 +159,7 @@ def publish(hub: Hub, journal: Journal) -> list[str]:
             raise
         except OSError as why:
             drop(journal_path(hub))
-            raise Blocked(
-                f"cannot write the index of {hub.root}: {why.strerror}", "is the disk full or read-only?"
-            ) from why
+            raise Blocked(f"cannot write the index of {hub.root}: {why.strerror}", explain_write(why)) from why
         try:
             return reports + _publish_work_tree(hub, journal, journal.changes)
         except CnError as late:
@@ -232,7 +234,7 @@ def _publish_work_tree(hub: Hub, journal: Journal, changes: Sequence[Change]) ->
         return reports + _finish(hub, journal)
     except OSError as why:
         text = f"it could not be brought to {hub.root}: {why.strerror}"
-        raise Blocked(text, "is the disk full or read-only?") from why
+        raise Blocked(text, explain_write(why)) from why
 
 
 def wait_for_index(hub: Hub, seconds: float = LOCK_WAIT) -> None:
@@ -393,7 +395,7 @@ def recover(hub: Hub) -> tuple[str, ...]:
     """
     reports = _recover(hub)
     try:
-        main = work_place(hub)[hub.main_ref] if has_to_place(hub) else None
+        main = work_place(hub)[hub.main_ref] if has_to_place(hub) and not hub.apart else None
     except Refused:
         return reports  # main is not checked out: the run says so itself
     return (*reports, *place_again(hub, main)) if main else reports
@@ -411,7 +413,8 @@ def _recover(hub: Hub) -> tuple[str, ...]:
         return tuple(sweep_asides(hub))
     for folder in {place[0].parent for file in journal.files if (place := local_place(hub, file.path))}:
         sweep_temporary(folder)
-    refs = work_place(hub)
+    # What it has to bring to the work tree belongs to main: that has to be checked out.
+    refs = work_place(replace(hub, apart=hub.apart and not journal.changes))
     main = refs[hub.main_ref]
     _unlock_refs(hub, journal)
     text = ""

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.fast_import import commit_tree
-from cn.git.objects import empty_tree, is_ancestor, list_refs, read_info, resolve
+from cn.git.objects import empty_tree, is_ancestor, list_refs, read_info, resolve, update_refs
 from cn.git.process import Git, GitConfig, GitError, transport_options
-from cn.git.remote import OWN, RefResult, Result, push_own
+from cn.git.remote import OWN, Push, RefResult, Result, is_unreached, push_own, remedy_of
 from cn.git.repository import Hub, read_config
 from cn.git.running import find_locks, git_processes
 from cn.protocol.ledger import IN, OUT
@@ -41,7 +41,9 @@ from cn.values.text import redact
 PREFIX = "refs/cn/pins/"
 _PLAIN = set("abcdefghijklmnopqrstuvwxyz0123456789-_")
 _AS_IT_IS = re.compile(r"[a-z0-9_-]+")
-_COMPONENT = re.compile(r"(?:[a-z0-9_-]|%[0-9a-f]{2})+|\+[0-9a-f]{64}")
+_COMPONENT = re.compile(r"(?:[a-z0-9_-]|@[0-9a-f]{2})+|\+[0-9a-f]{64}")
+_OLD = "%"
+"""What stood for ``@`` in the names of pins, and what gitolite takes in no name of a ref."""
 _LONGEST = 180
 _PARENTS = 500
 Key = tuple[Name, str, str]
@@ -53,7 +55,7 @@ def encode(topic: str) -> str:
     if len(topic) <= _LONGEST and _AS_IT_IS.fullmatch(topic):
         return topic
     data = topic.encode("utf-8", "surrogateescape")
-    text = "".join(chr(b) if chr(b) in _PLAIN else f"%{b:02x}" for b in data)
+    text = "".join(chr(b) if chr(b) in _PLAIN else f"@{b:02x}" for b in data)
     return text if len(text) <= _LONGEST else "+" + hashlib.sha256(data).hexdigest()
 
 
@@ -61,7 +63,7 @@ def decode(component: str, candidates: Iterable[str] = ()) -> str | None:
     """The topic of an encoded component; a digest is looked up among ``candidates``."""
     if component.startswith("+"):
         return next((c for c in candidates if encode(c) == component), None)
-    parts = component.split("%")
+    parts = component.split("@")
     data = parts[0].encode() + b"".join(bytes([int(p[:2], 16)]) + p[2:].encode() for p in parts[1:])
     return data.decode("utf-8", "surrogateescape")
 
@@ -71,14 +73,33 @@ def pin_ref(peer: Name, side: str, topic: str) -> str:
     return f"{PREFIX}{peer}/{side}/{encode(topic)}"
 
 
-def read_pins(git: Git) -> dict[Key, Oid]:
-    """All pins."""
-    return {key: oid for ref, oid in list_refs(git, PREFIX).items() if (key := parse_pin(ref)) is not None}
+def take_pins(hub: Hub, at: datetime, *, dry_run: bool = False) -> dict[Key, Oid]:
+    """All pins. Those with a name of before get the one of now, with the next push at origin too.
+
+    What is to be pushed is noted first: a killed run leaves a note that asks for nothing wrong.
+    """
+    refs = list_refs(hub.git, PREFIX)
+    old = {ref: _renamed(ref) for ref in refs if _OLD in ref and parse_pin(ref) is not None}
+    if old and not dry_run:
+        if hub.origin:
+            waiting = _read_unpushed(hub)
+            _note_unpushed(hub, waiting, waiting | dict.fromkeys(old.values(), False) | dict.fromkeys(old, True))
+        taken = [refs[ref] for ref, new in old.items() if refs.get(new, refs[ref]) != refs[ref]]
+        kept = keep(hub, taken, at) if taken else None  # an older cn worked here meanwhile
+        renamed = [(new, refs[ref]) for ref, new in old.items() if new not in refs]
+        update_refs(hub.git, [*([kept] if kept else []), *renamed, *((ref, None) for ref in old)])
+    names = sorted(refs, key=lambda ref: ref not in old)  # of two names of a pin the one of now counts
+    return {key: refs[ref] for ref in names if (key := parse_pin(ref)) is not None}
+
+
+def _renamed(ref: str) -> str:
+    folder, slash, component = ref.rpartition("/")
+    return folder + slash + component.replace(_OLD, "@")
 
 
 def parse_pin(ref: str) -> Key | None:
-    """Whose pin it is; None for a ref that cn did not write."""
-    parts = ref.removeprefix(PREFIX).split("/")
+    """Whose pin it is, also by a name of before; None for a ref that cn did not write."""
+    parts = _renamed(ref).removeprefix(PREFIX).split("/")
     if len(parts) != 3 or parts[1] not in (IN, OUT) or not _COMPONENT.fullmatch(parts[2]):
         return None
     return Name(parts[0]), parts[1], parts[2]
@@ -173,7 +194,7 @@ def push(hub: Hub, base: Base, journal: Journal) -> str | None:
 def _push_refs(hub: Hub, refs: Mapping[str, Oid | None]) -> Answer:
     """Those of a commit that origin has. That it fails stops nothing."""
     try:
-        return send(hub, None, refs)
+        return send(hub, refs)
     except (CnError, OSError) as why:  # what stands in the way of the run itself says so
         error = why if isinstance(why, CnError) else Blocked.by_system(why)
         return Answer(None, dict.fromkeys(refs, error.text))
@@ -187,14 +208,18 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
     pauses = list(_PAUSES)
     while pauses:
         time.sleep(pauses.pop(0))
-        answer = send(hub, journal.new, refs)
+        answer = send(hub, refs, Push(hub.main, journal.new, base.origin))
         rejected = answer.main
         # An answer other than "done" is no proof of anything: ask.
         if rejected is None:
+            _check_same(hub, base)
             return Answer(None, without or answer.lacks)
         try:
             now = list_origin(hub).get(hub.main)
         except CnError as silent:
+            if is_unreached(rejected.reason):
+                _forget(hub, note)
+                raise
             raise Blocked(
                 f"nobody knows whether origin took main: {rejected.reason}; asked for it, {silent.text}",
                 "do not repeat it now; run 'cn sync' when origin answers: if origin has it, that finishes it",
@@ -216,10 +241,26 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
             if missing and (replaced := replaced_at_origin(hub)):
                 raise Blocked.uncommitted(text, "somebody put {} there; {}".format(*replaced))
             raise Blocked.uncommitted(text, "may you push to origin's main, and is origin a bare repository?")
-        raise Blocked.uncommitted(text, "origin was asked, and does not have it; run again", " here")
+        step = _set_push_url(hub) or remedy_of(rejected.reason, "origin was asked, and does not have it; run again")
+        raise Blocked.uncommitted(text, step, " here")
     if (lock := _lock_on(hub, hub.main_ref)) is not None:
         raise Blocked.uncommitted(f"{lock.path} keeps origin from taking main", f"{lock.remedy}, then run again")
     raise Blocked("origin's main is locked by somebody else's push", "run again later")
+
+
+def _set_push_url(hub: Hub) -> str:
+    """What sets right where git pushes to, if that is elsewhere than it fetches from (git-remote(1), ``set-url``)."""
+    place = origin_url(hub, push=True)
+    if place == hub.origin_url:
+        return ""
+    return f"git pushes to {redact(place)}; {command('git remote set-url --push origin {}', redact(hub.origin_url))}"
+
+
+def _check_same(hub: Hub, base: Base) -> None:
+    """A push that was taken elsewhere than git fetches from must be seen there."""
+    if (step := _set_push_url(hub)) and list_origin(hub).get(hub.main) == base.origin:
+        text = f"main was taken at {redact(origin_url(hub, push=True))}, and origin does not have it"
+        raise Blocked.uncommitted(f"{text}: they are two repositories", step, " here")
 
 
 def _lock_on(hub: Hub, *refs: str) -> HeldLock | None:
@@ -228,17 +269,18 @@ def _lock_on(hub: Hub, *refs: str) -> HeldLock | None:
     return next((lock for lock in locks_at_origin(hub) if str(lock.path).endswith(names)), None)
 
 
-def send(hub: Hub, main: Oid | None, refs: Mapping[str, Oid | None]) -> Answer:
-    """One push of main (None: not that) and cn's refs; those that somebody was setting just then go twice."""
+def send(hub: Hub, refs: Mapping[str, Oid | None], main: Push | None = None) -> Answer:
+    """One push of cn's refs, and of main; those that somebody was setting just then go twice."""
     if main is None and not refs:
         return Answer(None, {})
-    url, to = origin_url(hub, push=True), (hub.main_ref, main) if main else None
-    told = push_own(hub.git, url, refs, SECONDS, to)
+    url = origin_url(hub, push=True)
+    told = push_own(hub.git, url, refs, SECONDS, main)
     held = {ref: new for ref, new in refs.items() if told[ref].result is Result.REJECTED and _is_held(told[ref])}
     if held:
         with suppress(OSError, CnError):  # main may be there already: what stops this is not told instead
             told |= push_own(hub.git, url, held, SECONDS)
-    lacks = {ref: redact(told[ref].reason) for ref in refs if told[ref].result is not Result.DONE}
+    never = {ref for ref in refs if _OLD in ref and told[ref].result is Result.REJECTED}  # nor was it ever taken there
+    lacks = {ref: redact(told[ref].reason) for ref in refs if told[ref].result is not Result.DONE and ref not in never}
     rejected = None
     if main is not None and (one := told[hub.main_ref]).result is not Result.DONE:
         rejected = Rejected(redact(one.reason), one.result is Result.REJECTED, _is_held(one))

@@ -6,6 +6,7 @@ text, hint and exit code in one place.
 
 from __future__ import annotations
 
+import errno
 from typing import NamedTuple
 
 EXIT_DONE = 0
@@ -19,6 +20,13 @@ EXIT_LOCKED = 75
 
 EXIT_PIPE = 141
 """128 + SIGPIPE, as a shell tells it of other tools: whoever read the output has left."""
+
+RAISE_ULIMIT = "raise the limit ('ulimit -f' shows it in a shell, LimitFSIZE= is a service's), then run again"
+
+
+def explain_write(why: OSError) -> str:
+    """What helps where a file could not be written."""
+    return RAISE_ULIMIT if why.errno == errno.EFBIG else "is the disk full or read-only?"
 
 
 class CnError(Exception):
@@ -47,7 +55,7 @@ class CnError(Exception):
         if not self.finished:
             self.finished = True
             self.text = f"{where} has what was asked for, but it could not be finished: {self.text}"
-            hint = self.hint.replace("run again", "run 'cn sync'")
+            hint = self.step.replace("run again", "run 'cn sync'")
             self.hint = f"do not repeat it; {hint or 'the next run finishes it'}"
 
 
@@ -74,7 +82,8 @@ class Blocked(Refused):
     def by_system(cls, why: OSError) -> Blocked:
         """The system said no (disk, permission): what it says, and of which file."""
         where = f"{why.filename}: " if why.filename else ""
-        return cls(f"{where}{why.strerror or why}", "nothing is lost; mend this, then run again")
+        step = RAISE_ULIMIT if why.errno == errno.EFBIG else "mend this, then run again"
+        return cls(f"{where}{why.strerror or why}", f"nothing is lost; {step}")
 
 
 class UsageError(CnError):

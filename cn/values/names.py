@@ -96,8 +96,14 @@ def parse_topic(text: str) -> Topic:
     return Topic(text)
 
 
+def reply_subject(subject: str) -> str:
+    """The subject of a reply: ``Re: <subject>``; of a reply to one the same."""
+    return subject if subject.startswith("Re: ") else f"Re: {subject}"
+
+
 def reply_topic(topic: str) -> Topic:
-    """The topic of a reply: ``re-<topic>``."""
+    """The topic of a reply: ``re-<topic>``; of a reply to one the same."""
+    topic = topic.removeprefix("re-")
     try:
         return parse_topic(f"re-{topic}")
     except NameRefused:
@@ -197,7 +203,8 @@ def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-_PROTECTED = frozenset({".cn/hub.yaml", ".cn/agent.yaml", "spec/soul.md", "spec/user.md", "state/peers.md"})
+_PAGES = {"spec/soul.md", "spec/user.md", "spec/hub.md"}
+_PROTECTED = frozenset({".cn/hub.yaml", ".cn/agent.yaml", *_PAGES, "state/peers.md"})
 _OWNED = ("threads", "logs", "state")
 _FORBIDDEN_NAMES = frozenset({".gitattributes", ".gitignore", ".gitmodules"})
 

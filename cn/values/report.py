@@ -21,7 +21,8 @@ class Mark(Enum):
 
 
 class Note(NamedTuple):
-    """One sentence of a run. Those ``told_before`` are quiet, but they count.
+    """One sentence of a run. What was ``told_before`` is quiet, and shown by ``cn status`` until it is gone;
+    ``theirs`` is a refusal that its creator, who alone can do something about it, was told.
 
     Of a step that is only planned, ``paths`` are the files of main that it changes, ``rows`` the rows that
     it logs: source, decision and executed.
@@ -34,6 +35,7 @@ class Note(NamedTuple):
     told_before: bool = False
     paths: tuple[str, ...] = ()
     rows: tuple[tuple[str, str, str], ...] = ()
+    theirs: bool = False
 
 
 @dataclass
@@ -64,9 +66,11 @@ class Report:
         """What a dry run would do."""
         self.notes.append(Note(Mark.PLAN, text, source=source, paths=paths, rows=rows))
 
-    def refused(self, text: str, hint: str = "", *, source: str = "", told_before: bool = False) -> None:
+    def refused(
+        self, text: str, hint: str = "", *, source: str = "", told_before: bool = False, theirs: bool = False
+    ) -> None:
         """A rule said no."""
-        self.add(Mark.REFUSED, text, hint, source=source, told_before=told_before)
+        self.notes.append(Note(Mark.REFUSED, text, hint, source, told_before, theirs=theirs))
 
     def failed(self, text: str, hint: str = "", *, source: str = "", told_before: bool = False) -> None:
         """Something did not work, or nobody knows whether it did."""
@@ -74,8 +78,8 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """1 as long as anything is refused or failed, told before or not."""
-        bad = any(n.mark in (Mark.REFUSED, Mark.FAILED) for n in self.notes)
+        """1 where something was refused or failed in this run about which somebody here can do something."""
+        bad = any(n.mark in (Mark.REFUSED, Mark.FAILED) and not (n.told_before or n.theirs) for n in self.notes)
         return EXIT_REFUSED if bad else EXIT_DONE
 
 

@@ -42,6 +42,15 @@ def visible(text: str) -> str:
     )
 
 
+_ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])"
+"""What colours and moves on a terminal (ECMA-48, 5.4 and 8.3): not even shown, where a program says it."""
+
+
+def without_escapes(text: str) -> str:
+    """What a program said, without the escape sequences that it meant for a terminal."""
+    return re.sub(_ESCAPES, "", text) if "\x1b" in text else text
+
+
 def is_plain(text: str) -> bool:
     """Is it shown as it is, and on one line?"""
     return visible(text) == text and not set(text) & {"\n", "\t"}

@@ -65,20 +65,53 @@ def from_epoch(text: str) -> datetime:
         return datetime.fromtimestamp(0, UTC)
 
 
-FORMS = "write a date (2026-02-05), a time (2026-02-05T15:00Z, UTC), or 90m, 12h, 3d"
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_FORMS = "write a date (2026-02-05), a time (2026-02-05T15:00Z, UTC), {}, a weekday such as {} tuesday, or 90m, 12h, 3d"
+AHEAD, BACK = _FORMS.format("tomorrow", "next"), _FORMS.format("today, yesterday", "last")
 
 
 def parse_until(text: str, now: datetime) -> datetime:
-    """``until:`` of a deferral: an ISO date or time, or ``90m``, ``12h``, ``3d`` from ``now``."""
+    """``until:`` of a deferral: an ISO date or time, ``tomorrow``, a weekday, or ``90m``, ``12h``, ``3d`` from ``now``.
+
+    Days begin at 00:00 UTC; a weekday is the next one after today.
+    """
+    day = _read_day(text, "next", 1, {"tomorrow": 1}, now)
+    return day or _read_point(text, now, 1, AHEAD)
+
+
+def parse_since(text: str, now: datetime) -> datetime:
+    """As :func:`parse_until`, looking back: ``today``, ``yesterday``, a weekday before today, ``3d`` before ``now``."""
+    day = _read_day(text, "last", -1, {"today": 0, "yesterday": -1}, now)
+    return day or _read_point(text, now, -1, BACK)
+
+
+def _read_day(text: str, article: str, step: int, days: dict[str, int], now: datetime) -> datetime | None:
+    """The beginning of a day that is told by its name; None for any other text."""
+    words = text.lower().split()
+    named = words[1:] if words[:1] == [article] else words
+    if len(named) != 1:
+        return None
+    ahead = days.get(words[0])
+    if ahead is None and (found := [n for n, day in enumerate(_WEEKDAYS) if named[0] in (day, day[:3])]):
+        ahead = step * ((step * (found[0] - now.weekday()) - 1) % 7 + 1)
+    if ahead is None:
+        return None
+    try:
+        return datetime(now.year, now.month, now.day, tzinfo=UTC) + timedelta(days=ahead)
+    except OverflowError:
+        return None
+
+
+def _read_point(text: str, now: datetime, step: int, forms: str) -> datetime:
     span = re.fullmatch(_SPAN, text.strip())
     try:
         if not span:
             return parse_stamp(text)
-        return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+        return now + step * timedelta(**{_UNITS[span[2]]: int(span[1])})
     except StampRefused as refused:
-        raise StampRefused(refused.text, FORMS) from None
+        raise StampRefused(refused.text, forms) from None
     except OverflowError:
-        raise StampRefused(f"{text[:40]!r} is out of range", FORMS) from None
+        raise StampRefused(f"{text[:40]!r} is out of range", forms) from None
 
 
 def format_age(span: timedelta) -> str:

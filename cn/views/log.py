@@ -15,7 +15,7 @@ from cn.run.executor import MACHINE_LOG
 from cn.run.view import View
 from cn.system.files import log_lines
 from cn.values.errors import UsageError
-from cn.values.timestamps import FORMS, StampRefused, format_day, parse_stamp, parse_until
+from cn.values.timestamps import StampRefused, format_day, parse_since, parse_stamp
 from cn.views.thread_page import show_document
 
 _DAYS = 32
@@ -35,16 +35,12 @@ class LoggedAction:
     audited: bool = True
 
 
-def parse_since(text: str, now: datetime) -> datetime:
-    """An ISO date or time (UTC), or ``90m``, ``12h``, ``3d`` back from ``now``."""
+def read_since(text: str, now: datetime) -> datetime:
+    """``--since``; raises :class:`UsageError` with the forms it may have."""
     try:
-        return parse_stamp(text)
-    except StampRefused:
-        pass
-    try:
-        return now - (parse_until(text, now) - now)
-    except (StampRefused, OverflowError) as refused:
-        raise UsageError(f"--since: {refused}", FORMS) from None
+        return parse_since(text, now)
+    except StampRefused as refused:
+        raise UsageError(f"--since: {refused.text}", refused.hint) from None
 
 
 def read_log(

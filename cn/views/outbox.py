@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cn.protocol.peers_file import Peer
+from cn.protocol.layout import DRAFTS, PROPOSAL
+from cn.protocol.peers_file import Peer, fingerprint
 from cn.run.settings import MAILBOX_KEY
 from cn.run.view import View
+from cn.values.names import HubPath
+from cn.values.record_header import RecordRefused
 from cn.values.text import one_line
 from cn.values.timestamps import stamp_or_none
 
@@ -17,7 +20,8 @@ if TYPE_CHECKING:  # imported where something waits
 
 
 class Entry(NamedTuple):
-    """One file of the outbox. ``effect`` is deliver, delete, say, or damaged (``reason`` says how).
+    """One file of the outbox. ``effect`` is deliver, delete, say, draft (written while origin did not answer), or
+    damaged (``reason`` says how).
 
     It was tried ``attempts`` times, the ``last`` time in vain for this ``reason``.
     """
@@ -46,19 +50,33 @@ def list_outbox(view: View) -> list[Entry]:
     for _, say in says:
         words, tried = one_line(say.text, 80), _tried(attempts.get(say.name))
         found.append(Entry(say.name, "say", say.chat, "", "", "text", words, say.queued, "", say.chat, *tried))
+    found += [_draft(view, entry.path) for entry in view.snapshot.folder(DRAFTS)]
     found.sort(key=lambda e: (e.queued or view.now, e.file))
     unreadable = [*broken, *damaged]
     return found + [Entry(path.rpartition("/")[2], "damaged", reason=why) for path, why in unreadable]
 
 
-def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, Any]]) -> Entry:
-    from cn.protocol.outbox_entry import Deliver
+def _draft(view: View, name: str) -> Entry:
+    from cn.protocol.draft import parse_draft
 
+    name = name.rpartition("/")[2]
+    try:
+        draft = parse_draft(view.snapshot.read(HubPath(f"{DRAFTS}/{name}")) or b"")
+    except RecordRefused as refused:
+        return Entry(name, "damaged", reason=refused.text)
+    return Entry(name, "draft", draft.to, kind=draft.act, subject=one_line(draft.message, 80), queued=draft.written)
+
+
+def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, Any]]) -> Entry:
+    from cn.protocol.outbox_entry import Deliver, Propose
+
+    about = entry.queued, entry.thread, entry.source
     if isinstance(entry, Deliver):
         effect, head, kind, subject = "deliver", entry.id, entry.kind, entry.subject
+    elif isinstance(entry, Propose):
+        effect, head, kind, subject = "propose", entry.head, PROPOSAL, entry.subject
     else:
         effect, head, kind, subject = "delete", entry.tip, "", entry.reason
-    about = entry.queued, entry.thread, entry.source
     return Entry(file, effect, entry.to, entry.branch, head, kind, subject, *about, *_tried(attempts.get(file)))
 
 
@@ -89,19 +107,6 @@ def list_peers(view: View) -> list[PeerView]:
     """The peers of main's ``state/peers.md``."""
     failing, peers = unreachable(view), view.settings.peers.values()
     return [PeerView(peer, fingerprint(peer.key) if peer.key else "", failing.get(peer.name)) for peer in peers]
-
-
-def fingerprint(key: str) -> str:
-    """``SHA256:…`` of an SSH public key, as ssh-keygen(1) ``-l`` shows it."""
-    import base64
-    import binascii
-    import hashlib
-
-    try:
-        data = base64.b64decode(key.split()[1], validate=True)
-    except (IndexError, binascii.Error):
-        return "(unreadable)"
-    return "SHA256:" + base64.b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
 
 
 def unreachable(view: View) -> dict[str, Unreachable]:

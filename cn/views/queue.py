@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cn.agent.interface import read_shown
+from cn.agent.plan.brakes import Burst, Held, count_hops, find_bursts, waits_for_person
 from cn.agent.plan.turns import source_of, time_limit
 from cn.agent.queue import peek_turn
 from cn.protocol import queue_item
 from cn.protocol.hub_config import is_local
+from cn.protocol.log import FOLDER as LOGS
+from cn.protocol.log import Row, parse_rows
 from cn.protocol.states import Actor, actor_state
 from cn.run.snapshot import Snapshot
-from cn.run.view import View
+from cn.run.view import View, has_agent
 from cn.system.files import read_regular
 from cn.values.errors import Refused
 from cn.values.names import HubPath
@@ -26,7 +30,8 @@ from cn.values.timestamps import StampRefused, parse_stamp
 class QueueView:
     """The agent's state, what it has (``here``: on this machine), what waits, what is given up.
 
-    ``limit`` is how long a turn may take, ``damaged`` are files of the queue that cannot be read.
+    ``limit`` is how long a turn may take, ``damaged`` are files of the queue that cannot be read. ``held`` wait
+    for a person, ``bursts`` are of today and yesterday.
     """
 
     actor: Actor
@@ -37,6 +42,8 @@ class QueueView:
     damaged: tuple[str, ...]
     limit: timedelta
     now: datetime
+    held: tuple[Held, ...] = ()
+    bursts: tuple[Burst, ...] = ()
 
 
 def read_queue(view: View) -> QueueView:
@@ -59,7 +66,25 @@ def read_queue(view: View) -> QueueView:
         output=(hub.root / queue_item.OUTPUT).exists(),
         expired=turn is not None and turn.expired(view.now, limit),
     )
-    return QueueView(state, turn, here, waiting, dead, tuple(damaged), limit, view.now)
+    return QueueView(
+        state, turn, here, waiting, dead, tuple(damaged), limit, view.now, _held(view), find_bursts(_rows(view))
+    )
+
+
+def _held(view: View) -> tuple[Held, ...]:
+    """What is not put off or assigned, and stays out of the queue because agents answered each other."""
+    config = view.settings.config
+    return tuple(
+        Held(f"{peer}/{item.topic}", count_hops(item))
+        for peer, item in view.snapshot.pending()
+        if has_agent(view) and item.state == "received" and waits_for_person(item, config)
+    )
+
+
+def _rows(view: View) -> Iterator[Row]:
+    """The log of yesterday and today."""
+    days = [f"{at:%Y%m%d}" for at in (view.now - timedelta(days=1), view.now)]
+    return (row for day in days for row in parse_rows(view.snapshot.text(f"{LOGS}/{day}.md"), day))
 
 
 def _read_all(snapshot: Snapshot, folder: HubPath, damaged: list[str]) -> tuple[queue_item.Input, ...]:

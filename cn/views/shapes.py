@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # nothing is loaded for a shape that is not asked for
     from cn.views.why import Attempt, Why
 
 _THREAD = (
-    "thread peer topic branch head kind subject? signature state received decision?=decided.text actor?=decided.actor "
-    "executed?=result.executed status?=result.status merge?=result.merge until=decided.until "
+    "thread peer topic branch head kind subject? signature state received written decision?=decided.text "
+    "actor?=decided.actor executed?=result.executed status?=result.status merge?=result.merge until=decided.until "
     "assigned_to?=decided.assigned_to reason? rule?=refused.rule remedy?=refused.remedy withdrawn earlier? "
     "note?=decided.problem"
 )
@@ -61,13 +61,17 @@ _KEYS = {
         "name=peer.name hub!=peer.hub kind=peer.kind peered?=peer.peered deliver=peer.deliver key?=fingerprint "
         "community=peer.community unreachable"
     ),
-    "QueueView": "actor in_flight waiting dead damaged",
+    "QueueView": "actor in_flight waiting dead damaged held bursts",
+    "Held": "source hops",
+    "Burst": "at items",
     "Replayed": (
         "id=pair.name source=pair.source from=pair.shown.sender model before=pair.before now changed=change error? "
         "tokens=call.usage.tokens cost_usd=call.cost seconds=call.seconds"
     ),
     "Report": "exit_code notes",
     "Said": "role text",
+    "Sent": "peer topic branch head kind subject? state sent status? reason? merge? unproven? chain",
+    "SentDocument": "*sent path? text",
     "ShownCondition": "text! remedy! since",
     "ShownCondition:stopped": "reason!=text remedy! since",
     "Status": (
@@ -86,7 +90,7 @@ _KEYS = {
     "Unreachable": "name reason! since next_try=next attempts",
     "UsageView": "since by rows total",
     "Waiting": ("peer branch head=item.head kind since=item.since status? reason? unproven? warning=old"),
-    "Why": "name item attempts replays thread own_thread decided merge rows others notes",
+    "Why": "name item attempts replays thread own_thread sent decided merge rows others notes",
 }
 """What is shown of a type (``type:kind``: in a shorter form), as :func:`shape` reads it."""
 
@@ -120,8 +124,8 @@ def _queue(view: QueueView) -> dict[str, Any]:
 
 def _status(status: Status) -> dict[str, Any]:
     threads = status.inbox.threads
-    oldest, drafts = threads[0].received if threads else None, [draft.source for draft in status.not_in_effect]
-    return {"pending": len(threads), "oldest": oldest, "not_in_effect": drafts}
+    oldest = min((one.received for one in threads), default=None)
+    return {"pending": len(threads), "oldest": oldest, "not_in_effect": [one.source for one in status.not_in_effect]}
 
 
 def _why(why: Why) -> dict[str, Any]:

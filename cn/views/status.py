@@ -76,6 +76,14 @@ class Status(NamedTuple):
     queue: QueueView | None
     now: datetime
 
+    @property
+    def troubled(self) -> bool:
+        """Does anything stand that was refused, failed, or keeps runs from working?"""
+        inbox, queue = self.inbox, self.queue
+        refused = inbox.unknown or inbox.damaged or any(thread.refused for thread in inbox.threads)
+        failed = any(entry.reason for entry in self.outbox) or (queue is not None and queue.dead)
+        return bool(self.stopped or self.standing or self.unreachable or self.not_in_effect or refused or failed)
+
 
 def read_status(view: View) -> Status:
     """Gather it from main, the working copies of pending threads, and this clone's memory."""

@@ -14,7 +14,7 @@ from cn.run.find_thread import look_for_pending, read_call
 from cn.run.view import View, has_agent, read_events
 from cn.threads.store import OwnDocument, done_concerns, own_paths, pick_own, read_document
 from cn.values.errors import Refused
-from cn.values.names import HubPath, Name
+from cn.values.names import HubPath, Name, ThreadName
 from cn.values.shell_words import command
 from cn.values.text import one_line
 from cn.views.threads import ThreadView, done_view, forwarded, list_inbox, pending_view, read_written
@@ -22,11 +22,16 @@ from cn.views.threads import ThreadView, done_view, forwarded, list_inbox, pendi
 
 @dataclass(frozen=True)
 class Document:
-    """A thread with its text as it lies at ``path`` (empty when the file is nowhere)."""
+    """A thread with its bytes as they lie at ``path`` (none when the file is nowhere)."""
 
     thread: ThreadView
     path: str
-    text: str
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        """The bytes as text with LF alone, whatever an editor made of them."""
+        return self.data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def show_document(view: View, text: str) -> Document:
@@ -42,14 +47,14 @@ def show_document(view: View, text: str) -> Document:
         thread = pending_view(peer, item, written, life, fed=has_agent(view))
         path = inbox_path(thread.thread)
         working = read_working(view.hub, thread.thread) if view.on_main else None
-        return Document(thread, path, _text(working.data if working else view.snapshot.read(path)))
+        return Document(thread, path, working.data if working else view.snapshot.read(path) or b"")
     peer, life = _find_done(view, text, read_call(text).file)
-    thread = done_view(peer, life, _forwards_of(view, life))
-    name = thread.thread
-    paths = [f"{DONE}/{name}", f"{DONE}/{name[:4]}/{name}", str(inbox_path(name))]
+    name = life.thread
+    paths = [f"{DONE}/{name}", f"{DONE}/{name[:4]}/{name}", str(inbox_path(ThreadName(name)))]
     view.snapshot.read_many(paths)
     done = next((p for p in paths if view.snapshot.read(p) is not None), paths[0])
-    return Document(thread, done, _text(view.snapshot.read(done)))
+    data = view.snapshot.read(done) or b""
+    return Document(done_view(peer, life, _forwards_of(view, life)), done, data)
 
 
 def _find_done(view: View, text: str, name: str) -> tuple[Name, Life]:
@@ -88,10 +93,6 @@ def _forwards_of(view: View, life: Life) -> list[Event]:
     return forwarded(events).get(life.thread, [])
 
 
-def _text(data: bytes | None) -> str:
-    return (data or b"").removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\r\n", "\n")
-
-
 Thread = OwnDocument | ThreadView
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -104,7 +105,7 @@ def list_threads(view: View, *, everything: bool = False) -> list[Thread]:
 
 def _age(thread: Thread) -> tuple[datetime, str]:
     if isinstance(thread, ThreadView):
-        return thread.received, thread.thread
+        return thread.written, thread.thread
     return thread.own.opened or _NEVER, thread.own.path  # without a head it has no date
 
 

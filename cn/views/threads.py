@@ -11,7 +11,8 @@ from cn.protocol.ledger import OUT, Event, Item
 from cn.run.view import View, has_agent, read_events
 from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, ThreadName
-from cn.values.timestamps import parse_stamp
+from cn.values.text import one_line
+from cn.values.timestamps import parse_stamp, stamp_or_none
 
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
     from cn.protocol.thread_life import Life, Link, Written
@@ -47,7 +48,9 @@ class ThreadView(NamedTuple):
 
     ``state`` is pending, decided (waiting for process), refused, deferred, assigned, queued,
     claimed (the agent has it), dead (given up by the agent), or done. ``refused`` is the rule that
-    said no to the decision. ``chain`` is filled only where the history was asked for.
+    said no to the decision. ``chain`` is filled only where the history was asked for. ``subject`` is that of a
+    message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
+    never later than it was received.
     """
 
     thread: ThreadName
@@ -60,6 +63,7 @@ class ThreadView(NamedTuple):
     signature: str
     state: str
     received: datetime
+    written: datetime
     earlier: str = ""
     withdrawn: datetime | None = None
     decided: Decided = Decided()
@@ -79,7 +83,9 @@ class ThreadView(NamedTuple):
 
 
 class InboxView(NamedTuple):
-    """The threads, oldest first, files in the inbox that are none, peers with damaged records."""
+    """The threads, those that are done first, the others in the order in which they were written; files in the inbox
+    that are none, peers with damaged records.
+    """
 
     threads: tuple[ThreadView, ...]
     unknown: tuple[str, ...]
@@ -102,13 +108,27 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
             forwards = forwarded(event for events in histories.values() for event in events)
             ended = [(peer, life) for peer, life in all_lives if life.decided is not None]
             threads = [done_view(peer, life, forwards.get(life.thread, ())) for peer, life in ended]
-    threads += [
-        pending_view(peer, item, written.get(item.get("thread")), lives.get(item.get("thread")), fed=has_agent(view))
-        for peer, item in pending
-    ]
-    threads.sort(key=lambda t: (t.received, t.thread))
+    fed = has_agent(view)
+    for peer, item in pending:
+        name = item.get("thread")
+        threads.append(pending_view(peer, item, written.get(name), lives.get(name), fed=fed))
+    threads.sort(key=lambda t: (t.state != DONE, t.written, t.thread))
     damaged = tuple(view.snapshot.damaged.items())
     return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
+
+
+def to_review(inbox: InboxView, actor: str) -> list[ThreadView]:
+    """What waits for this actor's decision: nobody put it off, decided it, has it, or is to decide it instead."""
+    waits = {PENDING, REFUSED, "queued", "dead"}
+    return [t for t in inbox.threads if t.state in waits or (t.state == "assigned" and t.decided.assigned_to == actor)]
+
+
+def of_peer(view: View, inbox: InboxView, peer: str) -> InboxView:
+    """What of it is this peer's. Raises :class:`Refused` for one that is no peer and sent nothing."""
+    threads = tuple(thread for thread in inbox.threads if thread.peer == peer)
+    if not threads and peer not in view.settings.peers:
+        raise Refused(f"{one_line(peer, 60)!r} is no peer", "'cn peer list' lists them")
+    return InboxView(threads, (), tuple(one for one in inbox.damaged if one[0] == peer))
 
 
 def _histories(view: View, pending: Sequence[tuple[Name, Item]], *, everything: bool) -> dict[Name, list[Event]]:
@@ -161,10 +181,11 @@ def pending_view(peer: Name, item: Item, written: Written | None, life: Life | N
         branch=get("branch"),
         head=item.head,
         kind=get("kind") or "proposal",
-        subject=get("subject"),
+        subject=get("subject") or get("title"),
         signature=get("signature") or "unverified",
         state=state,
         received=item.since,
+        written=item.written,
         earlier=get("earlier"),
         withdrawn=parse_stamp(get("gone")) if get("gone") and get("kind") in ("", "proposal") else None,
         decided=decided,
@@ -219,10 +240,11 @@ def done_view(peer: Name, life: Life, forwards: Sequence[Event]) -> ThreadView:
         branch=latest.fields.get("branch") or received.fields.get("branch", ""),
         head=decided.head,
         kind=received.fields.get("kind") or "proposal",
-        subject=received.fields.get("subject", ""),
+        subject=latest.fields.get("subject") or latest.fields.get("title") or received.fields.get("subject", ""),
         signature=latest.fields.get("signature") or "unverified",
         state=DONE,
         received=received.at,
+        written=stamp_or_none(received.fields.get("written")) or received.at,
         earlier=received.fields.get("earlier", ""),
         withdrawn=gone.at if gone and gone.at < decided.at and proposal else None,
         decided=Decided(get("decision", ""), get("actor", "")),

@@ -19,10 +19,10 @@ from cn.agent.plan.turns import source_of
 from cn.git.history import PastCommit, added_by, changes_of, commits_of, read_past
 from cn.git.objects import read_object, read_objects
 from cn.llm.usage import Call, read_calls
-from cn.protocol.layout import OUTBOX, SAY, SENT
+from cn.protocol.layout import OUTBOX, PROPOSAL, SAY, SENT
 from cn.protocol.ledger import IN
 from cn.protocol.log import FOLDER, Row, parse_rows
-from cn.protocol.outbox_entry import Deliver, Say, entry_source, is_chat, parse_entry, parse_say
+from cn.protocol.outbox_entry import Deliver, Propose, Remove, Say, entry_source, is_chat, parse_entry, parse_say
 from cn.protocol.own_thread import CONCERNS, Own
 from cn.protocol.queue_item import TURN, Shown, Trigger, Turn, parse_input, parse_trigger, parse_turn
 from cn.protocol.thread_life import read_lives
@@ -35,6 +35,7 @@ from cn.values.text import one_line
 from cn.values.timestamps import StampRefused, format_day, parse_stamp
 from cn.views.log import LoggedAction, machine_events, read_log
 from cn.views.queue import read_queue
+from cn.views.sent import Sent, show_sent
 from cn.views.thread_page import Document, show_any
 from cn.views.threads import ThreadView
 
@@ -214,7 +215,13 @@ def _entry(view: View, data: bytes, name: str, sources: frozenset[str]) -> tuple
     source = entry_source(entry)
     if source not in sources and entry.source not in sources:
         return None
-    kind, subject = (entry.kind, entry.subject) if isinstance(entry, Deliver) else ("delete", entry.reason)
+    match entry:
+        case Deliver():
+            kind, subject = entry.kind, entry.subject
+        case Propose():
+            kind, subject = PROPOSAL, entry.subject
+        case Remove():
+            kind, subject = "delete", entry.reason
     return Message(name, kind, entry.to, subject, entry.branch, entry.queued), source
 
 
@@ -243,9 +250,9 @@ class Item:
 class Why:
     """All that is known. ``item`` is None for what was never asked of an agent, ``thread`` for a chat.
 
-    ``rows`` are those that no attempt has: of the thread, or of the item later on. ``decided`` is the
-    commit that ended the thread, ``merge`` the one that took the branch in. ``others`` are further items of
-    the same thread or chat.
+    ``rows`` are those that neither an attempt nor ``decided`` has: of the thread, or of the item later on.
+    ``decided`` is the commit that ended the thread, ``merge`` the one that took the branch in. ``others`` are
+    further items of the same thread or chat.
     """
 
     name: str
@@ -253,6 +260,7 @@ class Why:
     attempts: tuple[Attempt, ...]
     replays: int
     thread: ThreadView | Own | None
+    sent: Sent | None
     rows: tuple[LoggedAction, ...]
     decided: Ended | None
     merge: PastCommit | None
@@ -261,7 +269,9 @@ class Why:
 
 
 def explain(view: View, name: str) -> Why:
-    """Explain an item by its id or trigger, or a thread or chat by its name; else raises :class:`Refused`."""
+    """Explain an item by its id or trigger, a thread or chat by its name, or what we sent; else raises
+    :class:`Refused`.
+    """
     trigger = parse_trigger(name)
     thread: ThreadView | Own | None = None
     if trigger is not None:
@@ -269,7 +279,12 @@ def explain(view: View, name: str) -> Why:
     elif is_chat(name):
         ids = _ids_of_chat(view, name)
     else:
-        thread, ids = _ids_of_thread(view, name)
+        try:
+            thread, ids = _ids_of_thread(view, name)
+        except Refused:
+            if (found := show_sent(view, name)) is None:
+                raise
+            return _of_sent(view, name, found.sent)
     machine = read_log(view)
     id = ids[-1] if ids else ""
     notes: list[str] = []
@@ -278,18 +293,27 @@ def explain(view: View, name: str) -> Why:
     item, attempts = _item(view, id, machine, made, notes) if id else (None, ())
     if item is not None and thread is None and item.thread:
         thread = _thread(view, item, notes)
-    told = {id_ for attempt in attempts if attempt.ended for id_ in map(id_of, attempt.ended.rows)}
-    rows = [h for h in _rows(view, thread, id, machine) if id_of(h) not in told]
     decided = _decided(view, thread, machine)
     if decided is not None and any(a.ended and a.ended.past == decided.past for a in attempts):
         decided = None  # the answer did it
+    ends = [*(attempt.ended for attempt in attempts), decided]
+    told = {id_of(row) for end in ends if end is not None for row in end.rows}
+    rows = [h for h in _rows(view, thread, id, machine) if id_of(h) not in told]
     if item is not None:
         notes += _about_calls(view, attempts, made)
         if item.where == "waits" and not has_agent(view):
             notes.append("hub.yaml says 'interface: triage': it is given to no agent")
     merge = read_past(view.hub.git, sha) if isinstance(thread, ThreadView) and (sha := thread.result.merge) else None
-    parts = tuple(attempts), len(calls) - len(made), thread, tuple(rows), decided, merge
+    parts = tuple(attempts), len(calls) - len(made), thread, None, tuple(rows), decided, merge
     return Why(name, item, *parts, tuple(ids[:-1]), tuple(notes))
+
+
+def _of_sent(view: View, name: str, sent: Sent) -> Why:
+    """What we sent: its chain, and the rows of the log about it."""
+    rows = read_log(view, thread=f"{sent.peer}/{sent.topic}")
+    mine = tuple(happened for happened in rows if happened.row.branch in ("", sent.branch))
+    notes = () if mine else ("the rows of a message that answers a thread stand at that thread",)
+    return Why(name, None, (), 0, None, sent, mine, None, None, (), notes)
 
 
 def id_of(happened: LoggedAction) -> tuple[str, ...]:

@@ -94,6 +94,17 @@ def test_a_line_that_was_commented_out_is_ours_too(hub: Path, table: Path) -> No
     assert table.read_bytes() == b""
 
 
+def test_a_line_with_a_remark_behind_it_is_ours_and_keeps_the_remark(hub: Path, table: Path) -> None:
+    cn("cron", "install", hub=hub, check=0)
+    before = table.read_text().splitlines()
+    table.write_text(f"{before[0]}  # don't touch\n{before[1]}\n")
+    assert "has these lines already" not in cn("cron", "install", "--sync-every", "10", hub=hub, check=0).stdout
+    assert len(lines(table)) == 2
+    assert lines(table)[0] == before[0].replace("*/5", "*/10", 1) + "  # don't touch"
+    cn("cron", "remove", hub=hub, check=0)
+    assert lines(table) == []
+
+
 def test_hubs_live_side_by_side(hub: Path, table: Path, tmp_path: Path) -> None:
     other = tmp_path / "cn-sigma-2"
     cn("init", "sigma", "--path", other, check=0)
@@ -217,6 +228,38 @@ def test_a_line_runs_with_cron_s_bare_environment(hub: Path, table: Path, tmp_pa
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+def test_a_wake_script_that_calls_cn_finds_it_from_cron(hub: Path, table: Path, tmp_path: Path) -> None:
+    """As ``docs/agents.md`` has it: with the environment that cron gives, and the line as it was installed."""
+    bin, script, said = tmp_path / "pipx" / "bin", tmp_path / "turn.sh", tmp_path / "said"
+    bin.mkdir(parents=True)
+    (bin / "cn").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m cn "$@"\n')
+    (bin / "cn").chmod(0o755)
+    script.write_text(f'#!/bin/sh\ncn --version >{said} 2>&1 && cn status "$CN_HUB" >>{said}\n')
+    script.chmod(0o755)
+    peer = tmp_path / "pi"
+    cn("init", "pi", "--path", peer, check=0)
+    cn("peer", "add", "pi", peer, "--deliver", "pickup", hub=hub, check=0)
+    git(peer, "branch", "sigma/idea", git(peer, "commit-tree", "-m", "An idea", "-p", "main", "main^{tree}"))
+    git(hub, "config", "cn.wake", str(script))
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = [f"import sys; sys.argv[0] = {str(bin / 'cn')!r}; from cn.cli.main import run; run()"]
+    words += ["--hub", str(hub), "cron", "install"]
+    subprocess.run([sys.executable, "-P", "-c", *words], env=env, check=True, capture_output=True)
+    assert f"PATH={bin}:" in lines(table)[0]
+    bare = {"HOME": os.environ["HOME"], "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "LOGNAME": "me"}
+    bare |= {"PYTHONPATH": str(ROOT)}  # this cn is not installed
+    sync = lines(table)[0].split(None, 5)[5]
+    done = subprocess.run(["/bin/sh", "-c", sync], env=bare, cwd="/", capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert "1 pending" in said.read_text()
+
+
+def test_doctor_finds_a_line_whose_path_has_no_cn(hub: Path, table: Path) -> None:
+    table.write_text(f"PATH=/nonexistent\n*/5 * * * * /x/cn inbox sync {hub} -q # cn: sync {hub}\n")
+    done = cn("doctor", hub=hub, check=1)
+    assert "the line of the crontab for 'sync' has no cn in its PATH (/nonexistent)" in done.stdout
+
+
 def test_the_folder_of_the_wake_command_is_on_the_path(hub: Path, table: Path, tmp_path: Path) -> None:
     tool = tmp_path / "tools" / "wake-me"
     tool.parent.mkdir()
@@ -269,6 +312,7 @@ def test_a_marker_of_another_hub_or_in_the_middle_is_not_ours() -> None:
     assert owner(b"* * * * * x # cn: sync /a/b\n", hub) == ""
     assert owner(b"* * * * * x # cn: other /a\n", hub) == ""
     assert owner(b"* * * * * echo '# cn: sync /a' done\n", hub) == ""
+    assert owner(b"* * * * * echo 'x # cn: sync /a y'\n", hub) == ""
     assert replaced(b"x\r\ny\x0cz", hub, {}) == b"x\r\ny\x0cz"
 
 

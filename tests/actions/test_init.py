@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from cn.actions.init import init
 from cn.values.names import parse_name
 from cn.values.report import Report
-from tests.support.hubs import git
+from tests.support.hubs import bare, branches, checkout, clone, cn, commit, fetch, git, paths, tip, work
+from tests.support.world import picture
 
 
 def test_an_empty_folder_keeps_its_mode(tmp_path: Path) -> None:
@@ -45,3 +47,149 @@ def test_the_users_own_git_config_changes_nothing_in_the_first_commit(
     assert there == set(listed)
     assert git(hub, "status", "--porcelain") == ""
     assert git(hub, "log", "--format=%an %ae %s", "main") == "sigma sigma@cn.invalid Hub of sigma"
+
+
+# In a repository that is there.
+
+FILES = {"src/app.py": "print('hi')\n", "README.md": "# Project\n", ".gitignore": "logs/\n*.pyc\n"}
+
+
+def project(folder: Path, branch: str, files: Mapping[str, str] = FILES) -> tuple[Path, Path]:
+    """A project's clone and its origin, with one commit."""
+    host = bare(folder / "host/project.git", branch)
+    root = work(folder / "project", "Alice", branch)
+    commit(root, files, "Begin")
+    git(root, "remote", "add", "origin", str(host))
+    git(root, "push", "--quiet", "-u", "origin", branch)
+    git(root, "remote", "set-head", "origin", branch)
+    return root, host
+
+
+@pytest.mark.sliced(2)
+@pytest.mark.parametrize("branch", ["master", "main"])
+def test_a_project_becomes_a_hub_by_one_commit_beside_what_is_there(tmp_path: Path, branch: str) -> None:
+    root, host = project(tmp_path, branch)
+    before = tip(root)
+    (root / "staged.txt").write_text("staged\n")
+    git(root, "add", "staged.txt")
+    (root / "README.md").write_text("# Edited\n")
+    (root / "logs").mkdir()
+    (root / "logs/run.log").write_text("run\n")
+    status = git(root, "status", "--porcelain")
+    dry = picture(root, host)
+    assert "would write .cn/hub.yaml" in cn("init", "proj", "--here", "--dry-run", cwd=root, check=0).stdout
+    assert picture(root, host) == dry
+    said = cn("init", "proj", "--here", cwd=root / "src", check=0).stdout
+    assert f"on {branch} added its folders" in said
+    assert git(root, "status", "--porcelain") == status
+    assert git(root, "rev-parse", f"{branch}~1") == before
+    changed = git(root, "diff", "--name-status", before, branch).split("\n")
+    assert {line[0] for line in changed} == {"A"}
+    assert branches(host) == {branch: tip(root, branch)}
+    assert (root / "logs/run.log").read_text() == "run\n"
+    assert f"proj: {branch} at" in cn("status", cwd=root, check=0).stdout
+    assert "problem" not in cn("doctor", cwd=root, check=0).stdout
+    assert "is a hub already" in cn("init", "proj", "--here", cwd=root, check=1).stderr
+
+
+def test_the_loop_works_in_a_project_and_merges_change_its_files_safely(tmp_path: Path) -> None:
+    root, host = project(tmp_path, "master")
+    cn("init", "proj", "--here", cwd=root, check=0)
+    pi = tmp_path / "cn-pi"
+    cn("init", "pi", "--path", pi, check=0)
+    cn("peer", "add", "proj", host, hub=pi, check=0)
+    cn("peer", "add", "pi", pi, cwd=root, check=0)
+    desk = clone(host, tmp_path / "desk", "Pia")
+    checkout(desk, "fix", "HEAD")
+    head = commit(desk, {"src/app.py": "print('hello')\n"}, "Say hello")
+    cn("propose", "fix", "--hub", pi, cwd=desk, check=0)
+    cn("sync", cwd=root, check=0)
+    cn("inbox", "triage", "pi/fix", "do:merge", cwd=root, check=0)
+    (root / "src/app.py").write_text("print('draft')\n")
+    assert "your src/app.py has local changes" in cn("inbox", "process", cwd=root, check=1).stderr
+    assert (root / "src/app.py").read_text() == "print('draft')\n"
+    git(root, "checkout", "--quiet", "src/app.py")
+    cn("inbox", "process", cwd=root, check=0)
+    assert (root / "src/app.py").read_text() == "print('hello')\n"
+    assert head in git(root, "rev-list", "origin/master").split()
+    assert git(root, "status", "--porcelain") == ""
+    cn("sync", cwd=desk, check=0)
+    assert set(branches(host)) == {"master"}
+
+
+@pytest.mark.parametrize(
+    ("taken", "told"),
+    [
+        ({"logs/x.md": "x\n"}, "the project has logs in main, which cn needs for itself"),
+        ({"State": "x\n"}, "the project has State in main"),
+        ({".cn/hub": "x\n"}, "the project has .cn in main"),
+    ],
+)
+def test_where_the_project_has_something_in_cns_place_nothing_is_done(
+    tmp_path: Path, taken: dict[str, str], told: str
+) -> None:
+    root, _ = project(tmp_path, "main", {**FILES, **taken})
+    before = picture(root / "src"), git(root, "for-each-ref")
+    refused = cn("init", "proj", "--here", cwd=root, check=1).stderr
+    assert told in refused
+    assert "'cn init proj'" in refused
+    assert (picture(root / "src"), git(root, "for-each-ref")) == before
+
+
+def test_pages_of_the_project_stay_as_they_are(tmp_path: Path) -> None:
+    root, _ = project(tmp_path, "main", {**FILES, "spec/SOUL.md": "ours\n"})
+    said = cn("init", "proj", "--here", cwd=root, check=0).stdout
+    assert "spec/ is the project's" in said
+    assert paths(root, "main:spec") == ["SOUL.md"]
+    assert (root / "spec/SOUL.md").read_text() == "ours\n"
+    assert "skills/agent-ops/SKILL.md" in paths(root, "main")
+
+
+def test_a_hub_is_made_on_the_main_branch_alone(tmp_path: Path) -> None:
+    root, _ = project(tmp_path, "master")
+    checkout(root, "fix", "master")
+    refused = cn("init", "proj", "--here", cwd=root, check=1).stderr
+    assert "HEAD is fix, and the main branch of" in refused
+    assert "'git switch master'" in refused
+    empty = work(tmp_path / "empty")
+    assert "has no commit" in cn("init", "proj", "--here", cwd=empty, check=1).stderr
+    assert "is in no work tree of git" in cn("init", "proj", "--here", cwd=tmp_path, check=1).stderr
+    assert "--here takes neither" in cn("init", "proj", "--here", "--path", "x", cwd=root, check=2).stderr
+
+
+def test_a_fork_proposes_from_a_branch_and_its_own_main_moves_beside(tmp_path: Path) -> None:
+    """Another branch is checked out meanwhile, with edits: nothing of that is touched."""
+    root, host = project(tmp_path, "main")
+    cn("init", "proj", "--here", cwd=root, check=0)
+    fork = tmp_path / "fork"
+    ours = bare(tmp_path / "host/fork.git")
+    clone(host, fork, "Pia")
+    git(fork, "reset", "--quiet", "--hard", "main~1")
+    git(fork, "remote", "set-url", "origin", str(ours))
+    git(fork, "push", "--quiet", "origin", "main")
+    cn("init", "pi", "--here", cwd=fork, check=0)
+    cn("peer", "add", "proj", host, cwd=fork, check=0)
+    fetch(fork, host, "main")
+    checkout(fork, "fix", "FETCH_HEAD")
+    head = commit(fork, {"src/app.py": "print('hello')\n"}, "Say hello")
+    (fork / "README.md").write_text("draft\n")
+    said = cn("propose", "fix", cwd=fork, check=0).stdout
+    assert "not part of it: README.md" in said
+    assert branches(host)["pi/fix"] == head
+    assert (git(fork, "symbolic-ref", "HEAD"), tip(fork)) == ("refs/heads/fix", head)
+    assert git(fork, "status", "--porcelain") == " M README.md"
+    assert tip(fork, "main") == branches(ours)["main"]
+    assert "propose | ✓ delivered" in git(fork, "log", "-p", "-1", "--format=", "main")
+    assert "HEAD is fix" in cn("sync", cwd=fork, check=1).stderr
+    git(fork, "checkout", "--quiet", "README.md")
+    checkout(fork, "main")
+    assert git(fork, "status", "--porcelain") == ""
+    cn("sync", cwd=fork, check=0)
+    refused = cn("propose", "own", "--commit", "main", cwd=fork, check=1).stderr
+    assert "protected-paths" in refused
+    other = tmp_path / "other"
+    git(fork, "worktree", "add", "--quiet", "-b", "more", str(other), "fix")
+    more = commit(other, {"src/more.py": "more\n"})
+    cn("propose", "fix", cwd=other, check=0)
+    assert branches(host)["pi/fix"] == more
+    assert git(fork, "status", "--porcelain") == ""

@@ -53,7 +53,7 @@ def test_the_item_in_flight_is_packed_from_main(queued: Node) -> None:
     agent_ops = "skills/agent-ops/SKILL.md"
     assert places == [
         ("preamble", None), ("identity", "spec/SOUL.md"), ("user", "spec/USER.md"), ("contract", agent_ops),
-        ("hub", "state/peers.md"), ("daily", f"threads/reflections/daily/{YESTERDAY}.md"),
+        ("page", "spec/HUB.md"), ("hub", "state/peers.md"), ("daily", f"threads/reflections/daily/{YESTERDAY}.md"),
         ("skill review", "skills/review/SKILL.md"), ("item", "state/input.md"),
     ]  # fmt: skip
     request = shown["request"]

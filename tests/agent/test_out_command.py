@@ -49,9 +49,10 @@ def notice(status: str) -> tuple[tuple[str, str], tuple[str, str]]:
 VERBS = {
     "reply": Verb(
         ("do", "reply", "--message", "fine | by me\nsecond | line"),
-        (("do:reply:re-reply", "queued"), ("do:reply:re-reply", "✓ delivered")),
+        (("comment", "queued"), ("defer:answered by sigma", "✓ deferred"), ("comment", "✓ delivered")),
         "sigma/re-reply",
         "fine | by me\nsecond | line",
+        state="deferred",
     ),
     "send": Verb(
         ("do", "send", "--to", "omega", "--message", "look at this", "--body", "the | whole\ntext"),
@@ -118,7 +119,9 @@ VERBS = {
     ),
     "defer": Verb(
         ("defer", "--reason", "waiting for the release", "--until", "3d"),
-        (("defer:waiting for the release", "✓ deferred"),),
+        (("defer:waiting for the release", "✓ deferred"), *notice("deferred")),
+        "sigma/notice-defer",
+        "waiting for the release",
         state="deferred",
     ),
     "delegate": Verb(
@@ -191,7 +194,15 @@ def test_each_verb_comes_to_its_end_and_the_creator_gets_exactly_one_message(
             assert verb.beside[1] in read(omega.home, f"{verb.beside[0]}:message.md").decode(), topic
         clean(sigma)
     sigma.idle()
-    assert queue(sigma) == {"actor": "idle", "in_flight": None, "waiting": [], "dead": [], "damaged": []}
+    assert queue(sigma) == {
+        "actor": "idle",
+        "in_flight": None,
+        "waiting": [],
+        "dead": [],
+        "damaged": [],
+        "held": [],
+        "bursts": [],
+    }
     world.settle(pi, sigma)
     left = {f"pi/{topic}" for topic, verb in VERBS.items() if not verb.done}
     assert {b for b in branches(sigma.home) if b.startswith("pi/")} == left
@@ -287,5 +298,41 @@ def test_no_op_can_name_a_file_that_is_protected_or_outside_in_any_spelling(
     assert len(sigma.threads()) == 1
     assert "attempt: 2" in shown(sigma)
     assert content(sigma, ".cn/hub.yaml") == (sigma.root / ".cn/hub.yaml").read_bytes()
-    sigma.cn("out", "do", "commit", "--artifact", ".cn/agent.yaml")
-    assert "protected" in sigma.cn("inbox", "process", check=1).stderr
+
+
+NOT_TAKEN = {
+    ("delegate", "--to", "pi"): "pi sent it",
+    ("delegate", "--to", "nobody"): "nobody is neither a peer nor a reviewer",
+    ("do", "send", "--to", "nobody", "--message", "hello"): "'nobody' is no peer",
+    ("do", "send", "--to", "sigma", "--message", "hello"): "sigma is this hub",
+    ("do", "commit", "--artifact", ".cn/agent.yaml"): "protected",
+    ("do", "commit", "--artifact", "docs/missing.md"): "is not in main",
+    ("do", "commit", "--artifact", "0000000"): "is not in main",
+    ("defer", "--reason", "later", "--until", "2020-01-01"): "is over",
+}
+
+
+def test_what_would_not_be_executed_is_refused_when_it_is_written_and_costs_no_attempt(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    work_queue(sigma)
+    world.propose(pi, sigma)
+    sigma.sync()
+    for words, why in NOT_TAKEN.items():
+        done = sigma.cn("out", *words, check=1)
+        assert why in done.stderr, words
+        assert not (sigma.root / "state/output.md").exists(), words
+    sigma.process()
+    assert "attempt: " not in shown(sigma)
+    short = git(sigma.root, "rev-parse", "--short", "main")
+    sigma.cn("out", "do", "commit", "--artifact", short)
+    sigma.process()
+    whole = git(sigma.root, "rev-parse", short)
+    assert (f"commit:{short}", f"✓ recorded {whole}") in [row[1:] for row in sigma.rows("pi/proposal")]
+
+
+def test_a_hub_without_a_queue_says_how_to_get_one(sigma: Node) -> None:
+    for words in (("input",), ("input", "--json"), ("out", "do", "ack", "--reason", "seen")):
+        done = sigma.cn(*words, check=1)
+        assert "this hub has no queue" in done.stderr
+        assert "interface: queue" in done.stderr

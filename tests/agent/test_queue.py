@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from cn.protocol.thread_file import without_form
 from tests.loop.test_dry_run import unchanged
 from tests.support.desk import answer, archived, asked, clean, current, events, queue, shown, work_queue
 from tests.support.hubs import ROOT, clone, cn, git, identify
@@ -16,7 +17,15 @@ from tests.support.world import Node, World, content
 
 CLOCK = ROOT / "tests/support/clock"
 
-IDLE: dict[str, object] = {"actor": "idle", "in_flight": None, "waiting": [], "dead": [], "damaged": []}
+IDLE: dict[str, object] = {
+    "actor": "idle",
+    "in_flight": None,
+    "waiting": [],
+    "dead": [],
+    "damaged": [],
+    "held": [],
+    "bursts": [],
+}
 
 
 @pytest.fixture
@@ -48,7 +57,7 @@ def test_what_arrives_is_queued_once_and_one_item_is_in_flight(world: World, age
     assert f"id: {current(agent)}\nfrom: pi\ncadence: inbox\nqueued: " in text
     one = json.loads(agent.cn("input", "--json").stdout)
     assert (one["id"], one["from"], one["cadence"]) == (current(agent), "pi", "inbox")
-    assert one["content"] == agent.thread(f"{asked(agent)}.md").strip("\n")
+    assert one["content"] == without_form(agent.thread(f"{asked(agent)}.md")).strip("\n")
     assert queue(agent)["actor"] == "processing"
     lines = agent.cn("queue").stdout.split("\n")
     assert "pi/one: shown to the agent" in lines[0]
@@ -231,9 +240,9 @@ EOF
     agent.sync()
     for _ in range(2):
         agent.process()
-    assert agent.threads() == []
+    assert agent.only_thread().endswith("-pi-one.md"), "an answered proposal waits for its creator"
     decisions = [d for _, d, e in agent.rows() if e in ("queued", "✓ discarded")]
-    assert decisions == ["do:reply:re-one", "delete:we have it already", "notice:discarded"]
+    assert decisions == ["comment", "delete:we have it already", "notice:discarded"]
     assert queue(agent) == IDLE
     agent.idle()
 

@@ -42,7 +42,7 @@ def test_the_body_is_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "lines", [[f"delete: {ID}|a", f"reply: {ID}|b"], ["ack: 20260219-141209-ffffff"], ["fail: nothing"], ["noop: x"]]
+    "lines", [[f"delete: {ID}|a", f"defer: {ID}|b"], ["ack: 20260219-141209-ffffff"], ["fail: nothing"], ["noop: x"]]
 )
 def test_what_the_text_alone_shows_to_be_wrong_is_rejected_with_its_rule(lines: list[str]) -> None:
     found = typed(*lines)

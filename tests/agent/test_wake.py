@@ -37,7 +37,7 @@ def test_a_failing_wake_is_told_and_tried_again(world: World, sigma: Node, pi: N
     assert "wake" in done.stderr
     assert "exit code 3: no agent here" in done.stderr
     name = sigma.only_thread()
-    sigma.cn("sync", check=1)
+    sigma.cn("sync")
     git(sigma.root, "config", "cn.wake", NOTE.format(note))
     sigma.sync()
     assert name in note.read_text()

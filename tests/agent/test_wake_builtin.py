@@ -26,7 +26,7 @@ def test_the_runtime_is_run_and_answers_the_peer(
         done = sigma.sync()
         assert "woke the agent" in done.stdout
         assert len(server.calls) == 1
-        assert len(sigma.done()) == 1
+        assert len(sigma.threads()) == 1, "an answered proposal waits for its creator"
         pi.sync()
         assert "It looks good to me." in pi.thread(pi.only_thread())
         sigma.sync()

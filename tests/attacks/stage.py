@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cn.protocol.thread_file import without_form
 from tests.attacks.attack import Attack
 from tests.support.desk import answer, current, work_queue
 from tests.support.hubs import (
@@ -208,7 +209,7 @@ class Stage:
         self.heads[f"sigma/{act['topic']}"] = self.world.propose(self.sigma, self.pi, act["topic"])
 
     def _decide(self, act: dict[str, Any]) -> None:
-        self.sigma.triage(act["thread"], act["decision"], *act.get("args", ()))
+        self.sigma.write_refused_triage(act["thread"], act["decision"], *act.get("args", ()))
 
     def _write(self, act: dict[str, Any]) -> None:
         path = self.sigma.root / self.fill(act["path"])
@@ -402,7 +403,7 @@ class Stage:
         for name, rule in want.get("rule", {}).items():
             need(rule in self.rules.get(name, ()), f"{name}: {self.rules.get(name)}, not {rule}")
         for name in want.get("received", []) if want.get("quoted", True) else []:
-            text = self.sigma.thread(threads[name]["thread"])
+            text = without_form(self.sigma.thread(threads[name]["thread"]))
             rest = text.partition("\n---\n")[2].partition("\n## ")[0]
             lines = [line for line in rest.split("\n") if line not in ("", "---")]
             need(all(line.startswith(">") for line in lines), f"{name}: {lines}")

@@ -20,7 +20,7 @@ from cn.agent.plan.ops import Order, check_output, plan_order
 from cn.agent.plan.output import Output, format_output, parse_output
 from cn.agent.plan.turns import Failing, out_of_turn, plan_cleared, plan_lapsed, plan_rejected, plan_retry, time_limit
 from cn.cli.main import cli
-from cn.protocol.effects import Log, Plan, Post, Put
+from cn.protocol.effects import Log, Plan, Post, Put, Record
 from cn.protocol.layout import inbox_path
 from cn.protocol.ops import ALIASES, USAGE, Op, format_op
 from cn.protocol.own_thread import new_own
@@ -46,7 +46,7 @@ from tests.docs.blocks import PROTOCOL, Block, blocks_of, plain
 from tests.docs.grammar import Grammar
 from tests.docs.terminal import Terminal, commands
 from tests.docs.test_protocol import HEAD, MERGE, PI, RECEIVED, SIGMA, _facts
-from tests.support.hubs import ROOT
+from tests.support.hubs import ROOT, git
 
 PAGE = PROTOCOL / "agent.md"
 SKILL = ROOT / "hub-template/skills/agent-ops/SKILL.md"
@@ -90,6 +90,7 @@ def _plan(cell: str, *, own: HubPath | None = None) -> Plan | tuple[Refusal, ...
     if refused:
         return tuple(refused)
     facts = _facts()
+    facts = replace(facts, item=facts.item._replace(fields={**facts.item.fields, "kind": "message"}))
     order = Order(SIGMA, ITEM.names, output.ops, output.body, ID, {"docs/start.md": MERGE})
     if own is None:
         return plan_order(facts, order)
@@ -143,7 +144,15 @@ def _cadences(block: Block) -> None:
 def _out_verbs(block: Block) -> None:
     hub = Path("hub").absolute()
     init(SIGMA, hub, Report())
-    (hub / "state/input.md").write_text(format_input(ITEM, 1, "Please look."))
+    asked = replace(ITEM, sender="telegram:1", path=HubPath(""), topic="", head="")  # which may be handed to any peer
+    text = format_input(asked, 1, "Please look.")
+    (hub / "state/input.md").write_text(text)
+    (hub / "state/turn.md").write_text(format_turn(replace(TURN, input=asked, text=text)))
+    (hub / "state/peers.md").write_text("```yaml\n- name: pi\n  hub: /srv/pi.git\n```\n")
+    (hub / "docs").mkdir()
+    (hub / "docs/start.md").write_text("start\n")
+    git(hub, "add", "state/turn.md", "state/peers.md", "docs")
+    git(hub, "commit", "--quiet", "--message", "an item in flight")
     answer = hub / "state/output.md"
     leaves = set()
     for command, op in block.rows:
@@ -218,7 +227,9 @@ def _output_refused(block: Block) -> None:
 def _became(plan: Plan | tuple[Refusal, ...]) -> str:
     if not isinstance(plan, Plan):
         return "refused"
-    return [e.row.outcome or "replied" for e in plan.effects if isinstance(e, Log)][-1]
+    (event,) = [e.event for e in plan.effects if isinstance(e, Record)]
+    said = any(isinstance(e, Post) and e.message.about and e.message.about.status == "commented" for e in plan.effects)
+    return ("said, then " if said else "") + (event.fields.get("status") or event.kind)
 
 
 def _contradictions(block: Block) -> None:

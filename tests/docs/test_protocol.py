@@ -39,6 +39,9 @@ from cn.protocol.thread_file import (
     Reply,
     Triage,
     TriageRefused,
+    Words,
+    add_form,
+    add_words,
     append_section,
     find_headings,
     format_decision,
@@ -48,6 +51,7 @@ from cn.protocol.thread_file import (
     read_decision,
     refresh,
     set_triage,
+    without_form,
 )
 from cn.secrets import scanner
 from cn.secrets.scanner import Text, find_secrets
@@ -266,7 +270,7 @@ def _thread_names(block: Block) -> None:
 
 
 def _content() -> str:
-    lines = _first("thread-new").text.split("---\n\n", 1)[1].rstrip("\n").split("\n")
+    lines = without_form(_first("thread-new").text).split("---\n\n", 1)[1].rstrip("\n").split("\n")
     return "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines)
 
 
@@ -276,8 +280,17 @@ def _header(head: Oid = HEAD) -> Header:
 
 @checks("thread-new")
 def _thread_new(block: Block) -> None:
-    assert format_thread(_header(), _content()) == block.text
+    assert add_form(format_thread(_header(), _content()), SIGMA) == block.text
     assert read_decision(block.text, block.text) is None
+
+
+@checks("thread-words")
+def _thread_words(block: Block) -> None:
+    asked = Words(SIGMA, parse_stamp("2026-02-05T14:30Z"), "comment", "Which licence?")
+    said = Words(PI, parse_stamp("2026-02-05T14:40Z"), "pi/re-proposal at 89abcdef01, unverified", "MIT.")
+    text = add_words(add_words(_first("thread-new").text, asked), said)
+    assert without_form(text).endswith(block.text)
+    assert without_form(text) != text
 
 
 @checks("quoting")
@@ -323,7 +336,7 @@ def _triage_ebnf(block: Block) -> None:
     assert {"decision", "heading", "field"} <= grammar.names
     headings = ["## Triage", "  ## Triage ##", "##\tTriage", "##Triage", "### Triage", "    ## Triage", "> ## Triage"]
     assert [grammar.matches("heading", h) for h in headings] == [bool(find_headings([h])) for h in headings]
-    complete = {"decision": "do:merge", "actor": "sigma", "timestamp": "2026-02-05T15:00Z"}
+    complete = {"decision": "defer:later", "actor": "sigma", "timestamp": "2026-02-05T15:00Z"}
     for key in ("decision", "actor", "timestamp", "until", "approval", "reason"):
         line = f"  {key} :  {complete.get(key, 'x')}  "
         others = [f"{k}: {v}" for k, v in complete.items() if k != key]
@@ -655,6 +668,11 @@ def _outbox_deliver(block: Block) -> None:
     assert block.text.endswith(_first("message").text)
 
 
+@checks("outbox-propose")
+def _outbox_propose(block: Block) -> None:
+    _outbox(block)
+
+
 @checks("outbox-delete")
 def _outbox_delete(block: Block) -> None:
     _outbox(block)
@@ -721,7 +739,7 @@ def _agent_keys(block: Block) -> None:
 def _request_layout(block: Block) -> None:
     at = datetime(2026, 2, 19, 14, 12, 9, tzinfo=UTC)
     reflections = [HubPath(f"threads/reflections/{cadence}/x.md") for cadence in ("daily", "weekly")]
-    pages = dict.fromkeys([prompt.SOUL, prompt.USER_PAGE, *reflections], "x")
+    pages = dict.fromkeys([prompt.SOUL, prompt.USER_PAGE, prompt.HUB_PAGE, *reflections], "x")
     skill = Skill(HubPath("skills/x/SKILL.md"), "x", "news", "x")
     parts = prompt.pack(
         prompt.Material(

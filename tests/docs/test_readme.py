@@ -14,7 +14,7 @@ from cn.cli.main import SECTIONS, SYNONYMS, cli
 from cn.values import errors
 from tests.docs.blocks import Block, blocks_of
 from tests.docs.terminal import Terminal, commands
-from tests.support.hubs import ROOT, bare, git
+from tests.support.hubs import ROOT, bare, branches, clone, commit, git
 from tests.support.hubs import cn as run_cn
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -113,9 +113,9 @@ def test_help_has_sections_and_begins_with_what_matters_first() -> None:
     titles = ["Everyday", "The agent", "Threads of our own", "Set-up", "Look", "Maintain"]
     assert re.findall(r"^([A-Z][A-Za-z -]*):$", text, re.M) == ["Options", *titles]
     shown = re.findall(r"^  ([a-z]+) +[A-Z]", text.split("\nEveryday:\n")[1], re.M)
-    assert shown[:6] == ["status", "inbox", "sync", "send", "reply", "done"]
+    assert shown[:6] == ["status", "inbox", "sync", "send", "comment", "reply"]
     assert shown == [name for section in SECTIONS.values() for name in section]
-    assert len(shown) == len(set(shown)) == 37
+    assert len(shown) == len(set(shown)) == 42
 
 
 def test_the_command_table_names_every_option() -> None:
@@ -160,13 +160,14 @@ def _anchors(page: Path) -> set[str]:
 
 
 def test_the_guide_works_as_written(tmp_path: Path) -> None:
-    hosts = {name: bare(tmp_path / f"{name}.git") for name in ("sigma", "pi")}
+    # As a host makes them that knows of no other default branch: the guide leans on none.
+    hosts = {name: bare(tmp_path / f"{name}.git", "master") for name in ("sigma", "pi")}
     peer = tmp_path / "pi"
     terminal = Terminal(tmp_path)
     terminal.run(f"cn init -q pi --path {peer}")
     git(peer, "push", "--quiet", str(hosts["pi"]), "main")
-    for block in blocks_of(ROOT / "README.md"):
-        assert block.name == "guide"
+    assert {block.name for block in blocks_of(ROOT / "README.md")} == {"guide", "project"}
+    for block in (block for block in blocks_of(ROOT / "README.md") if block.name == "guide"):
         for command, _ in commands(block.text):
             for name, folder in hosts.items():
                 command = command.replace(f"git@git.example.org:{name}/hub.git", str(folder))
@@ -174,6 +175,30 @@ def test_the_guide_works_as_written(tmp_path: Path) -> None:
     merged = git(tmp_path / "stage/cn-sigma", "log", "--format=%s", "--merges")
     assert merged == "Merge pi/say-hello"
     assert "refs/heads/pi/say-hello" in git(hosts["sigma"], "for-each-ref")
+
+
+def test_a_project_as_hub_works_as_written(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    hosts = {"team/project": bare(tmp_path / "project.git", "master"), "pi/hub": bare(tmp_path / "pi.git")}
+    project = clone(hosts["team/project"], terminal.start / "project", "Alice")
+    git(project, "checkout", "--quiet", "-B", "master")
+    commit(project, {"app.py": "print('hi')\n"})
+    git(project, "push", "--quiet", "origin", "master")
+    terminal.run("cn init -q pi")
+    git(terminal.start / "cn-pi", "remote", "add", "origin", str(hosts["pi/hub"]))
+    git(terminal.start / "cn-pi", "push", "--quiet", "origin", "main")
+    terminal.run(f"cn --hub cn-pi peer add project {hosts['team/project']}")
+    for block in (block for block in blocks_of(ROOT / "README.md") if block.name == "project"):
+        terminal.folder = terminal.start  # each block is somebody's own terminal
+        for command, _ in commands(block.text):
+            for name, folder in hosts.items():
+                command = command.replace(f"git@git.example.org:{name}.git", str(folder))
+            terminal.run(command)
+    assert (project / "app.py").read_text() == "print('hello')\n"
+    terminal.folder = terminal.start / "work"
+    terminal.run("cn sync")
+    assert "merged as" in terminal.run("cn why project:fix")
+    assert set(branches(hosts["team/project"])) == {"master"}
 
 
 _API = blocks_of(ROOT / "docs/api.md")

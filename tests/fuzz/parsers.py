@@ -248,7 +248,7 @@ PARSERS: dict[str, Parser] = {
     "thread-name": Parser(_text(parse_thread_name), (b"20260205-pi-x.md", b"threads/inbox/20260205-pi-x.md")),
     "stamp": Parser(_text(parse_stamp), (b"2026-02-05T15:00:00Z", b"2026-02-05 15:00", b"2026-02-05")),
     "until": Parser(_text(lambda text: parse_until(text, NOW)), (b"3d", b"90m", b"2026-02-05")),
-    "pin": Parser(_text(parse_pin), (b"refs/cn/pins/pi/in/a%2fb", b"refs/cn/pins/pi/out/+abc")),
+    "pin": Parser(_text(parse_pin), (b"refs/cn/pins/pi/in/a@2fb", b"refs/cn/pins/pi/out/+abc")),
     "quote": Parser(_quoted, (b"a\n## Triage\n\xe2\x80\xa8x|\\y", b"\xff\xfe")),
     "secret": Parser(
         _text(lambda text: may_hold(Text("x", tuple(text.split("\n"))))), (b"AKIAIOSFODNN7EXAMPLE", b"://a:b@c")

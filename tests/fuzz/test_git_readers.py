@@ -253,8 +253,9 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
         single = dict(read_proposals(git, list(found.values()), LIMITS, Patience())).get(head)
         assert _without_words(single) == _without_words(careful)
         if careful is not None:
-            format_proposal(careful, LIMITS.thread_bytes)
+            format_proposal(careful, LIMITS.thread_bytes, LIMITS.file_bytes)
         candidate = candidates[head, main]
         if candidate.is_open and candidate.bases == (main,) and careful is not None:
-            assert [c.path for c in candidate.changes] == [t.path for t in careful.touched]
+            names = [name for t in careful.touched for name in ([t.source, t.path] if t.source else [t.path])]
+            assert sorted(c.path for c in candidate.changes) == sorted(names)
     assert read_objects(git, [f"{h}^{{tree}}" for h in heads]) == [store.objects[trees[h]][1] for h in heads]

@@ -25,33 +25,36 @@ def proposal(*texts: FileText, touched: tuple[Touched, ...] = ()) -> Proposal:
 
 
 def shown(text: FileText) -> list[str]:
-    return format_proposal(proposal(text), LIMIT).partition("## f (")[2].split("\n")[2:]
+    return format_proposal(proposal(text), LIMIT, LIMIT).partition("## f (")[2].split("\n")[2:]
 
 
 def test_a_new_file_is_shown_whole() -> None:
-    assert shown(FileText("f", True, "one\ntwo")) == ["one", "two"]
+    assert shown(FileText("f", "added", "one\ntwo")) == ["one", "two"]
 
 
 def test_a_changed_file_is_shown_as_its_hunks() -> None:
     patch = "@@ -1,2 +1,2 @@\n one\n--- two\n+++ two\n"
-    assert shown(FileText("f", False, "one\n++ two\n", patch)) == patch.split("\n")[:-1]
+    assert shown(FileText("f", "changed", "one\n++ two\n", patch)) == patch.split("\n")[:-1]
 
 
 def test_a_changed_file_without_hunks_is_shown_whole_and_says_so() -> None:
-    assert shown(FileText("f", False, "one\ntwo")) == ["(the new text)", "", "one", "two"]
+    assert shown(FileText("f", "changed", "one\ntwo")) == ["(the new text)", "", "one", "two"]
 
 
 def test_commits_files_and_what_is_left_out() -> None:
     touched = (
         Touched("A", "new\n.md", "100644", A, B, "3", "0"),
         Touched("D", "bin", "000000", A, B, "-", "-"),
-        Touched("T", "link", "120000", A, B, "1", "1"),
+        Touched("T", "link", "120000", A, B, "", "", "100644", "", "new\n.md"),
+        Touched("D", "was", "000000", A, B, "", "", "120000", "", "", "bin"),
+        Touched("R", "b.md", "100755", A, B, "2", "1", "100644", "a\u202e.md"),
         Touched("X", "odd", "100644", A, B, "0", "0"),
     )
     text = format_proposal(
         Proposal(
             (Commit(A, "Pi\n", "p\u202e", "now", "One\n\n  two\x1b"),), True, touched, (), (("big", "too large"),), B
         ),
+        LIMIT,
         LIMIT,
     )
     assert text.split("\n") == [
@@ -66,7 +69,9 @@ def test_commits_files_and_what_is_left_out() -> None:
         "",
         "- added new .md (+3 −0)",
         "- deleted bin (binary)",
-        "- type changed link (+1 −1)",
+        "- type changed link, a link to new .md",
+        "- deleted was, was a link to bin",
+        "- renamed a<U+202E>.md → b.md (+2 −1), executable",
         "- X odd (+0 −0)",
         "",
         "## Not shown",
@@ -77,7 +82,7 @@ def test_commits_files_and_what_is_left_out() -> None:
 
 def test_a_line_is_what_it_is_to_git() -> None:
     body = "# a comment\x0b    return True\x85x\u2028-debug\r\nend\ry\n"
-    assert shown(FileText("f", True, body)) == ["# a comment\x0b    return True\x85x\u2028-debug", "end\ry"]
+    assert shown(FileText("f", "added", body)) == ["# a comment\x0b    return True\x85x\u2028-debug", "end\ry"]
     assert quote(body).split("\n") == ["> # a comment<U+000B>    return True<U+0085>x<U+2028>-debug", "> end<U+000D>y"]
 
 
@@ -88,7 +93,7 @@ def test_what_becomes_executable_is_told() -> None:
         Touched("M", "plain", "100644", A, A, "0", "0", "100755"),
         Touched("M", "same", "100755", A, B, "1", "0", "100755"),
     )
-    text = format_proposal(Proposal((), False, touched, (), (), B), LIMIT)
+    text = format_proposal(Proposal((), False, touched, (), (), B), LIMIT, LIMIT)
     assert text.split("\n")[-4:] == [
         "- added new (+3 −0), executable",
         "- changed tool (+0 −0), executable",
@@ -97,20 +102,25 @@ def test_what_becomes_executable_is_told() -> None:
     ]
 
 
+def test_a_long_file_is_cut_at_a_line_and_says_how_many_are_left() -> None:
+    text = format_proposal(proposal(FileText("f", "added", "one\ntwo\nthree\n")), LIMIT, 9)
+    assert text.partition("## f (")[2].split("\n")[2:] == ["one", "two", "", "… cut here: 1 lines more"]
+
+
 def test_an_empty_branch() -> None:
-    text = format_proposal(Proposal((Commit(A, "", "", "", ""),), False, (), (), (), None), LIMIT)
+    text = format_proposal(Proposal((Commit(A, "", "", "", ""),), False, (), (), (), None), LIMIT, LIMIT)
     assert "(no file changed)" in text
 
 
 def test_many_files_are_counted() -> None:
     touched = tuple(Touched("A", f"f{i}", "100644", A, B, "1", "0") for i in range(1234))
-    text = format_proposal(proposal(touched=touched), LIMIT)
+    text = format_proposal(proposal(touched=touched), LIMIT, LIMIT)
     assert "- … and 234 more" in text
 
 
 @given(ANY, st.integers(0, 200))
 def test_what_is_too_long_is_cut_and_says_so(body: str, limit: int) -> None:
-    text = format_proposal(proposal(FileText("f", True, body * 3)), limit)
+    text = format_proposal(proposal(FileText("f", "added", body * 3)), limit, LIMIT)
     kept, mark, more = text.rpartition("\n\n… cut here: ")
     if len(text.encode("utf-8", "replace")) > limit:
         assert len(kept.encode("utf-8", "replace")) <= limit

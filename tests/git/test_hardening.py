@@ -27,7 +27,7 @@ from pathlib import Path
 import pytest
 
 from cn.git.process import Git, GitError, Job, transport_options
-from cn.git.remote import Result, list_remotes, push_own
+from cn.git.remote import Push, Result, list_remotes, push_own
 from cn.git.repository import read_config
 from cn.values.errors import CnError
 from cn.values.names import Oid, parse_url
@@ -402,8 +402,8 @@ def test_no_hook_runs_behind_a_url_that_git_makes_a_local_path_of(key: str, mine
         script(peer / "hooks" / hook, f"exec {trap.program}")
     try_git(mine, "push", url, "main")
     assert trap.sprung()
-    assert read_config(Git(mine)).push_url(url) == str(peer)
-    told = push_own(Git(mine), url, {"refs/cn/a": head}, LONG, ("refs/heads/main", head))
+    assert read_config(Git(mine)).url(url, push=True) == str(peer)
+    told = push_own(Git(mine), url, {"refs/cn/a": head}, LONG, Push("main", head, None))
     assert not trap.sprung()
     assert {one.result for one in told.values()} == {Result.DONE}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cn.git.process import Done, Git, GitError, Job, transport_options
+from cn.git.process import REASON, Done, Git, GitError, Job, transport_options
 from cn.values.errors import CnError
 from tests.support.hubs import bare, cn_env, commit, git, refs, tip, work
 from tests.support.servers import gone
@@ -234,18 +235,27 @@ def test_output_as_text_lines_and_fields(out: bytes, text: str, lines: list[str]
         (done(err="something\n"), "something"),
         (done(err="warning: careful\nfatal: this\nfatal: that\n"), "fatal: this"),
         (done(err="To url\nerror: failed to push\n"), "error: failed to push"),
-        (done(err="hint: x\nremote: no\n"), "remote: no"),
+        (done(err="hint: x\nremote: no\n"), "no"),
+        (done(err="remote: no\nremote:   not you\nfatal: denied\nfatal: y\n"), "no; not you; fatal: denied"),
         (done(err="fatal: x\n", timed_out=True), "no answer within the time limit"),
         (done(code=-15), "ended by SIGTERM"),
         (done(code=-999), "exit code -999"),
         (done(code=-int(signal.SIGXFSZ)), "it sent more than the size limit"),
         (done(err="Host key wrong.\r\nfatal: Could not read from remote repository.\n\nPlease\n"), "Host key wrong."),
+        (
+            done(
+                err="Warning: Permanently added 'h' (ED25519) to the list of known hosts.\r\n"
+                "FATAL: R any cn-sigma pi DENIED by fallthru\r\n(or you mis-spelled the reponame)\r\n"
+                "fatal: Could not read from remote repository.\n\nPlease\n"
+            ),
+            "FATAL: R any cn-sigma pi DENIED by fallthru; (or you mis-spelled the reponame)",
+        ),
         (done(err="fatal: Could not read from remote repository.\n"), "fatal: Could not read from remote repository."),
         (
             done(err="fatal: unable to access 'https://u:p@ss@host/x/': no\n"),
             "fatal: unable to access 'https://***@host/x/': no",
         ),
-        (done(err="remote: a\x1b[2J\x9b\u202eb\n"), "remote: a<U+001B>[2J<U+009B><U+202E>b"),
+        (done(err="remote: a\x1b[2J\x1b]0;title\x07\x9b\u202eb\x1b\n"), "a<U+009B><U+202E>b<U+001B>"),
     ],
 )
 def test_the_reason_of_a_failure(answer: Done, reason: str) -> None:
@@ -253,7 +263,17 @@ def test_the_reason_of_a_failure(answer: Done, reason: str) -> None:
 
 
 def test_a_reason_has_an_end() -> None:
-    assert len(done(err="remote: " + "x" * 4000).reason) <= 300
+    assert len(done(err="remote: " + "x" * 4000).reason) == REASON
+
+
+def test_where_the_shell_limits_files_nobody_is_told_that_a_peer_sent_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (512, resource.RLIM_INFINITY))
+    error = GitError(done(code=-int(signal.SIGXFSZ)))
+    assert (
+        error.text
+        == "git fetch failed: a file would have grown beyond the limit of the shell or service that started cn"
+    )
+    assert "'ulimit -f'" in error.hint
 
 
 def test_an_error_names_the_verb_and_not_the_url() -> None:

@@ -44,7 +44,7 @@ def change(repo: Path, old: str, new: str) -> list[str]:
     base = commit(repo, {"f": old, "other": "x"}, "old")
     commit(repo, {"f": new}, "new")
     (text,) = shown(repo, base).texts
-    assert not text.added
+    assert text.word == "changed"
     assert text.patch is not None
     return text.patch.splitlines()
 
@@ -82,11 +82,49 @@ def test_counts_are_those_of_git(repo: Path) -> None:
 
 
 def test_a_file_over_the_limit_is_named_and_never_read(repo: Path) -> None:
-    commit(repo, {"big": b"\n" * (LIMITS.file_bytes + 1), "small": "x\n"}, "both")
+    size = 16 * LIMITS.file_bytes + 1
+    commit(repo, {"big": b"\n" * size, "small": "x\n"}, "both")
     found = shown(repo, None)
     assert [t.path for t in found.texts] == ["small"]
-    assert found.left_out == (("big", f"{LIMITS.file_bytes + 1} bytes, over the limit of a file"),)
-    assert {t.path: t.added for t in found.touched} == {"big": "-", "small": "1"}
+    assert found.left_out == (("big", f"{size} bytes, far over the limit of a file"),)
+    assert {t.path: t.added for t in found.touched} == {"big": "", "small": "1"}
+
+
+def test_what_goes_is_shown_line_by_line(repo: Path) -> None:
+    (repo / "link").symlink_to("f")
+    git(repo, "add", "link")
+    base = commit(repo, {"f": "one\ntwo"}, "old")
+    git(repo, "rm", "-q", "f", "link")
+    git(repo, "commit", "-q", "-m", "gone")
+    found = shown(repo, base)
+    assert [(t.path, t.word, t.patch) for t in found.texts] == [("f", "deleted", "@@ -1,2 +0,0 @@\n-one\n-two")]
+    assert [(t.path, t.added, t.removed, t.old_target) for t in found.touched] == [
+        ("f", "0", "2", ""),
+        ("link", "", "", "f"),
+    ]
+
+
+def test_a_file_that_was_renamed_is_one_file(repo: Path) -> None:
+    lines = [f"line {n}\n" for n in range(20)]
+    base = commit(repo, {"a/old.md": "".join(lines), "same.md": "".join(lines[5:])}, "old")
+    git(repo, "mv", "a/old.md", "new.md")
+    git(repo, "mv", "same.md", "b.md")
+    commit(repo, {"new.md": "".join([*lines[:-1], "the last\n"])}, "moved")
+    found = shown(repo, base)
+    assert [(t.status, t.source, t.path, t.added, t.removed) for t in found.touched] == [
+        ("R", "same.md", "b.md", "", ""),
+        ("R", "a/old.md", "new.md", "1", "1"),
+    ]
+    (text,) = found.texts
+    assert (text.path, text.word) == ("new.md", "renamed")
+    assert (text.patch or "").split("\n")[-2:] == ["-line 19", "+the last"]
+
+
+def test_what_is_binary_is_what_git_takes_for_it(repo: Path) -> None:
+    commit(repo, {"binary": b"a\0b\n", "text": b"x" * 8000 + b"\0\n"}, "both")
+    found = shown(repo, None)
+    assert [t.path for t in found.texts] == ["text"]
+    assert {t.path: t.added for t in found.touched} == {"binary": "-", "text": "1"}
 
 
 def tree_bomb(repo: Path, depth: int, width: int, message: str = "bomb") -> Oid:

@@ -85,11 +85,13 @@ def compare(root: Path, heads: list[str]) -> None:
 
 def compare_files(root: Path, proposal: Proposal, head: str) -> None:
     old = proposal.base or EMPTY
-    raw = git(root, "diff-tree", "-r", "-z", "--no-renames", "--raw", old, head).split("\0")[:-1]
-    rows = [meta.split() for meta in raw[::2]]
-    assert [(t.path, t.mode, t.status) for t in proposal.touched] == [
-        (path, row[1], row[4]) for row, path in zip(rows, raw[1::2], strict=True)
-    ]
+    fields = iter(git(root, "diff-tree", "-r", "-z", "-M", "--raw", old, head).split("\0")[:-1])
+    rows = []
+    for meta in fields:
+        *_, kind = words = meta.split()
+        source = next(fields) if kind.startswith("R") else ""
+        rows.append((source, next(fields), words[1], kind[0]))
+    assert [(t.source, t.path, t.mode, t.status) for t in proposal.touched] == rows
     numstat = git(root, "diff-tree", "-r", "-z", "--no-renames", "--numstat", old, head).split("\0")[:-1]
     counts = {path: (added, removed) for added, removed, path in (row.split("\t", 2) for row in numstat)}
     texts = {text.path: text for text in proposal.texts}
@@ -145,7 +147,7 @@ def test_what_is_odd(root: Path) -> None:
         "became a link": write_commit(
             root, {"a.md": b"x", "more": b"less\n"}, parents=[main], modes={"a.md": "120000"}
         ),
-        "large": write_commit(root, {"l": b"x" * 500, "more": b"less\n"}, parents=[main]),
+        "large": write_commit(root, {"l": b"x" * (16 * LIMITS.file_bytes + 1), "more": b"less\n"}, parents=[main]),
         "long name": write_commit(root, {"n" * 1001: b"x"}, parents=[main]),
     }
     plain = write_commit(root, {"p.md": b"p\n"}, parents=[main])

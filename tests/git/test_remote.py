@@ -10,8 +10,8 @@ import pytest
 
 from cn.git import remote
 from cn.git.objects import read_info
-from cn.git.process import Git
-from cn.git.remote import Push, RefResult, Result, fetch_tips, list_remotes, push_many, push_own
+from cn.git.process import Done, Git
+from cn.git.remote import Push, RefResult, Result, fetch_tips, list_remotes, push_many, push_own, read_pushed
 from cn.values.names import Oid
 from tests.support.hubs import bare, branches, commit, git, identify, work
 
@@ -35,6 +35,16 @@ def test_a_new_branch_moves_none_that_is_there_not_even_forwards(tmp_path: Path)
     told = push_many(Git(repo), {"pi": (str(host), pushes)}, 30.0)["pi"]
     assert [told[f"pi/{b}"].result for b in "abc"] == [Result.REJECTED, Result.DONE, Result.DONE]
     assert branches(host) == {"pi/a": old, "pi/b": new, "pi/c": new}
+
+
+def test_what_a_host_says_of_one_ref_is_told_of_that_one() -> None:
+    err = "remote: FATAL: W refs/heads/a x pi DENIED\x1b[K        \nremote: FATAL: C refs/heads/b x pi DENIED\n"
+    out = "".join(f"!\trefs/heads/{n}:refs/heads/{n}\t[remote rejected] (hook declined)\n" for n in "abc")
+    told = read_pushed(Done((), 1, out.encode(), err))
+    said = {name: told[f"refs/heads/{name}"].reason.partition(": ")[2] for name in "abc"}
+    assert said["a"] == "FATAL: W refs/heads/a x pi DENIED"
+    assert said["b"] == "FATAL: C refs/heads/b x pi DENIED"
+    assert said["c"] == f"{said['a']}; {said['b']}"
 
 
 def test_a_push_uses_the_settings_of_the_hub(tmp_path: Path) -> None:
@@ -107,18 +117,18 @@ def test_own_refs_are_set_and_deleted_whatever_they_were(
     other = Oid(git(repo, "commit-tree", "-m", "no child of it", f"{head}^{{tree}}"))
     refs: dict[str, Oid | None] = {f"refs/cn/pins/{n}": None for n in range(1, 20)}
     refs |= {"refs/cn/pins/0": other, "refs/cn/none": None, "refs/cn/new": head}
-    told = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
+    told = push_own(Git(repo), str(host), refs, 30.0, Push("main", head, None))
     assert told.keys() == {*refs, "refs/heads/main"}
     assert {one.result for one in told.values()} == {Result.DONE}
     assert own_refs(host) == {"refs/cn/pins/0", "refs/cn/new"}
     assert git(host, "rev-parse", "main", "refs/cn/pins/0").split() == [head, other]
 
 
-def test_main_moves_only_forwards_and_own_refs_go_all_the_same(tmp_path: Path) -> None:
+def test_main_moves_only_from_where_it_was_known_and_own_refs_go_all_the_same(tmp_path: Path) -> None:
     host, repo, head = own_refs_host(tmp_path)
     git(repo, "push", "--quiet", str(host), f"{head}:refs/heads/main")
     other = Oid(git(repo, "commit-tree", "-m", "no child of it", f"{head}^{{tree}}"))
-    told = push_own(Git(repo), str(host), {"refs/cn/pins/1": None}, 30.0, ("refs/heads/main", other))
+    told = push_own(Git(repo), str(host), {"refs/cn/pins/1": None}, 30.0, Push("main", other, None))
     assert told["refs/heads/main"].result is Result.REJECTED
     assert told["refs/cn/pins/1"].result is Result.DONE
     assert git(host, "rev-parse", "main") == head
@@ -128,7 +138,7 @@ def test_an_own_ref_that_is_being_set_holds_up_no_other_and_not_main(tmp_path: P
     host, repo, head = own_refs_host(tmp_path)
     (host / "refs" / "cn" / "pins" / "7.lock").touch()
     refs: dict[str, Oid | None] = {f"refs/cn/pins/{n}": None for n in range(20)}
-    told = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
+    told = push_own(Git(repo), str(host), refs, 30.0, Push("main", head, None))
     assert [ref for ref, one in told.items() if one.result is not Result.DONE] == ["refs/cn/pins/7"]
     assert own_refs(host) == {"refs/cn/pins/7"}
     assert git(host, "rev-parse", "main") == head
@@ -155,7 +165,7 @@ def push_main_and_delete(
     program.write_text(f'#!/bin/sh\ncase "$*" in {case};; esac\nexec {shutil.which("git")} "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    return host, push_own(Git(repo), str(host), dict.fromkeys(_PINS), 30.0, ("refs/heads/main", head))
+    return host, push_own(Git(repo), str(host), dict.fromkeys(_PINS), 30.0, Push("main", head, None))
 
 
 @pytest.mark.parametrize("answer", ["exit 1", "kill -KILL $$", "exit 0"])

@@ -174,12 +174,19 @@ def test_a_deferred_thread_stays(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
     _, name = _received(world, sigma, pi)
     sigma.decide("pi/proposal", "defer:after the release")
-    assert (sigma.threads(), sigma.done(), sigma.notices()) == ([name], [], [])
+    (told,) = sigma.notices()
+    assert "status: deferred" in (sigma.root / "threads/mail/sent" / told).read_text()
+    assert (sigma.threads(), sigma.done()) == ([name], [])
     assert "✓ deferred" in sigma.thread(name)
     sigma.idle()
     pi.sync()
     assert world.has_branch(pi, sigma)
-    assert sigma.rows() == [("pi/proposal", "received", "—"), ("pi/proposal", "defer:after the release", "✓ deferred")]
+    assert [row[1:] for row in sigma.rows()] == [
+        ("received", "—"),
+        ("defer:after the release", "✓ deferred"),
+        ("notice:deferred", "queued"),
+        ("notice:deferred", "✓ delivered"),
+    ]
     sigma.decide("pi/proposal", "do:merge")
     assert (sigma.threads(), sigma.done()) == ([], [name])
     world.settle(pi, sigma)

@@ -77,7 +77,7 @@ def test_a_name_that_is_no_utf8_is_refused_and_delays_nobody(world: World, sigma
     done = sigma.cn("sync", check=1)
     assert "valid-name" in done.stderr
     assert len(sigma.threads()) == 1
-    again = sigma.cn("sync", check=1)
+    again = sigma.cn("sync")
     assert (again.stdout, again.stderr) == ("", "")
     sigma.triage("pi/proposal", "do:merge")
     sigma.cn("inbox", "process", check=None)
@@ -88,6 +88,7 @@ def test_content_that_is_binary_huge_empty_or_no_text(world: World, sigma: Node,
     files: dict[str, Content] = {
         "docs/binary.bin": bytes(range(256)) * 10,
         "docs/huge.txt": "0123456789abcdef\n" * 20_000,
+        "docs/larger.txt": "0123456789abcdef\n" * 80_000,
         "docs/empty.md": "",
         "docs/latin1.txt": "grüße\n".encode("latin-1"),
         "docs/no-newline.md": "end",
@@ -99,7 +100,8 @@ def test_content_that_is_binary_huge_empty_or_no_text(world: World, sigma: Node,
     text = sigma.thread(sigma.only_thread())
     for path in files:
         assert path in text
-    assert "over the limit" in text
+    assert "bytes, far over the limit of a file" in text
+    assert re.search(r"… cut here: [0-9]+ lines more", text)
     assert "binary" in text
     assert "> the last" in text
     assert len(text) < 100_000

@@ -32,7 +32,7 @@ def test_two_overlapping_merges_in_one_run(world: World, sigma: Node, pi: Node) 
     sigma.sync()
     for topic in ("one", "two"):
         sigma.triage(f"pi/{topic}", "do:merge")
-    done = sigma.process(check=1)
+    done = sigma.process()
     assert "refused: pi/two: do:merge is refused: rebase-before-merge: " in done.stderr
     assert content(sigma, "docs/same.md") == b"one\n"
     assert not is_in_main(sigma, second)
@@ -64,7 +64,7 @@ def test_a_file_where_the_other_has_a_folder_overlaps(world: World, sigma: Node,
     sigma.sync()
     for topic in ("one", "two"):
         sigma.triage(f"pi/{topic}", "do:merge")
-    done = sigma.process(check=1)
+    done = sigma.process()
     assert done.stderr.count("\nrefused: pi/") + done.stderr.startswith("refused: pi/") == 1
     assert content(sigma, "lib") == b"a file\n"
 
@@ -153,7 +153,7 @@ def test_a_reason_that_still_holds_stays_when_main_moves(world: World, sigma: No
 
 def _why(node: Node) -> str:
     """What stands of the only pending thread, after one more run."""
-    node.process(check=1)
+    node.process()
     (thread,) = json.loads(node.cn("inbox", "--json").stdout)
     return str(thread["executed"])
 
@@ -274,5 +274,5 @@ def test_a_thread_that_cannot_name_all_files_merges_nothing(world: World, sigma:
     head = world.propose(pi, sigma, "many", {f"a/{n}": "x\n" for n in range(1001)})
     sigma.sync()
     sigma.triage("pi/many", "do:merge")
-    assert "its thread could not name all its files" in sigma.process(check=1).stderr
+    assert "its thread could not name all its files" in sigma.process().stderr
     assert not is_in_main(sigma, head)

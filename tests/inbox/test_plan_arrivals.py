@@ -114,7 +114,7 @@ def follow(pushes: Sequence[Oid | None]) -> list[tuple[Step, Oid]]:
             step = classify(push, items.get((IN, "x")), events)
             steps.append((step, push))
             if step in (Step.NEW, Step.REOPENED):
-                events += [*records(plan_new(arrival, NAME)), event("decided", push)]
+                events += [*records(plan_new(arrival, SIGMA, NAME)), event("decided", push)]
             elif step is Step.REPEATED:
                 events += records(plan_repeated(arrival, SIGMA))
         last = push
@@ -140,7 +140,7 @@ def test_an_unchanged_listing_says_nothing(pushes: list[Oid | None]) -> None:
 
 
 def test_a_new_branch() -> None:
-    plan = plan_new(ARRIVAL, NAME)
+    plan = plan_new(ARRIVAL, SIGMA, NAME)
     put, record, log, wake = plan.effects
     assert isinstance(put, Put)
     assert put.path == "threads/inbox/20260205-pi-x.md"
@@ -158,7 +158,7 @@ def test_a_new_branch() -> None:
                                                          "rewritten")])  # fmt: skip
 def test_a_message_with_other_bytes_is_rewritten(message: bool, earlier: str, word: str) -> None:
     said = Message(MESSAGE, PI, SIGMA, "Hello", AT, hops=3) if message else None
-    plan = plan_new(ARRIVAL._replace(message=said), NAME, earlier)
+    plan = plan_new(ARRIVAL._replace(message=said), SIGMA, NAME, earlier)
     assert rows(plan)[0][1] == word
     fields = records(plan)[0].fields
     assert (fields["kind"], fields["hops"]) == (("message", "3") if message else ("proposal", "0"))
@@ -168,11 +168,11 @@ def test_a_message_with_other_bytes_is_rewritten(message: bool, earlier: str, wo
 @pytest.mark.parametrize("decided", [False, True])
 @pytest.mark.parametrize("there", [False, True])
 def test_a_branch_that_moved_before_it_was_decided(decided: bool, there: bool) -> None:
-    first = plan_new(ARRIVAL, NAME)
+    first = plan_new(ARRIVAL, SIGMA, NAME)
     item = fold_history(records(first))[(IN, "x")]
     before = next(e.text for e in first.effects if isinstance(e, Put))
     working = set_triage(before, Triage(Merge(), SIGMA, AT)) if decided else before
-    plan = plan_moved(ARRIVAL._replace(head=B, content="other"), item, working if there else None, [before])
+    plan = plan_moved(ARRIVAL._replace(head=B, content="other"), SIGMA, item, working if there else None, [before])
     text = next(e.text for e in plan.effects if isinstance(e, Put))
     assert seen_head(text) == B
     assert "> other" in text

@@ -29,6 +29,7 @@ from cn.protocol.thread_file import (
     Reply,
     Triage,
     TriageRefused,
+    add_form,
     format_decision,
     format_thread,
     parse_triage,
@@ -113,7 +114,7 @@ def told(about: About, what: str, reason: str = "") -> Post:
     """The notice to the creator, dated as the decision."""
     body = f"Your branch pi/proposal at {HEAD} was {what}."
     body += f"\n\nReason: {reason}" if reason else ""
-    body += "\n\nNothing more is needed from it: its creator may delete it now."
+    body += "\n\nNothing more is needed from it: its creator may delete it now." if about.final else "\n\nThank you."
     message = Message(NOTICE, SIGMA, PI, f"pi/proposal: {about.status}", AT, body, about=about)
     return Post(message, "notice-proposal", THREAD, "pi/proposal")
 
@@ -215,13 +216,14 @@ def test_delegate_to_a_peer() -> None:
 
 def kept(triage: Triage, heading: str, state: str) -> str:
     section = set_triage(PENDING, triage).partition("## Triage\n\n")[2].rstrip()
-    return f"{PENDING.rstrip()}\n\n---\n\n## {heading}\n\n- 2026-02-05T15:30Z ✓ {state}\n\n{section}\n"
+    text = f"{PENDING.rstrip()}\n\n---\n\n## {heading}\n\n- 2026-02-05T15:30Z ✓ {state}\n\n{section}\n"
+    return add_form(text, SIGMA)
 
 
 @pytest.mark.parametrize(
     ("until", "stored"),
     [
-        ("", ""),
+        ("", "2026-02-06T00:00:00Z"),
         ("3d", "2026-02-08T15:00:00Z"),
         ("31m", "2026-02-05T15:31:00Z"),
         ("12h", "2026-02-06T03:00:00Z"),
@@ -236,6 +238,7 @@ def test_defer(until: str, stored: str) -> None:
         Put(INBOX, kept(triage, "Deferred", "deferred")),
         Record(PI, Event(NOW, IN, "deferred", "proposal", HEAD, fields)),
         row("defer:later", "✓ deferred", "deferred"),
+        told(About(BRANCH, HEAD, "deferred", None, "later"), "put off", "later"),
     )
 
 
@@ -406,7 +409,7 @@ def test_forwarding_ends_at_the_hop_limit(hops: str, limit: int, ok: bool) -> No
 
 @pytest.mark.parametrize(
     "until",
-    ["2026-02-05", "2026-02-05T15:30:07Z", "2020-01-01T00:00Z", "1m", "0d", "30m", "tomorrow", "x", "-3d",
+    ["2026-02-05", "2026-02-05T15:30:07Z", "2020-01-01T00:00Z", "1m", "0d", "30m", "yesterday", "x", "-3d",
     "3w", "99999999d",
      "2026-02-30", "0001-01-01T00:00+14:00", "999dd"],
 )  # fmt: skip

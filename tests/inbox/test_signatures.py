@@ -64,13 +64,13 @@ def test_what_the_key_did_not_sign_does_not_come_in(
     if how == "otherwise":
         sign_with(world.person(pi, sigma), keys.other)
     head = world.propose(pi, sigma)
-    done = sigma.cn("sync", check=1)
+    done = sigma.cn("sync")
     why = "not signed" if how == "unsigned" else "signed with another key"
     assert f"pi/proposal is refused: signature-policy: the tip is {why}" in done.stderr
     assert done.stderr.count("pi/proposal is refused") == 1
     assert sigma.threads() == []
     assert len(sigma.notices()) == 1, "its creator is told"
-    again = sigma.cn("sync", check=1)
+    again = sigma.cn("sync")
     assert (again.stdout, again.stderr) == ("", "")
     assert [r[1] for r in sigma.rows("pi/proposal")] == [
         "refused", "notice:refused", "notice:refused"
@@ -102,9 +102,9 @@ def test_a_notice_that_the_key_did_not_sign_deletes_nothing(world: World, keys: 
     world.propose(pi, sigma)
     sigma.sync()
     sigma.decide("pi/proposal", "delete:no")
-    done = pi.cn("sync", check=1)
+    done = pi.cn("sync")
     assert "signature-policy" in done.stderr
-    pi.cn("sync", check=1)
+    pi.cn("sync")
     assert world.has_branch(pi, sigma)
     sign_with(sigma.root, keys.private)
 
@@ -199,7 +199,7 @@ def test_one_peers_signed_commit_is_not_anothers(world: World, signed: tuple[Nod
     head = world.propose(pi, sigma)
     for name in ("omega/proposal", "omega/zz"):
         git(world.person(pi, sigma), "push", "--quiet", sigma.url, f"{head}:refs/heads/{name}")
-    done = sigma.cn("sync", check=1)
+    done = sigma.cn("sync")
     assert done.stderr.count("signature-policy: the tip is signed with another key") == 2
     assert sigma.only_thread().endswith("-pi-proposal.md")
 
@@ -218,12 +218,12 @@ def test_a_pending_branch_that_moves_to_an_unsigned_tip_is_not_merged(
     done = sigma.process(check=1)
     assert "signature-policy" in done.stderr
     assert "void: the branch moved" in done.stderr
-    again = sigma.process(check=1)
+    again = sigma.process()
     assert (again.stdout, again.stderr) == ("", "")
     assert not is_in_main(sigma, head)
     assert not is_in_main(sigma, bad)
     rows = sigma.rows()
-    sigma.cn("sync", check=1)
+    sigma.cn("sync")
     assert sigma.rows() == rows, "a standing refusal is logged once"
     world.offer(pi, sigma, "proposal", head, force=True)
     sigma.process()
@@ -243,7 +243,7 @@ def test_a_flood_of_forgeries_does_not_keep_the_genuine_out(
     sigma.cn("sync", check=1)
     assert sigma.threads() == []
     assert len(sigma.notices()) == 10
-    sigma.cn("sync", check=1)
+    sigma.cn("sync")
     assert [name.partition("-")[2] for name in sigma.threads()] == ["pi-z.md"]
 
 

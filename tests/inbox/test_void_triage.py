@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cn.protocol.thread_file import holds_section
 from tests.support.hubs import git
 from tests.support.world import Node, World, is_in_main
 
@@ -150,7 +151,7 @@ def renewed(case: Case) -> str:
     assert "My own words." in plain
     assert "My note." in plain
     assert "> decision: do:merge" in text or "decision: do:merge" in plain or case.told[0].startswith("shows")
-    assert "\n## Triage\n" not in text
+    assert not holds_section(text)
     return text
 
 
@@ -265,7 +266,7 @@ def test_a_section_before_the_quotation_is_replaced_by_the_command(world: World,
     case.save(f"{NOTE}{SECTION}\n{case.old}")
     assert "move it to the end" in sigma.process(check=1).stderr
     case.save(case.old.replace("\n---\n", f"{NOTE}{SECTION}\n---\n", 1))
-    sigma.process(check=1)  # told once
+    sigma.process()  # told once
     sigma.triage("pi/proposal", "do:merge")
     sigma.process()
     assert is_in_main(sigma, case.head)

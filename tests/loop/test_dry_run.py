@@ -76,7 +76,7 @@ def test_a_dry_refusal_is_shown_and_told_to_nobody(world: World, sigma: Node, pi
     sigma.write({"docs/other.md": "changed\n"})
     sigma.triage("pi/proposal", "do:merge")
     unchanged(sigma, "inbox", "process")
-    done = sigma.process(check=1)
+    done = sigma.process()
     assert "rebase-before-merge" in done.stderr, "the dry run did not use up the report"
 
 

@@ -295,8 +295,8 @@ def test_a_sync_that_has_something_to_tell_leaves_no_note(world: World, sigma: N
         sigma.sync()
     away = pi.home.with_name("away.git")
     os.rename(pi.home, away)
-    for _ in range(3):
-        sigma.cn("sync", check=1)
+    for code in (1, 0, 0):
+        sigma.cn("sync", check=code)
     assert not note(sigma).exists()
     assert not is_short(sigma)
 
@@ -330,7 +330,7 @@ def test_a_thread_that_was_refused_counts_as_soon_as_somebody_decides_it(world: 
     for _ in range(3):
         quiet.sync()
     path.write_text(decided)
-    quiet.sync(check=1)
+    quiet.sync()
 
 
 def test_settings_of_git_in_the_environment_are_looked_at(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,8 +358,15 @@ def test_a_repository_that_keeps_us_waiting_is_left_to_the_ordinary_run(
 
 
 @pytest.mark.parametrize("key", ["include.path", "includeIf.gitdir:/.path"])
-def test_where_the_configuration_takes_in_other_files_every_sync_is_an_ordinary_one(quiet: Node, key: str) -> None:
+def test_a_file_that_the_configuration_takes_in_is_looked_at_too(quiet: Node, key: str) -> None:
     git(quiet.root, "config", key, "more")
-    for _ in range(2):
-        quiet.sync()
-    assert not (quiet.root / ".git/cn/quiet").exists()
+    quiet.sync()
+    quiet.sync()
+    assert is_short(quiet)
+    (quiet.root / ".git/more").write_text("[include]\n\tpath = ../even-more\n")
+    assert not is_short(quiet)
+    quiet.sync()
+    quiet.sync()
+    assert is_short(quiet)
+    (quiet.root / "even-more").write_text("")
+    assert not is_short(quiet)

@@ -41,8 +41,8 @@ def test_a_peer_of_the_other_format_is_named_and_keeps_nobody_out(
     sigma.cn("send", "pi", "to pi", check=None)
     sigma.cn("send", "omega", "to omega", check=None)
     pi.cn("send", "sigma", "to sigma", check=None)
-    assert OTHER_FORMAT in pi.cn("sync", "-v", check=1).stderr
-    told = sigma.cn("sync", "-v", check=1)
+    assert OTHER_FORMAT in pi.cn("sync", "-v").stderr
+    told = sigma.cn("sync", "-v")
     assert "received omega/hello" in told.stdout
     assert f"pi is unreachable: {OTHER_FORMAT}" in told.stderr
     for words in (("status",), ("doctor",), ("peer", "list")):
@@ -50,7 +50,7 @@ def test_a_peer_of_the_other_format_is_named_and_keeps_nobody_out(
     assert "pi" not in sigma.only_thread()
     omega.sync()
     assert "to omega" in omega.thread(omega.only_thread())
-    assert sigma.sync(check=1).stderr == ""  # told once
+    assert sigma.sync().stderr == ""  # told once
 
 
 def test_a_peer_of_the_other_format_is_refused_when_it_is_checked(world: World) -> None:

@@ -108,11 +108,15 @@ HERE: dict[str, Scene] = {
     "peer sync": SCENES["peer-sync"],
     "peer add": SCENES["peer-add"],
     "peer remove": SCENES["peer-remove"],
+    "peer key": SCENES["peer-key"],
+    "propose": SCENES["propose"],
+    "rebase": SCENES["rebase"],
     "outbox flush": SCENES["delivery"],
     "send": SCENES["send"],
     "send, where main is published elsewhere": separate_mailbox,
     "reply": one_thread("reply", "pi/one", "Thanks."),
     "reply, to a thread that is done": answered,
+    "comment": one_thread("comment", "pi/one", "Why?"),
     "done": one_thread("done", "pi/one"),
     "defer": one_thread("defer", "pi/one", "--until", "3d"),
     "delegate": one_thread("delegate", "pi/one", "omega"),
@@ -131,7 +135,10 @@ HERE: dict[str, Scene] = {
     **{name: own(name, path=f"reflections/{name}/20") for name in ("monthly", "quarterly", "yearly")},
 }
 """By the command, and what is special about it."""
-OTHERS = {"init", "trust", "cron install", "cron remove", "doctor", "replay", "agent", "inbox triage"}
+OTHERS = {"init", "trust", "cron install", "cron remove", "doctor", "replay", "agent", "inbox triage"} | {
+    "review",
+    "sign",
+}
 """What acts and commits nothing, or no more than one that is here: files of this machine, a new hub."""
 
 

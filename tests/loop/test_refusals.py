@@ -148,7 +148,7 @@ def test_a_condition_is_told_once_and_stands_until_it_is_gone(name: str, world: 
     at = [i for i, line in enumerate(lines) if case.told in line]
     assert at, first.stderr
     assert any(case.remedy in line for line in lines[at[0] : at[0] + 2]), first.stderr
-    again = sigma.cn(*case.words, check=1)
+    again = sigma.cn(*case.words)
     assert (again.stdout, again.stderr) == ("", "")
     mark = case.shown or case.told
     assert mark in sigma.cn("status").stdout

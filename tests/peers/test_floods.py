@@ -47,7 +47,7 @@ def test_a_branch_that_takes_all_the_time_keeps_no_other_out(world: World, tmp_p
     assert sorted(name.split("-", 1)[1].removesuffix(".md") for name in sigma.threads()) == ["omega-good", "pi-one"]
     # It waits for its turn, and costs the next run nothing.
     world.propose(pi, sigma, "two")
-    done = sigma.cn("sync", check=1, env=env)
+    done = sigma.cn("sync", env=env)
     assert "20261" not in done.stderr
     assert "received pi/two" in done.stdout
 

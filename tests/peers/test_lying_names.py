@@ -62,7 +62,7 @@ def test_what_a_host_calls_so_is_refused_by_name(world: World, sigma: Node, pi: 
             for name in names:  # nothing of them was fetched
                 assert try_git(sigma.root, "cat-file", "-e", heads[name]).returncode
             assert sigma.cn("status").stdout.count("is refused: valid-name") == len(names)
-            again = sigma.sync(check=1)
+            again = sigma.sync()
             assert (again.stdout, again.stderr) == ("", "")
             # The same names told as they are come in: nothing else kept them out.
             host.fault = Fault("none")

@@ -14,6 +14,7 @@ from cn.protocol.effects import (
     Keep,
     Log,
     Move,
+    Offer,
     Pin,
     Plan,
     Post,
@@ -29,7 +30,7 @@ from cn.protocol.layout import MESSAGE
 from cn.protocol.ledger import IN, Event
 from cn.protocol.log import Row
 from cn.protocol.message import Message
-from cn.protocol.outbox_entry import Remove
+from cn.protocol.outbox_entry import Propose, Remove
 from cn.values.names import HubPath, Oid, parse_branch, parse_name
 from cn.values.timestamps import parse_stamp
 
@@ -45,6 +46,7 @@ EFFECTS: list[tuple[Effect, str]] = [
     (Record(PI, Event(AT, IN, "received", "x", HEAD)), "record pi in received x 3f2a9c1e"),
     (Advance(HEAD, "pi/x"), "merge pi/x (as a commit such as 3f2a9c1e)"),
     (Post(Message(MESSAGE, SIGMA, PI, "Hello", AT), "re-x"), "send message to pi on sigma/re-x: Hello"),
+    (Offer(Propose(PI, parse_branch("sigma/x"), HEAD, AT), HEAD), "push 3f2a9c1e to pi as sigma/x"),
     (
         CleanUp(Remove(PI, parse_branch("sigma/x"), HEAD, AT, "done")),
         "delete our branch sigma/x at pi if it is still 3f2a9c1e",

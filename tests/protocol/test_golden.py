@@ -58,13 +58,14 @@ CONTENT = format_proposal(
             Touched("M", "a.md", "100644", BLOB, BLOB, "1", "1"),
         ),
         (
-            FileText("hello.md", True, "hello \u202eworld\n"),
-            FileText("a.md", False, "one\n++ two\n", "@@ -1,2 +1,2 @@\n one\n--- two\n+++ two\n"),
+            FileText("hello.md", "added", "hello \u202eworld\n"),
+            FileText("a.md", "changed", "one\n++ two\n", "@@ -1,2 +1,2 @@\n one\n--- two\n+++ two\n"),
         ),
         (("big.bin", "binary"),),
         BLOB,
     ),
     1 << 18,
+    1 << 16,
 )
 ARRIVAL = Arrival(PI, topic_of(BRANCH), BRANCH, HEAD, RECEIVED, "verified SHA256:x", CONTENT)
 MERGE = Triage(Merge(), SIGMA, DECIDED, "Well done.", approval="APPROVED")
@@ -81,7 +82,7 @@ def post_of(plan: Plan | Refusal) -> Post:
     return next(e for e in plan.effects if isinstance(e, Post))
 
 
-NEW = plan_new(ARRIVAL, NAME)
+NEW = plan_new(ARRIVAL, SIGMA, NAME)
 THREAD = text_of(NEW, f"threads/inbox/{NAME}")
 OPEN = fold_history([e.event for e in NEW.effects if isinstance(e, Record)])
 ITEM = OPEN[(IN, "proposal")]
@@ -100,7 +101,7 @@ REFUSED = plan_refused(
     notify=True), NOW,
 )  # fmt: skip
 ARRIVED_MOVED = Arrival(PI, topic_of(BRANCH), BRANCH, MOVED, NOW, "unverified", "new content")
-REFRESHED = plan_moved(ARRIVED_MOVED, ITEM, set_triage(THREAD, MERGE), [THREAD])
+REFRESHED = plan_moved(ARRIVED_MOVED, SIGMA, ITEM, set_triage(THREAD, MERGE), [THREAD])
 NOTICE_ABOUT_OURS = plan_notice(
     Arrival(
         PI, "notice-x", parse_branch("pi/notice-x"), MOVED, NOW, "verified SHA256:x", "",

@@ -249,7 +249,7 @@ def test_what_an_outbound_event_makes_of_nothing(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "head", "state"),
     [
-        ("queued", A, "delivered"),
+        ("queued", A, "queued"),
         ("adopted", A, "adopted"),
         ("delivered", A, "delivered"),
         ("answered", A, "answered"),

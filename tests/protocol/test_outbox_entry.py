@@ -13,6 +13,7 @@ from cn.protocol.message import Message, Sealed, object_id, seal
 from cn.protocol.outbox_entry import (
     Deliver,
     Entry,
+    Propose,
     Remove,
     entry_name,
     format_entry,
@@ -56,6 +57,7 @@ def deliver(
 
 ENTRIES: st.SearchStrategy[Entry] = st.one_of(
     st.builds(deliver, st.builds(seal, MESSAGES, st.tuples(LINES, LINES)), *[LINES] * 5),
+    st.builds(Propose, st.just(PI), BRANCHES, st.just(TIP), st.just(AT), LINES.map(lambda t: one_line(t, 500))),
     st.builds(
         Remove, st.just(PI), BRANCHES, st.just(TIP), st.just(AT), LINES.map(lambda t: one_line(t, 500)), LINES, LINES
     ),
@@ -78,7 +80,7 @@ def test_no_text_becomes_a_field(entry: Entry) -> None:
     assert len(keys) == len(set(keys))
     assert set(keys) <= {
         "effect", "id", "to", "branch", "kind", "queued", "subject", "thread", "source", "about", "commit",
-        "tip",
+        "tip", "head",
         "reason", "decision",
     }  # fmt: skip
 

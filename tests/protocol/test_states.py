@@ -62,7 +62,7 @@ EXPECTED = {
     """,
     "sender": """
         event     | none    | queued    | adopted   | delivered | answered | deleting | deleted | gone
-        queued    | queued  | queued    | -         | -         | -        | -        | -       | -
+        queued    | queued  | queued    | queued    | queued    | queued   | -        | -       | -
         adopted   | adopted | adopted   | adopted   | adopted   | adopted  | adopted  | -       | -
         delivered | none    | delivered | delivered | delivered | answered | deleting | -       | -
         answered  | -       | answered  | answered  | answered  | answered | -        | -       | -

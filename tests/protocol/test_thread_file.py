@@ -153,18 +153,18 @@ def test_no_content_decides(content: str) -> None:
 
 
 @settings(max_examples=50)
-@given(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_PATH, HOSTILE_TEXT, HOSTILE_TEXT)
+@given(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_PATH, HOSTILE_TEXT, HOSTILE_PATH)
 def test_no_part_of_a_proposal_decides(message: str, author: str, date: str, path: str, body: str, old: str) -> None:
     proposal = Proposal(
         (Commit(HEAD, author, author, date, message), Commit(OTHER, date, path, author, f"x\n{message}")),
         True,
         (Touched("M", path, "100644", HEAD, OTHER, "1", "2"), Touched(date, path, "100755", HEAD, OTHER, "-", "-")),
-        (FileText(path, True, body), FileText(path, False, body), FileText(path, False, body, old)),
+        (FileText(path, "added", body), FileText(path, "changed", body), FileText(path, "changed", body, old)),
         ((path, "too large"),),
         None,
     )
     for limit in (1 << 18, 1024, 200):
-        text = format_thread(header(), format_proposal(proposal, limit))
+        text = format_thread(header(), format_proposal(proposal, limit, 1 << 20))
         assert_only_ours(text)
         assert_decides(text)
 

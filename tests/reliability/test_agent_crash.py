@@ -15,6 +15,7 @@ from tests.support.world import World
 ANSWER = """---
 id: ID
 reply: ID|merged by hand, thanks
+done: ID
 surface: Watch the retries
 send: omega|please look at this|the whole text
 ---
@@ -153,10 +154,11 @@ def test_undisturbed_the_turn_comes_to_what_it_should(world: World) -> None:
     assert good["status"].split("\n") == ["MM docs/other.md", "?? unknown.txt"]
     assert [r[1:] for r in sigma.rows("pi/one")] == [
         ("received", "—"),
+        ("do:reply:re-one", "queued"),
+        ("done", "✓ done"),
         ("surface:Watch the retries", "✓ opened"),
         ("send:concern-watch-the-retries", "queued"),
         ("send:please-look-at-this", "queued"),
-        ("do:reply:re-one", "queued"),
         ("send:concern-watch-the-retries", "✓ delivered"),
         ("send:please-look-at-this", "✓ delivered"),
         ("do:reply:re-one", "✓ delivered"),

@@ -65,7 +65,7 @@ def test_one_peers_budget_does_not_stop_another(studio: Studio) -> None:
 def test_a_rejected_answer_is_not_asked_for_again_beyond_the_budget(studio: Studio) -> None:
     """A loop that fails is a loop: the second attempt needs a call that is not there."""
     studio.model.answer = lambda body: (
-        answer("reply: ID|mended", id=id_of(body)) if "rejected: " in str(body["messages"]) else "rubbish"
+        answer("reply: ID|mended", id=id_of(body)) if "rejected: " in str(body["messages"]) else f"ack: {id_of(body)}"
     )
     studio.configure("budgets:\n  turns_per_hour: 1\n")
     studio.receive("a question")

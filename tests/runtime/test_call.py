@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from cn.llm import client
+from cn.llm.request import parse_sent, request_json
 from cn.llm.usage import read_calls
 from cn.loop import process
 from cn.runtime import turn
@@ -20,11 +22,11 @@ from cn.values.errors import ConfigError
 from cn.values.report import Report
 from cn.values.timestamps import format_second
 from tests.support.desk import archived, current, work_queue
-from tests.support.hubs import cn_env
+from tests.support.hubs import cn_env, git
 from tests.support.model_server import Reply
 from tests.support.studio import CHAT, OTHER, Studio, answer, id_of, write
 from tests.support.telegram_server import TOKEN
-from tests.support.world import content
+from tests.support.world import World, content
 
 RESULT = "result of the model"
 
@@ -128,7 +130,9 @@ def test_what_no_item_can_help_takes_no_attempt(studio: Studio, name: str) -> No
     assert current(studio.node) == ""
     (item,) = studio.waiting
     assert item["attempts"] == 0
-    assert studio.said() == ["(your message waits: the model cannot be asked now)"]
+    (waits,) = studio.said()
+    assert waits.startswith("(your message waits: the model gave no answer: ")
+    assert told in waits
     assert len(studio.requests) == 4
     assert "the model gave no answer: " in studio.node.cn("status").stdout
     studio.turn()
@@ -144,12 +148,12 @@ ITS_FAULT = {
     "refusal": (Reply("", stop="refusal", stop_details={"category": "cyber"}), "cyber"),
     "empty": (Reply(""), "without text"),
     "no message": (Reply(raw=b'{"type": "message"}'), "no message of the Messages API"),
-    "rubbish": (Reply("Sure! Here you are."), "it has no id"),
+    "no block": (Reply("Sure! Here you are.\n\nreply: ID|fine\n"), "it has no id"),
     "another id": (Reply(answer("ack: 20260101-000000-aaaaaa", id="20260101-000000-aaaaaa")), "its id is"),
     "control characters": (Reply("---\nid: ID\nreply: ID|\x00\x1b[2J\n---\n"), "control character"),
     "half a character": (Reply("---\nid: ID\nreply: ID|\ud800\n---\n"), ""),
     "huge": (Reply("---\nid: ID\nreply: ID|fine\n---\n" + "x" * (1 << 20)), "at most 1048576 are read"),
-    "two decisions": (Reply("---\nid: ID\nreply: ID|fine\ndelete: ID|no\n---\n"), "more than once"),
+    "two decisions": (Reply("---\nid: ID\ndefer: ID|3d\ndelete: ID|no\n---\n"), "contradict each other"),
     "nobody's name": (Reply("---\nid: ID\nreply: ID|fine\nsend: nobody|hello\n---\n"), "is no peer"),
 }
 
@@ -176,6 +180,7 @@ def test_an_answer_of_which_nothing_can_be_done_ends_that_item_only(studio: Stud
     assert studio.said(OTHER) == ["fine"], lines
     assert len(studio.dead) == len(kinds) - 1, [d["reason"] for d in studio.dead]
     given_up = [t for t in studio.said() if t.startswith("(no answer: ") and t.endswith("; given up)")]
+    assert not any("valid-output" in text or "known-peer" in text for text in given_up), "no rule's name"
     assert len(given_up) == len(kinds) - 1
     assert [t for t in studio.said() if t not in given_up] == ["?"]  # half a character, made whole
     assert len(studio.requests) == len(kinds) + 1
@@ -189,7 +194,7 @@ def studio_item(body: dict[str, Any]) -> str:
 
 def test_a_rejected_answer_is_told_to_the_model_and_the_third_is_the_last(studio: Studio) -> None:
     studio.model.answer = lambda body: (
-        "rubbish" if "poison" in studio_item(body) else answer("ack: ID|fine", id=id_of(body))
+        f"ack: {id_of(body)}" if "poison" in studio_item(body) else answer("ack: ID|fine", id=id_of(body))
     )
     studio.receive("poison")
     studio.receive("good", OTHER)
@@ -234,7 +239,9 @@ def test_however_long_no_model_is_reached_nothing_is_given_up(studio: Studio) ->
     assert (len(studio.requests), studio.dead) == (12, [])
     studio.model.answer = write("reply: ID|fine")
     studio.turn()
-    assert studio.said() == ["fine"]
+    waits, said = studio.said()
+    assert "your message waits: the model gave no answer: " in waits, "told once"
+    assert said == "fine"
 
 
 def test_an_answer_with_the_id_of_an_earlier_item_counts_as_an_attempt(studio: Studio) -> None:
@@ -313,13 +320,26 @@ def test_a_model_that_hangs_ends_the_turn_in_time_and_may_have_been_paid(studio:
 
 def test_nothing_is_claimed_or_sent_without_keys(studio: Studio) -> None:
     studio.receive("a question")
-    before = studio.node.main
-    for missing in ("ANTHROPIC_KEY", "TELEGRAM_TOKEN"):
-        done = studio.agent("--process", check=3, **{missing: ""})
-        assert missing in done.stderr
-    assert studio.node.main == before
-    assert studio.requests == []
+    for _ in range(2):
+        assert "ANTHROPIC_KEY" in studio.agent("--process", check=3, ANTHROPIC_KEY="").stderr
+    (waits,) = studio.said()
+    assert "ANTHROPIC_KEY" in waits, "the chat is told once"
+    assert "ANTHROPIC_KEY" in studio.node.cn("status").stdout
+    (item,) = studio.waiting
+    assert (item["attempts"], studio.requests) == (0, []), "what nobody can be asked about is not in flight"
     studio.model.answer = write("reply: ID|fine")
+    studio.turn()
+    assert studio.said()[1:] == ["fine"]
+    assert "ANTHROPIC_KEY" not in studio.node.cn("status").stdout
+    studio.sound()
+
+
+def test_without_a_token_the_model_answers_and_what_is_for_a_chat_waits(studio: Studio) -> None:
+    studio.model.answer = write("reply: ID|fine")
+    studio.receive("a question")
+    done = studio.agent("--process", TELEGRAM_TOKEN="")
+    assert "TELEGRAM_TOKEN" in done.stdout
+    assert (len(studio.requests), studio.said()) == (1, [])
     studio.env["TELEGRAM_TOKEN"] = "no-token"
     with pytest.raises(ConfigError, match="has not the form"):
         studio.turn()
@@ -335,3 +355,25 @@ def test_a_hub_without_a_queue_takes_no_messages(studio: Studio) -> None:
     for words in (("--process",), ("--daemon",)):
         assert "interface: queue" in studio.agent(*words, check=3).stderr
     assert studio.telegram.calls == []
+
+
+def test_all_that_was_sent_is_in_main_and_any_clone_sends_it_again(world: World, studio: Studio) -> None:
+    """What the model read then, though the pages of the hub are others now."""
+    studio.model.answer = write("reply: ID|fine")
+    studio.receive("a question")
+    studio.turn()
+    (sent,) = studio.requests
+    (id,) = studio.archive
+    kept = parse_sent(content(studio.node, f"logs/input/{id}.json") or b"")
+    assert kept is not None
+    assert json.loads(request_json(kept)) == sent
+    studio.node.write({"spec/SOUL.md": "Somebody else.\n"}, "another")
+    studio.node.cn("push")
+    other = world.second(studio.node)
+    git(other.root, "pull", "--quiet", "--ff-only", "origin", "main")
+    words = ("replay", id, "--json")
+    (row,) = json.loads(other.cn(*words, "--as-sent", env=studio.env).stdout)
+    assert row["changed"] == "none"
+    assert studio.requests[1] == sent
+    other.cn(*words, env=studio.env)
+    assert "Somebody else." in json.dumps(studio.requests[2])

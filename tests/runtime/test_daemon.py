@@ -58,6 +58,17 @@ def test_a_message_goes_to_the_processor_at_once(server: TelegramServer, daemon:
     daemon.sees(lambda: runs(tmp_path) == 3)
 
 
+def test_a_processor_that_was_killed_comes_again_by_itself(
+    server: TelegramServer, daemon: Daemon, tmp_path: Path
+) -> None:
+    """The period is an hour, and nobody writes: it is started again, each time later, until it ends by itself."""
+    del server
+    command = processor(tmp_path, f"[ $(wc -l < {tmp_path}/runs) -gt 3 ] || kill -9 $$")
+    daemon.start(command=command, times={"again": 0.02})
+    daemon.sees(lambda: runs(tmp_path) == 4)
+    assert daemon.said.count("ended by SIGKILL") == 3
+
+
 def test_a_batch_of_messages_loses_no_signal_and_lets_the_processor_begin(
     server: TelegramServer, daemon: Daemon, tmp_path: Path
 ) -> None:

@@ -6,7 +6,8 @@ import re
 
 from tests.support.desk import queue
 from tests.support.hubs import branches
-from tests.support.studio import CHAT, OTHER, Studio, answer, id_of
+from tests.support.model_server import KEY
+from tests.support.studio import CHAT, OTHER, Studio, answer, id_of, write
 from tests.support.telegram_server import USER
 from tests.support.world import Node, World, content
 
@@ -98,10 +99,26 @@ def test_a_daemon_that_starts_again_queues_no_update_twice_and_goes_on_where_it_
     studio.sound()
 
 
+def test_what_is_wrong_with_the_model_is_said_when_the_daemon_starts(studio: Studio) -> None:
+    """Nobody wrote yet; whoever does is told, once, and answered when it is mended."""
+    studio.model.key = "another"
+    with studio.daemon() as daemon:
+        daemon.until(lambda: "ANTHROPIC_KEY" in daemon.log)
+        assert studio.said() == []
+        assert "ANTHROPIC_KEY" in studio.node.cn("status").stdout
+        studio.telegram.say("hello?")
+        (waits,) = daemon.until_said(1)
+        assert waits.startswith("(your message waits: ")
+        studio.model.key = KEY
+        studio.model.answer = write("reply: ID|fine")
+        studio.telegram.say("and now?")
+        assert daemon.until_said(3)[1:] == ["fine", "fine"]
+
+
 def test_a_poison_message_does_not_hold_up_the_daemon(studio: Studio) -> None:
     """Its three attempts follow each other at once, and the next message has its answer."""
     studio.model.answer = lambda body: (
-        "rubbish" if "poison" in str(body["messages"][-1]) else answer("reply: ID|fine", id=id_of(body))
+        f"ack: {id_of(body)}" if "poison" in str(body["messages"][-1]) else answer("reply: ID|fine", id=id_of(body))
     )
     studio.telegram.say("poison")
     studio.telegram.say("good", OTHER)

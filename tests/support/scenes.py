@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from tests.support.hubs import branches, clone, commit, git, identify, push
+from tests.support.hubs import branches, clone, commit, git, identify, make_ssh_key, push
 from tests.support.kill import State, Trial, tree
 from tests.support.permission import closed, obedient
 from tests.support.world import Node, World, content
@@ -203,6 +203,39 @@ def sent(world: World) -> Trial:
     return stage.trial("send", "pi", "hello", "--body", "Please read.", again=missing)
 
 
+def _offered(stage: Stage) -> str:
+    """Somebody of sigma's has committed upon pi's main; the hub has the commit."""
+    person = stage.inside.person(stage.sigma, stage.pi)
+    head = commit(person, {"docs/offer.md": "offer\n"}, "Offer")
+    git(stage.sigma.root, "fetch", "--quiet", str(person), "HEAD")
+    return head
+
+
+def proposed(world: World) -> Trial:
+    """A person proposes a commit to pi, with words beside it."""
+    stage = Stage(world)
+    head = _offered(stage)
+
+    def missing() -> bool:
+        return not any("-offer-" in name for name in stage.sigma.outbox() + stage.sigma.sent())
+
+    words = ("propose", "offer", "pi", "--commit", head, "--message", "Please look.")
+    return stage.trial(*words, again=missing)
+
+
+def rebased(world: World) -> Trial:
+    """A proposal is laid upon pi's main, which has moved."""
+    stage = Stage(world)
+    stage.sigma.cn("propose", "offer", "pi", "--commit", _offered(stage))
+    stage.pi.write({"docs/late.md": "late\n"}, "main moves")
+
+    def missing() -> bool:
+        files = [name for name in stage.sigma.outbox() + stage.sigma.sent() if "-offer-" in name]
+        return len(files) < 2
+
+    return stage.trial("rebase", "offer", again=missing)
+
+
 def peer_added(world: World) -> Trial:
     """A person adds a peer."""
     stage = Stage(world)
@@ -221,6 +254,17 @@ def peer_removed(world: World) -> Trial:
         return b"omega" in (content(stage.sigma, "state/peers.md") or b"")
 
     return stage.trial("peer", "remove", "omega", again=there)
+
+
+def key_pinned(world: World) -> Trial:
+    """A person pins a peer's key."""
+    stage = Stage(world)
+    _, key = make_ssh_key(world.folder / "key")
+
+    def missing() -> bool:
+        return b"key:" not in (content(stage.sigma, "state/peers.md") or b"")
+
+    return stage.trial("peer", "key", "pi", " ".join(key.split()[:2]), again=missing)
 
 
 def peer_synced(world: World) -> Trial:
@@ -350,8 +394,11 @@ SCENES: dict[str, Scene] = {
     "notices": notices_arrive,
     "cleanup": cleanup,
     "send": sent,
+    "propose": proposed,
+    "rebase": rebased,
     "peer-add": peer_added,
     "peer-remove": peer_removed,
+    "peer-key": key_pinned,
     "peer-sync": peer_synced,
     "trust": trusted,
     "commit": edited("commit"),

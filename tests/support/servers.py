@@ -196,6 +196,25 @@ def ssh_server(root: Path, scratch: Path) -> Iterator[Remote]:
 
 
 @contextmanager
+def ssh_people(
+    root: Path, scratch: Path, names: Sequence[str], entry: Callable[[str], str]
+) -> Iterator[dict[str, Remote]]:
+    """``sshd`` with a key for each name, behind its ``entry`` in authorized_keys."""
+    keys, login, private, lines = scratch / "authorized_keys", scratch / "login", {}, []
+    login.mkdir()
+    for name in names:
+        private[name], public = make_ssh_key(scratch / name)
+        lines.append(f"{entry(name)} {public}\n")
+    probe, public = make_ssh_key(scratch / "probe")
+    keys.write_text("".join([*lines, public + "\n"]))
+    with _sshd(scratch, keys, login) as (port, ssh):
+        user = _ensure_login(f"{ssh} -i {probe}", port, scratch / "sshd.log")
+        base = f"ssh://{user}@127.0.0.1:{port}{quote(str(root))}"
+        of = {name: {"GIT_SSH_COMMAND": f"{ssh} -i {private[name]}"} for name in names}
+        yield {name: Remote("ssh", root, base, env) for name, env in of.items()}
+
+
+@contextmanager
 def gitolite(scratch: Path, rules: str, names: Sequence[str]) -> Iterator[dict[str, Remote]]:
     """gitolite behind ``sshd``, as the current user: for each name the host as that person sees it.
 

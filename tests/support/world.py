@@ -75,15 +75,22 @@ class Node:
         """``cn inbox process``."""
         return self.cn("inbox", "process", check=check)
 
-    def triage(self, thread: str, decision: str, *args: str, check: int = 0) -> subprocess.CompletedProcess[str]:
+    def triage(self, thread: str, decision: str, *args: str, check: int | None = 0) -> subprocess.CompletedProcess[str]:
         """``cn inbox triage THREAD DECISION``."""
         return self.cn("inbox", "triage", thread, decision, *args, check=check)
 
-    def write_triage(self, name: str, decision: str, actor: str = "") -> None:
+    def write_triage(self, name: str, decision: str, actor: str = "", until: str = "") -> None:
         """An actor writes the section with an editor."""
         path = self.root / "threads/inbox" / name
         fields = f"decision: {decision}\nactor: {actor or self.name}\ntimestamp: 2026-02-05T15:00Z\n"
+        fields += f"until: {until}\n" if until else ""
         path.write_text(f"{path.read_text('utf-8')}\n---\n\n## Triage\n\n{fields}", "utf-8")
+
+    def write_refused_triage(self, thread: str, decision: str, *args: str) -> None:
+        """``cn inbox triage`` refuses what a rule forbids; an editor does not."""
+        if self.triage(thread, decision, *args, check=None).returncode:
+            (name,) = [name for name in self.threads() if name.endswith(f"-{thread.replace('/', '-')}.md")]
+            self.write_triage(name, decision, args[args.index("--actor") + 1] if "--actor" in args else "")
 
     def decide(self, thread: str, decision: str, *args: str, check: int = 0) -> subprocess.CompletedProcess[str]:
         """Triage, then process."""

@@ -385,3 +385,11 @@ def test_a_compressed_answer_is_not_unpacked(server: TelegramServer, client: Bot
     assert found.trouble is Trouble.UNKNOWN
     assert "compressed" in found.reason
     assert client.get_updates() == []
+
+
+def test_a_token_of_one_letter_masks_nothing() -> None:
+    from cn.telegram.client import Connection
+
+    connection = Connection("1:a")
+    assert connection._clean("at last an answer") == "at last an answer"
+    assert Connection("1:abcdefgh")._clean("bot1:abcdefgh/getMe") == "bot1:***/getMe"

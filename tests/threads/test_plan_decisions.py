@@ -126,7 +126,12 @@ def test_what_stood_beside_the_end_is_noted_once() -> None:
 
 @pytest.mark.parametrize(
     ("until", "stands"),
-    [("", ""), ("3d", "2026-02-08T15:00:00Z"), ("2026-03-01", "2026-03-01T00:00:00Z"), ("90m", "2026-02-05T16:30:00Z")],
+    [
+        ("", "2026-02-06T00:00:00Z"),
+        ("3d", "2026-02-08T15:00:00Z"),
+        ("2026-03-01", "2026-03-01T00:00:00Z"),
+        ("90m", "2026-02-05T16:30:00Z"),
+    ],
 )
 def test_it_is_put_off_until_a_time(until: str, stands: str) -> None:
     own = left(found := plan(Defer(ID, until, "the release"), CONCERN))

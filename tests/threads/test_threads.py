@@ -135,7 +135,8 @@ def test_the_list_holds_all_threads_oldest_first(world: World, sigma: Node, pi: 
     sigma.cn("daily")
     found = facts(sigma, "thread", "list")
     assert {(t["kind"], t["state"]) for t in found} == {("inbox", "pending"), ("adhoc", "open"), ("reflection", "open")}
-    assert [t["opened"] for t in found[:-1]] == sorted(t["opened"] for t in found[:-1])
+    assert found[0]["kind"] == "inbox", "what a peer wrote stands where it was written, not where it arrived"
+    assert [t["opened"] for t in found[1:-1]] == sorted(t["opened"] for t in found[1:-1])
     assert (found[-1]["thread"], found[-1]["opened"], found[-1]["committed"]) == ("free.md", None, False)
     sigma.cn("thread", "close", f"{day()}-one", "--reason", "not needed")
     assert "adhoc/" + day() not in sigma.cn("thread", "list").stdout

@@ -53,8 +53,8 @@ class Place:
     def ours(self, files: dict[str, str | None], message: str = "ours") -> Oid:
         return Oid(commit(self.root, files, message))
 
-    def observe(self, **words: bool) -> Base:
-        return observe_base(self.hub, **words)
+    def observe(self, *, dry_run: bool = False, check_trust: bool = True) -> Base:
+        return observe_base(self.hub, dry_run=dry_run, check_trust=check_trust)
 
     def text(self, oid: str, path: str) -> str:
         return read(self.root, f"{oid}:{path}").decode()
@@ -161,9 +161,11 @@ class TestOrigin:
     def test_nothing_of_the_user_s_is_written(self, place: Place) -> None:
         place.theirs({"new": "1\n"})
         place.ours({"mine": "1\n"})
-        before = git(place.root, "for-each-ref", "refs/heads", "refs/remotes", "refs/tags")
+        before = git(place.root, "for-each-ref", "refs/heads", "refs/tags")
         place.observe()
-        assert git(place.root, "for-each-ref", "refs/heads", "refs/remotes", "refs/tags") == before
+        assert git(place.root, "for-each-ref", "refs/heads", "refs/tags") == before
+        assert git(place.root, "for-each-ref", "--format=%(refname)", "refs/remotes") == "refs/remotes/origin/main"
+        assert tip(place.root, "refs/remotes/origin/main") == tip(place.origin, "main"), "as git fetch does it"
         assert not (place.root / ".git/FETCH_HEAD").exists()
 
     def test_behind_the_people_s_commits_are_the_base(self, place: Place) -> None:

@@ -16,6 +16,7 @@ import pytest
 from cn.git.entries import read_changes
 from cn.git.fast_import import FileChange, build_commit
 from cn.git.objects import read_object
+from cn.git.remote import Push
 from cn.git.repository import Hub, open_hub
 from cn.transaction import commit as transaction
 from cn.transaction import publish as publishing
@@ -29,7 +30,7 @@ from cn.transaction.journal import (
     RefUpdate,
     journal_path,
     read_pushes,
-    stray_notes,
+    sort_pushes,
     write_journal,
 )
 from cn.transaction.lock import hub_lock
@@ -140,7 +141,7 @@ class TestCommit:
         if place.hub.origin:
             assert tip(place.origin, "main") == done.commit
             assert tip(place.root, "refs/cn/origin/main") == done.commit
-        assert git(place.root, "for-each-ref", "refs/remotes") == ""
+            assert tip(place.root, "refs/remotes/origin/main") == done.commit, "as git push does it"
         again = place.run(once({LOG: "| a |\n"}))
         assert (again.changed, again.commit) == (False, done.commit)
 
@@ -421,9 +422,9 @@ class TestPush:
         real = pushing.send
         log = two.root / "logs/cn.log"
 
-        def flaky(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
+        def flaky(hub: Hub, refs: Mapping[str, Oid | None], main: Push | None = None) -> object:
             if arrived:
-                real(hub, new, refs)
+                real(hub, refs, main)
             return pushing.Answer(pushing.Rejected("the connection was lost", told=False, transient=False), {})
 
         monkeypatch.setattr(pushing, "send", flaky)
@@ -459,8 +460,8 @@ class TestPush:
         real = list_origin
         pushed = pushing.send
 
-        def half(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
-            pushed(hub, new, refs)
+        def half(hub: Hub, refs: Mapping[str, Oid | None], main: Push | None = None) -> object:
+            pushed(hub, refs, main)
             return pushing.Answer(pushing.Rejected("lost", told=False, transient=False), {})
 
         monkeypatch.setattr(pushing, "send", half)
@@ -484,8 +485,8 @@ class TestPush:
         log = two.root / "logs/cn.log"
         real_push, real_ask = pushing.send, list_origin
 
-        def half(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
-            real_push(hub, new, refs)
+        def half(hub: Hub, refs: Mapping[str, Oid | None], main: Push | None = None) -> object:
+            real_push(hub, refs, main)
             monkeypatch.setattr(pushing, "list_origin", lost)
             return pushing.Answer(pushing.Rejected("lost", told=False, transient=False), {})
 
@@ -543,8 +544,8 @@ class TestPush:
         log = two.root / "logs/cn.log"
         real_push = pushing.send
 
-        def pushed(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
-            real_push(hub, new, refs)
+        def pushed(hub: Hub, refs: Mapping[str, Oid | None], main: Push | None = None) -> object:
+            real_push(hub, refs, main)
             raise Refused("killed here")
 
         plan = once({"logs/inbox/a.md": "1\n"}, appends=(LocalAppend("logs/cn.log", "a\n"),))
@@ -558,7 +559,7 @@ class TestPush:
         for _ in range(2):
             two.run(plan)
         assert log.read_text() == "a\n"
-        assert stray_notes(two.hub) == [copy]
+        assert sort_pushes(two.hub)[1] == [copy]
         assert read_pushes(two.hub) == []
 
     def test_what_a_note_says_is_appended_once_even_if_the_note_stays(
@@ -583,8 +584,8 @@ class TestPush:
             draft = first(base)
             return None if draft is None else draft._replace(files=(LocalFile("state/output.md", None),))
 
-        def pushed(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
-            real_push(hub, new, refs)
+        def pushed(hub: Hub, refs: Mapping[str, Oid | None], main: Push | None = None) -> object:
+            real_push(hub, refs, main)
             raise Refused("killed here")
 
         with monkeypatch.context() as patch:

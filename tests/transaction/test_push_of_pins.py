@@ -91,12 +91,67 @@ def test_an_origin_that_takes_no_pins_is_told_of_once_and_stops_nothing(world: W
     assert (pins(sigma.home), pins(sigma.root)) == ([], [PIN])
     world.propose(pi, sigma, "second")
     assert "cn's pins" not in sigma.sync().stdout
+    assert "pins stay in this clone, and only here they keep reviewed commits alive" in sigma.cn("status").stdout
     assert len(sigma.threads()) == 2
     assert same_main(sigma)
     git(sigma.home, "config", "--unset", "receive.hideRefs")
     world.propose(pi, sigma, "third")
     sigma.sync()
     assert pins(sigma.home) == [PIN, SECOND, "refs/cn/pins/pi/in/third"]
+    assert not (sigma.root / ".git/cn/unpushed").exists()
+    assert "pins stay in this clone" not in sigma.cn("status").stdout
+
+
+def test_pins_get_their_name_of_now_here_and_at_origin(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, "A.b")
+    sigma.sync()
+    now, before = "refs/cn/pins/pi/in/@41@2eb", "refs/cn/pins/pi/in/%41%2eb"
+    assert pins(sigma.home) == pins(sigma.root) == [now]
+    for repo in (sigma.root, sigma.home):
+        git(repo, "update-ref", before, now)
+        git(repo, "update-ref", "-d", now)
+    assert "pin" not in sigma.cn("doctor", check=None).stdout.replace("pins agree with the ledger", "")
+    sigma.cn("sync", "--dry-run")
+    assert pins(sigma.root) == [before]
+    assert sigma.sync().stdout == ""
+    assert pins(sigma.root) == [now]
+    world.propose(pi, sigma, "second")
+    sigma.sync()
+    assert pins(sigma.home) == pins(sigma.root) == [now, SECOND]
+    assert not (sigma.root / ".git/cn/unpushed").exists()
+    assert len(sigma.threads()) == 2
+
+
+def test_a_pin_that_an_older_cn_wrote_beside_gives_way_and_its_commit_stays(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    world.propose(pi, sigma, "A.b")
+    sigma.sync()
+    other = git(sigma.root, "commit-tree", "-m", "reviewed there", "main^{tree}")
+    git(sigma.root, "update-ref", "refs/cn/pins/pi/in/%41%2eb", other)
+    sigma.sync()
+    assert pins(sigma.root) == ["refs/cn/pins/pi/in/@41@2eb"]
+    assert other in git(sigma.root, "rev-list", "--glob=refs/cn/keep/*").split()
+
+
+def test_names_of_before_that_a_host_never_took_are_not_asked_for_again(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    """As gitolite does: its names of refs hold no percent sign."""
+    hook = sigma.home / "hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ncase $1 in *%*) echo 'FATAL: invalid characters' >&2; exit 1; esac\n")
+    hook.chmod(0o755)
+    head = world.propose(pi, sigma, "A")
+    sigma.sync()
+    git(sigma.root, "update-ref", "refs/cn/pins/pi/in/%41", head)
+    for repo in (sigma.root, sigma.home):
+        git(repo, "update-ref", "-d", "refs/cn/pins/pi/in/@41")
+    world.propose(pi, sigma)
+    with git_daemon(sigma.home.parent, tmp_path) as served:
+        git(sigma.root, "remote", "set-url", "origin", served.url(sigma.home.stem))
+        assert "cn's pins" not in sigma.sync().stdout
+    assert pins(sigma.home) == pins(sigma.root) == ["refs/cn/pins/pi/in/@41", PIN]
     assert not (sigma.root / ".git/cn/unpushed").exists()
 
 
@@ -140,7 +195,22 @@ def test_a_host_that_lets_nobody_in_is_a_matter_of_keys(sigma: Node, tmp_path: P
     git(sigma.root, "remote", "set-url", "origin", "ssh://git@host/sigma.git")
     done = sigma.cn("sync", check=1, env={"GIT_SSH_COMMAND": str(ssh)})
     assert "Permission denied (publickey)" in done.stderr
-    assert "check the key or password" in done.stderr
+    assert "knows none of the keys" in done.stderr
+
+
+def test_a_push_url_that_is_wrong_is_named_and_what_sets_it_right(sigma: Node, tmp_path: Path) -> None:
+    git(sigma.root, "config", "remote.origin.pushurl", str(tmp_path / "gone.git"))
+    for place in ("gone.git", "other.git"):
+        git(sigma.root, "config", "remote.origin.pushurl", str(tmp_path / place))
+        if place == "other.git":  # it takes the push, and is not what peers see
+            git(tmp_path, "clone", "-q", "--bare", str(sigma.home), place)
+        done = sigma.cn("adhoc", "A note", check=1)
+        assert f"git remote set-url --push origin {sigma.home}" in done.stderr, place
+        assert ("two repositories" in done.stderr) == (place == "other.git")
+        assert "✓" not in done.stdout
+    git(sigma.root, "config", "remote.origin.pushurl", sigma.home.as_uri())
+    sigma.cn("adhoc", "A note")
+    assert same_main(sigma)
 
 
 def test_a_pin_that_somebody_holds_at_origin_comes_with_the_next_push(world: World, sigma: Node, pi: Node) -> None:
@@ -228,7 +298,7 @@ def test_a_refusal_in_the_last_round_is_no_race(world: World, sigma: Node, pi: N
     hub = open_hub(sigma.root)
     rounds: list[dict[str, Oid | None]] = []
 
-    def send(hub: Hub, main: Oid | None, refs: dict[str, Oid | None]) -> push.Answer:
+    def send(hub: Hub, refs: dict[str, Oid | None], main: remote.Push | None = None) -> push.Answer:
         rounds.append(refs)
         if len(rounds) < 4:
             return push.Answer(push.Rejected("cannot lock ref", told=True, transient=True), {})
@@ -260,6 +330,6 @@ def test_what_cannot_be_asked_for_any_more_does_not_hide_that_main_is_there(
     monkeypatch.setattr(remote, "BATCH", 1)
     gone = dict.fromkeys(("refs/cn/pins/pi/in/a", "refs/cn/pins/pi/in/b"))
     main = Oid(git(sigma.root, "rev-parse", "main"))
-    told = remote.push_own(hub.git, sigma.url, gone, 60.0, ("refs/heads/main", main))
+    told = remote.push_own(hub.git, sigma.url, gone, 60.0, remote.Push("main", main, None))
     assert told["refs/heads/main"].result is remote.Result.DONE
     assert told["refs/cn/pins/pi/in/b"].result is remote.Result.UNKNOWN

@@ -39,7 +39,7 @@ def test_folders_that_cannot_be_written_are_caught_up_with(world: World, sigma: 
         assert done.returncode == 1
         assert [f"let cn write in {place}/" for place in PLACES if place not in done.stderr] == []
         again = obedient(sigma, "inbox", "process")
-        assert (again.returncode, again.stderr) == (1, ""), "told once"
+        assert (again.returncode, again.stderr) == (0, ""), "told once"
         assert len(standing(sigma)) == len(PLACES)
         assert json.loads(sigma.cn("status", "--json").stdout)["unknown_files"] == [], "what is cn's own"
         assert "is no thread cn knows" not in sigma.cn("doctor", check=None).stdout
@@ -71,7 +71,8 @@ def test_a_decision_on_what_main_has_is_told_as_nothing_else(world: World, sigma
         obedient(sigma, "inbox", "process")
     sigma.triage("pi/proposal", "delete:no")
     text = (sigma.root / "threads/inbox" / name).read_bytes()
-    assert text.startswith(read(sigma.root, f"main:threads/inbox/{name}").rstrip()), "an edit of main's"
+    main = read(sigma.root, f"main:threads/inbox/{name}").partition(b"<!--")[0]
+    assert text.startswith(main.rstrip()), "an edit of main's"
     done = sigma.process()
     assert "meanwhile" not in done.stdout
     assert "after all" not in done.stdout
@@ -161,7 +162,7 @@ def test_a_thread_that_arrives_where_nobody_can_write(world: World, sigma: Node,
         assert done.returncode == 1
         assert "received pi/proposal" in done.stdout
         for _ in range(2):
-            assert obedient(sigma, "sync").returncode == 1
+            assert obedient(sigma, "sync").returncode == 0, "told once"
         assert not note(sigma).exists(), "what could not be written keeps the runs ordinary"
     for _ in range(3):
         sigma.sync()
@@ -204,8 +205,8 @@ def test_what_is_no_file_in_the_place_of_a_thread_is_told_once_and_stands(
     name = {"pipe": "no file"}.get(kind, f"a {kind}")
     assert f"threads/inbox/{path.name} is {name} in the work tree" in told
     assert f"move threads/inbox/{path.name} out of the way" in told
-    assert sigma.sync(check=1).stderr == "", "told once"
-    assert sigma.cn("inbox", "process", check=1).stderr == ""
+    assert sigma.sync().stderr == "", "told once"
+    assert sigma.cn("inbox", "process").stderr == ""
     (stands,) = standing(sigma)
     assert stands.startswith(f"threads/inbox/{path.name} is ")
     path.rename(sigma.root / "docs-aside")

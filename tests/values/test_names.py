@@ -343,7 +343,7 @@ def test_fold_of_case(other: str) -> None:
 
 
 PROTECTED = [
-    ".cn/hub.yaml", ".cn/agent.yaml", ".cn", ".cn/anything/else", "spec/SOUL.md", "spec/USER.md",
+    ".cn/hub.yaml", ".cn/agent.yaml", ".cn", ".cn/anything/else", "spec/SOUL.md", "spec/USER.md", "spec/Hub.md",
     "state/peers.md", ".gitignore", ".gitattributes", ".gitmodules", "docs/.gitattributes",
     "threads/.gitignore",
 ]  # fmt: skip

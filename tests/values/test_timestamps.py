@@ -14,6 +14,7 @@ from cn.values.timestamps import (
     format_day,
     format_second,
     format_stamp,
+    parse_since,
     parse_stamp,
     parse_until,
 )
@@ -109,21 +110,49 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
         ("0m", "2026-02-05T14:30Z"),
         ("2026-02-10", "2026-02-10T00:00Z"),
         ("2026-02-10T09:00+01:00", "2026-02-10T08:00Z"),
+        ("tomorrow", "2026-02-06T00:00Z"),
+        ("Next  Tuesday", "2026-02-10T00:00Z"),
+        ("tue", "2026-02-10T00:00Z"),
+        ("thursday", "2026-02-12T00:00Z"),
+        ("friday", "2026-02-06T00:00Z"),
     ],
 )
 def test_parse_until(text: str, stamp: str) -> None:
     assert format_stamp(parse_until(text, NOW)) == stamp
 
 
-@pytest.mark.parametrize("text", ["", "3", "d", "3w", "-3d", "3.5h", "999999d", "３d", "3d4h"])
+@pytest.mark.parametrize(
+    ("text", "stamp"),
+    [
+        ("90m", "2026-02-05T13:00Z"),
+        ("3d", "2026-02-02T14:30Z"),
+        ("today", "2026-02-05T00:00Z"),
+        ("yesterday", "2026-02-04T00:00Z"),
+        ("last thursday", "2026-01-29T00:00Z"),
+        ("Friday", "2026-01-30T00:00Z"),
+        ("wed", "2026-02-04T00:00Z"),
+        ("2026-02-01", "2026-02-01T00:00Z"),
+    ],
+)
+def test_parse_since(text: str, stamp: str) -> None:
+    assert format_stamp(parse_since(text, NOW)) == stamp
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "3", "d", "3w", "-3d", "3.5h", "999999d", "３d", "3d4h", "next", "next tomorrow", "last tuesday", "yesterday"],
+)
 def test_no_until(text: str) -> None:
-    with pytest.raises(StampRefused):
+    with pytest.raises(StampRefused) as caught:
         parse_until(text, NOW)
+    assert "a weekday such as next tuesday" in caught.value.hint or "out of range" in caught.value.text
 
 
 def test_until_beyond_the_calendar() -> None:
     with pytest.raises(StampRefused):
         parse_until("99999d", datetime(9999, 1, 1, tzinfo=UTC))
+    with pytest.raises(StampRefused):
+        parse_until("tomorrow", datetime(9999, 12, 31, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(

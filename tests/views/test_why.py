@@ -28,12 +28,23 @@ def asked(world: World, sigma: Node, pi: Node) -> Node:
     return sigma
 
 
+def test_each_row_is_told_once(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:custom:look into it")
+    screen = sigma.cn("why", "pi/proposal").stdout
+    rows = [line.strip() for line in screen.splitlines() if " | " in line]
+    assert len(rows) == len(sigma.rows("pi/proposal")) == len({row[6:].strip() for row in rows})
+
+
 def test_an_answer_is_explained_from_the_input_to_the_delivery(world: World, asked: Node) -> None:
     pi = world.nodes["pi"]
     with model_server() as server:
         server.next(Reply("---\nid: wrong\nack: wrong\n---\n"))
         agent(asked, server, "--process", check=1)
-        says(server, "reply: {id}|Good", "send: pi|And a question", "surface: A concern", body="Well done.")
+        says(
+            server, "reply: {id}|Good", "done: {id}", "send: pi|And a question", "surface: A concern", body="Well done."
+        )
         agent(asked, server, "--process")
     world.settle(asked, pi)
     before = picture(asked.root), asked.refs()
@@ -44,10 +55,10 @@ def test_an_answer_is_explained_from_the_input_to_the_delivery(world: World, ask
     assert (item["source"], item["from"], item["where"]) == ("pi/proposal", "pi", "over")
     assert (first["outcome"], first["rules"]) == ("rejected", ["valid-output"])
     assert [row["decision"] for row in first["ended"]["rows"]] == [f"output:{item['id']}"]
-    assert [row["executed"] for row in second["ended"]["rows"]] == ["queued", "✓ opened", "queued"]
+    assert [row["executed"] for row in second["ended"]["rows"]] == ["queued", "✓ done", "queued", "✓ opened"]
     assert all(row["input"] == item["id"] for row in second["ended"]["rows"] if "send" not in row["decision"])
     assert second["outcome"] == "executed"
-    assert [op.partition(":")[0] for op in second["ops"]] == ["reply", "send", "surface"]
+    assert [op.partition(":")[0] for op in second["ops"]] == ["reply", "done", "send", "surface"]
     (call,) = second["calls"]
     assert (call["model"], call["stop"]) == (MODEL, "end_turn")
     assert [p["part"] for p in call["parts"]][-1] == "item"

@@ -18,7 +18,7 @@ from cn.protocol.hub_config import HubConfig
 from cn.protocol.layout import MESSAGE, SAY
 from cn.protocol.log import Row
 from cn.protocol.message import Message
-from cn.protocol.ops import Commit, Defer, Delegate, Ending, Surface, payload
+from cn.protocol.ops import Commit, Defer, Delegate, Delete, Ending, Reply, Surface, payload
 from cn.protocol.outbox_entry import Say, format_say, parse_say
 from cn.protocol.own_thread import ASSIGNED, DEFERRED, adhoc_path, format_own, new_own
 from cn.protocol.peers_file import Peer
@@ -80,9 +80,14 @@ class ChatFacts:
 
 
 def plan_chat_end(
-    facts: ChatFacts, actor: Name, ending: Ending | None, body: str, first: Surface | Commit | None
+    facts: ChatFacts,
+    actor: Name,
+    ending: Ending | None,
+    body: str,
+    first: Surface | Commit | None,
+    said: Reply | None = None,
 ) -> Plan | Refusal:
-    """Answer the chat, and put off or hand over what was said."""
+    """Answer the chat, and put off or hand over what was said; ``said`` is the answer where another op ends it."""
     refused = rules.valid_actor(actor, facts.config)
     if refused:
         return refused
@@ -94,9 +99,30 @@ def plan_chat_end(
         before = _delegated(facts, actor, ending.to)
     if isinstance(before, Refusal):
         return before
-    say = Say(facts.asked.id, facts.machine, facts.asked.sender, payload(ending, body), facts.now, words)
-    row = Row(facts.now, facts.source, words, "queued", outcome="queued", input=facts.input)
-    return Plan(facts.source, (*([before] if before else []), Put(say.path, format_say(say)), Log(row)))
+    effects: list[Effect] = [before] if before else []
+    if said is not None:
+        effects.append(_row(facts, words, *_executed(ending, before)))
+        words = ending_words(said, actor)
+    text = payload(said or ending, body)
+    say = Say(facts.asked.id, facts.machine, facts.asked.sender, text, facts.now, words)
+    return Plan(facts.source, (*effects, Put(say.path, format_say(say)), _row(facts, words, "queued", "queued")))
+
+
+def _row(facts: ChatFacts, words: str, executed: str, outcome: str) -> Log:
+    return Log(Row(facts.now, facts.source, words, executed, outcome=outcome, input=facts.input))
+
+
+def _executed(ending: Ending | None, before: Effect | None) -> tuple[str, str]:
+    """What the log says of an end that is not the answer, and its outcome."""
+    match ending:
+        case Defer():
+            return "✓ deferred", DEFERRED
+        case Delegate():
+            return ("queued", "queued") if isinstance(before, Post) else ("✓ assigned", ASSIGNED)
+        case Delete():
+            return "✓ discarded", "discarded"
+        case _:
+            return "✓ closed", "failed"
 
 
 def chat_text_of(effects: Iterable[Effect]) -> str:
@@ -114,8 +140,7 @@ def _deferred(facts: ChatFacts, op: Defer, actor: Name) -> Put | Refusal:
     at = rules.read_return_time(op.until, facts.now, facts.now)
     if isinstance(at, Refusal):
         return at
-    until = format_second(at) if at else ""
-    return _kept(facts, actor, DEFERRED, {"Until": until, "Reason": op.reason})
+    return _kept(facts, actor, DEFERRED, {"Until": format_second(at), "Reason": op.reason})
 
 
 def _kept(facts: ChatFacts, actor: Name, state: str, fields: dict[str, str]) -> Put:

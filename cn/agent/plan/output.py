@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from cn.protocol.ops import USAGE, Op, OpRefused, format_whole, op_key, parse_op
-from cn.values.text import one_line
+from cn.values.text import is_text, one_line
 
 LIMIT = 1024 * 1024
 """Bytes of an output that are read; the text of a model is a small part of it."""
@@ -34,6 +34,7 @@ class Output:
     input's id says so). ``unknown`` are keys that were ignored, one visible line each;
     ``errors`` name the line and the op, why, and what to write. With an error nothing of
     the output may be executed. Of very many unknown keys or errors the last says how many more.
+    ``is_prose``: it has no block, and nothing in it looks like one: all of it is the answer's text.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Output:
     body: str
     unknown: tuple[str, ...]
     errors: tuple[str, ...]
+    is_prose: bool = False
 
 
 def format_output(id: str, ops: Sequence[Op], body: str = "") -> str:
@@ -87,7 +89,24 @@ def parse_output(data: bytes) -> Output:
     errors += block.errors
     body = "\n".join(unfenced(lines[block.end :], block.fence)).strip()
     keys = tuple(one_line(_decoded(key), 40) for key in _some(unknown, "keys"))
-    return Output(ids[0] if ids else "", tuple(ops), _decoded(body), keys, _some(errors, "errors"))
+    prose = not (opening or block.pairs or errors) and _is_prose(lines)
+    return Output(ids[0] if ids else "", tuple(ops), _decoded(body), keys, _some(errors, "errors"), prose)
+
+
+_LIKE_AN_ANSWER = re.compile(r"[\s>`$#*-]*(?:cn out\b|<(?:id|output)>)")
+
+
+def _is_prose(lines: Sequence[str]) -> bool:
+    """Is there text, and no line that was meant to decide? What was is refused, so that its writer learns how."""
+    text = "\n".join(lines)
+    if not text.strip() or "\0" in text or not is_text(text):
+        return False
+    return not any(_LIKE_AN_ANSWER.match(line) or _is_meant(line) for line in lines)
+
+
+def _is_meant(line: str) -> bool:
+    name = _decides(line)
+    return name == "id" or (bool(name) and "|" in line)
 
 
 def _plain(text: str) -> str:

@@ -110,6 +110,8 @@ def _used(output: bytes) -> WriteHere:
 
 def _archive(turn: Turn, output: bytes | None) -> list[Effect]:
     effects: list[Effect] = [Archive(turn.archive_path("input"), turn.text.encode("utf-8", "replace"))]
+    if turn.sent:
+        effects.append(Archive(turn.sent_path, turn.sent))
     if output is not None:
         effects.append(Archive(turn.archive_path("output"), output))
     return effects
@@ -201,7 +203,9 @@ def _told(turn: Turn, asked: Input, facts: Failing, status: str, reason: str) ->
         if asked.attempts > 1 and asked.attempts < facts.config.max_attempts:
             return []
         last = asked.attempts >= facts.config.max_attempts
-        text = f"(no answer: {reason}; {'given up' if last else 'it is tried again'})"
+        # In plain words: which rule the agent's answer broke, its correspondent need not know.
+        why = reason if status == "timed-out" else "what the agent wrote could not be carried out"
+        text = f"(no answer: {why}; {'given up' if last else 'it is tried again'})"
         say = Say(f"{asked.id}-{asked.attempts}", turn.machine, asked.sender, text, facts.now, status)
         return [Put(say.path, format_say(say))]
     item = facts.item

@@ -16,8 +16,11 @@ from cn.cli.options import DRY_RUN, Env, options
 @click.option("--stdio", is_flag=True, help="Answer what stands on standard input; nothing is executed.")
 @click.option("--config", type=click.Path(), metavar="PATH", help="Instead of .cn/agent.yaml in main.")
 @click.option("--standby", is_flag=True, hidden=True)
+@click.option("--look", is_flag=True, hidden=True)
 @options(DRY_RUN)
-def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: str | None, standby: bool) -> None:
+def agent_command(
+    env: Env, daemon: bool, process_: bool, stdio: bool, config: str | None, standby: bool, look: bool
+) -> None:
     """Give the next item to the model, execute its answer: one cycle, for cron.
 
     Environment: ANTHROPIC_KEY (or ANTHROPIC_API_KEY), TELEGRAM_TOKEN.
@@ -54,7 +57,7 @@ def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: s
 
     report = Report()
     try:
-        more = cycle(hub, path, until_idle=not process_, report=report)
+        more = cycle(hub, path, until_idle=not process_, report=report, look=look)
     except CnError:
         env.tell(report)
         raise

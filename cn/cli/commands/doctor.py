@@ -20,14 +20,17 @@ from cn.values.text import redact, visible
 @click.command("doctor")
 @FOLDER
 @click.option("--fix", is_flag=True, help="Repair what can be repaired without loss.")
-@click.option("--full", is_flag=True, help="Also check every object (slow), and ask the API for the model.")
+@click.option(
+    "--full", is_flag=True, help="Also check every object (slow), try every peer's host, and ask the API for the model."
+)
 @options(DRY_RUN)
 def doctor_command(env: Env, fix: bool, full: bool) -> None:
     """Look at everything a run relies on, and explain what is wrong.
 
     Changes nothing without --fix; with it, what was there before is kept at
-    refs/cn/rescue/. Contacts origin, no peer, with --full the model's API. Exit codes: 0 healthy,
-    1 problems, 3 broken configuration.
+    refs/cn/rescue/. Contacts origin, where it tries what cn may do with a ref that goes at once;
+    with --full every peer likewise, and the model's API. -v shows what is fine too. Exit codes:
+    0 healthy, 1 problems, 3 broken configuration.
     """
     hub = open_damaged(Path(chosen) if (chosen := env.hub_path or env.folder) else None)
     report = Report()
@@ -54,15 +57,19 @@ def doctor_command(env: Env, fix: bool, full: bool) -> None:
 
 
 def _show(env: Env, findings: list[Finding], *, fixing: bool) -> None:
-    colours = {Level.OK: "green", Level.INFO: "cyan", Level.PROBLEM: "red"}
-    for finding in findings:
-        if finding.repaired or (env.quiet and finding.level is not Level.PROBLEM):
-            continue
+    """What needs somebody first; what is fine is counted, and with ``-v`` told."""
+    colours = {Level.PROBLEM: "red", Level.INFO: "cyan", Level.OK: "green"}
+    order = list(colours)[: 1 if env.quiet else 3 if env.verbose else 2]
+    shown = [f for f in findings if f.level in order and not f.repaired]
+    for finding in sorted(shown, key=lambda f: order.index(f.level)):
         word = paint(f"{finding.level.value:<8}", colours[finding.level])
         click.echo(f"{word} {redact(visible(finding.what))}")
         for mark, text in ((" ", finding.why), ("→", finding.remedy)):
             if text:
                 click.echo(f"         {mark} {redact(visible(text))}")
+    fine = sum(f.level is Level.OK and not f.repaired for f in findings)
+    if not (env.quiet or env.verbose) and fine:
+        click.echo(f"{paint('ok      ', 'green')} {fine} more check{'s' if fine > 1 else ''}; -v tells which")
     problems = [f for f in findings if f.level is Level.PROBLEM]
     if problems:
         can = sum(f.fix is not None for f in problems)

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.completers import THREAD, complete_decision
+from cn.cli.completers import THREAD, complete_decision, complete_peer
 from cn.cli.options import ACTOR, DRY_RUN, FOLDER, Env, action, body_options, deciding, list_group, options
 
 if TYPE_CHECKING:
     from cn.values.names import Name
 
 
-@list_group("inbox", click.option("--all", "everything", is_flag=True, help="Also the threads that are done."))
-def inbox(env: Env, everything: bool) -> None:
-    """List the threads that wait for a decision, oldest first."""
+_ALL = click.option("--all", "everything", is_flag=True, help="Also the threads that are done, however many wait.")
+_PEER = click.option("--peer", default="", shell_complete=complete_peer, help="Only this peer's, however many.")
+
+
+@list_group("inbox", _ALL, _PEER)
+def inbox(env: Env, everything: bool, peer: str) -> None:
+    """List the threads that wait for a decision, in the order in which they were written.
+
+    On a terminal no more than fit, some of every peer's; a line says of whom there are more.
+    """
     from cn.cli.render.status import inbox_lines
-    from cn.cli.render.text import clean
-    from cn.views.threads import list_inbox
+    from cn.cli.render.text import clean, rows_that_fit
+    from cn.views.threads import list_inbox, of_peer
 
     view = env.view()
     found = list_inbox(view, everything=everything, chains=env.json)
+    if peer:
+        found = of_peer(view, found, peer)
     nothing = "no threads yet" if everything else "nothing pending"
-    env.facts(found.threads, lambda: inbox_lines(found.threads, view.now) or [nothing])
-    for peer, reason in found.damaged:
-        click.echo(f"damaged: {peer} is left out: {clean(reason)}; see 'cn doctor'", err=True)
+    signed = any(one.key for one in view.settings.peers.values())
+    room = sys.maxsize if everything or peer or env.verbose else rows_that_fit()
+    env.facts(
+        found.threads,
+        lambda: (
+            inbox_lines(found.threads, view.now, signed=signed, room=room)
+            or [f"{nothing} from {peer}" if peer else nothing]
+        ),
+    )
+    for damaged, reason in found.damaged:
+        click.echo(f"damaged: {damaged} is left out: {clean(reason)}; see 'cn doctor'", err=True)
     for name in found.unknown:
         click.echo(f"unknown: threads/inbox/{clean(name)} is no thread cn knows; not executed", err=True)
 
@@ -35,19 +53,29 @@ def inbox(env: Env, everything: bool) -> None:
 @THREAD
 @options()
 def show_command(env: Env, thread: str) -> None:
-    """Show a thread, and what became of it so far."""
-    from cn.cli.render.thread_page import page_lines
+    """Show a thread, what became of it so far, and which decisions would end it; or what we sent, by its branch
+    or PEER:TOPIC.
+
+    On a terminal in colours, and beyond a screen in the pager that git uses.
+    """
+    from cn.cli.render.thread_page import document_lines
+    from cn.views.sent import show_or_sent
     from cn.views.thread_page import show_document
 
     view = env.view()
-    document = show_document(view, thread)
-    env.facts(document, lambda: page_lines(document, view.now))
+    document = show_or_sent(view, thread, show_document)
+    env.page(document, lambda: document_lines(document, view.now), view.hub)
 
 
 _DECIDE = """Write DECISION into THREAD.
 
 DECISION is delete:<reason>, defer:<reason>, delegate:<actor>, do:merge,
 do:reply:<branch> or do:custom:<description>.
+
+defer, and delegate to a reviewer, keep the thread. All others are final: the thread is
+done, its creator is told and deletes the branch. 'cn comment' says something and
+decides nothing. Nothing is executed before 'cn inbox process'; until then another
+decision takes the place of this one.
 """
 inbox.add_command(
     action(
@@ -57,7 +85,7 @@ inbox.add_command(
         THREAD,
         click.argument("decision", shell_complete=complete_decision),
         body_options("Markdown below the fields: the text of a reply."),
-        deciding("--until", "For defer: a date or time (UTC), or 90m, 12h, 3d."),
+        deciding("--until", "For defer: a date or time (UTC), tomorrow, tuesday, or 12h, 3d."),
         ACTOR,
         deciding("--approval", "APPROVED, where the hub wants it in so many words."),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +10,7 @@ import click
 from cn.cli.completers import complete_peer, complete_thread
 from cn.cli.options import FOLDER, SINCE, Env, options
 from cn.cli.render.text import align, clean, columns, grid, width
+from cn.values.errors import EXIT_REFUSED
 
 if TYPE_CHECKING:  # each command imports only what it calls
     from cn.views.log import LoggedAction
@@ -18,8 +20,9 @@ DEFAULT_COUNT = 50
 
 @click.command("status")
 @FOLDER
+@click.option("--check", is_flag=True, help="End with 1 while anything is refused, fails or stops all runs.")
 @options()
-def status_command(env: Env) -> None:
+def status_command(env: Env, *, check: bool) -> None:
     """One screen: what waits for whom, since when, and what fails.
 
     Looks only: no lock, no network. Origin and peers are shown as the last run saw them.
@@ -29,6 +32,8 @@ def status_command(env: Env) -> None:
 
     status = read_status(env.view())
     env.facts(status, lambda: status_lines(status, everything=env.verbose))
+    if check and status.troubled:
+        sys.exit(EXIT_REFUSED)
 
 
 @click.command("log")
@@ -44,10 +49,10 @@ def status_command(env: Env) -> None:
 @options()
 def log_command(env: Env, since: str, peer: str, thread: str, count: int | None) -> None:
     """What happened: every action, every decision, oldest first."""
-    from cn.views.log import parse_since, read_log
+    from cn.views.log import read_log, read_since
 
     view = env.view()
-    start = parse_since(since, view.now) if since else None
+    start = read_since(since, view.now) if since else None
     if count is None and not since and not thread:
         count = DEFAULT_COUNT
     rows = read_log(view, start, peer, thread, count)

@@ -19,7 +19,7 @@ from cn.system.clock import now
 from cn.values.errors import EXIT_REFUSED, UsageError
 from cn.values.report import Report
 from cn.values.text import visible
-from cn.views.log import parse_since
+from cn.views.log import read_since
 from cn.views.shapes import shape, to_json
 
 
@@ -90,8 +90,9 @@ def _request_text(packed: Packed) -> str:
 @click.argument("ids", nargs=-1)
 @click.option("--model", default="", metavar="ID", help="Ask this model instead of the configured one.")
 @click.option("--since", default="", metavar="WHEN", help="Those queued since; a date, or 12h, 3d back.")
+@click.option("--as-sent", is_flag=True, help="Send what was sent then, byte for byte, not packed with today's main.")
 @options(DRY_RUN)
-def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> None:
+def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str, as_sent: bool) -> None:
     """Ask archived inputs again and compare what is decided; nothing is executed.
 
     IDS are names in logs/input/; without them and --since the last 10. Outputs that were rejected
@@ -102,9 +103,9 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
     view = env.view()
     config = read_agent_config(view.snapshot.read)
     config = config.with_model(model) if model else config
-    pairs = find_pairs(view, ids, parse_since(since, view.now) if since else None)
+    pairs = find_pairs(view, ids, read_since(since, view.now) if since else None)
+    planned = [(pair, pack_pair(view, config, pair, as_sent=as_sent)) for pair in pairs]
     if env.dry_run:
-        planned = [(pair, pack_pair(view, config, pair)) for pair in pairs]
         facts = [shape(pair, "id=name source") | shape(sent, _SENT) for pair, sent in planned]
         env.facts(facts, lambda: _plan_lines(planned))
         return
@@ -113,7 +114,7 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
         look_up(view.hub, config, report)
     found = []
     with env.progress(f"asking {config.llm.model}") as step:
-        for one in replay(view, config, pairs):
+        for one in replay(view, config, planned):
             found.append(one)
             if step is not None:
                 step(one.pair.name)
@@ -179,7 +180,7 @@ def usage_command(env: Env, since: str, by: str) -> None:
     Costs are estimates from the price list that cn carries; a model it does not know has none.
     """
     hub = env.hub()
-    view = read_usage(hub.root, cast("By", by), parse_since(since, now()) if since else None)
+    view = read_usage(hub.root, cast("By", by), read_since(since, now()) if since else None)
     env.facts({**to_json(view), "prices_of": LOOKED_UP}, lambda: _lines(view))
 
 

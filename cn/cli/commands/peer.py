@@ -93,6 +93,22 @@ _NAME = click.argument("name", shell_complete=complete_peer)
 peer.add_command(action("remove", "actions.peers:remove", "Take a peer out; its threads and records stay.", _NAME))
 
 
+@peer.command("key")
+@_NAME
+@click.argument("key")
+@options(DRY_RUN)
+def key_command(env: Env, name: str, key: str) -> None:
+    """Pin another KEY for the peer NAME: an SSH public key, or a .pub file.
+
+    What it sent and was refused for its signature is looked at again at the next sync.
+    """
+    from cn.actions.peers import pin_key
+
+    with refused_as_usage():
+        parsed = _key(key)
+    env.show(pin_key(env.hub(), name, parsed, dry_run=env.dry_run))
+
+
 @peer.command("sync")
 @click.argument("names", nargs=-1, shell_complete=complete_peer)
 @options(DRY_RUN)
@@ -108,8 +124,12 @@ _SUBJECT = click.option("--body", default="", help="The text; MESSAGE is then th
 send_command = action("send", "actions.mail:send", "Send MESSAGE to PEER.", PEER, _MESSAGE, _SUBJECT)
 
 _MORE = click.option("--body", default="", help="More text below the message.")
-_REPLY = "Reply to THREAD; a pending thread is decided by it."
+_REPLY = "Reply to THREAD; a pending message is decided by it, a proposal goes on waiting."
 reply_command = action("reply", "actions.mail:reply", _REPLY, THREAD, _MESSAGE, _MORE)
+
+_COMMENT = "Say something about THREAD to its creator; it decides nothing, and the thread stays."
+_ACTOR = click.option("--actor", default="", help="Who says it; this hub's agent if not given.")
+comment_command = action("comment", "actions.decide:comment", _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR)
 
 
 @list_group("outbox")
@@ -123,4 +143,4 @@ def outbox(env: Env) -> None:
     env.facts(entries, lambda: outbox_lines(entries, view.now) or ["nothing waits to be delivered"])
 
 
-outbox.add_command(action("flush", "outbox.deliver:flush", "Deliver now, whatever the back-off says."))
+outbox.add_command(action("flush", "loop.waiting:flush", "Deliver now, whatever the back-off says."))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cn.cli.completers import THREAD, complete_peer
-from cn.cli.options import ACTOR, Env, action, deciding, list_group, options
+from cn.cli.commands.several import Choice, decide_one, decide_several
+from cn.cli.completers import complete_peer, complete_thread
+from cn.cli.options import ACTOR, DRY_RUN, Env, action, deciding, list_group, options
 from cn.protocol import ops
 
 
@@ -20,6 +21,8 @@ def input_command(env: Env) -> None:
 
     hub = env.hub()
     text = read_input(hub)
+    if text is None:
+        _require_queue(hub)
     if env.json:
         from cn.cli.render.report import show_json
         from cn.protocol.queue_item import parse_input
@@ -35,6 +38,16 @@ def input_command(env: Env) -> None:
     click.echo(visible(text), nl=False)
     if is_answered(hub) and not env.quiet:
         click.echo("· it has its answer; 'cn inbox process' executes it", err=True)
+
+
+def _require_queue(hub: Hub) -> None:
+    """Say how to get a queue where there is none: nothing will ever wait there."""
+    from cn.run.settings import read_head_settings
+    from cn.values.errors import Refused
+
+    if read_head_settings(hub)[1].config.interface != "queue":
+        text = "this hub has no queue: its threads wait for a '## Triage'"
+        raise Refused(text, "to have them wait for an agent, set 'interface: queue' in .cn/hub.yaml and commit it")
 
 
 next_command = action("next", "actions.queue:next_item", "Give the agent its next item, if it has none.")
@@ -93,23 +106,41 @@ def _answer(name: str, make: Callable[..., ops.Op], help: str, given: dict[str, 
     """A command below ``cn out`` that writes one op, made of the item's id and the options ``given``."""
 
     def answer(hub: Hub, *, dry_run: bool, **fields: str) -> Report:
+        from cn.agent.check_answer import check_answer
         from cn.agent.interface import write_output
+        from cn.protocol.queue_item import INPUT
 
-        return write_output(hub, lambda id: make(id, **fields), dry_run=dry_run)
+        if not (hub.root / INPUT).exists():  # not read: what 'cn out' looks at, the agent has not seen
+            _require_queue(hub)
+        return write_output(hub, lambda id: make(id, **fields), check_answer, dry_run=dry_run)
 
     below, _, word = name.rpartition(" ")
     (do if below else out).add_command(action(word, answer, help, *_given(given, required=True)))
 
 
+_THREADS = click.argument("threads", nargs=-1, metavar="[THREAD]...", shell_complete=complete_thread)
+_PEER = click.option("--peer", default="", shell_complete=complete_peer, help="All that wait from this peer.")
+_ALL = click.option("--all", "everything", is_flag=True, help="All that 'cn inbox' lists.")
+_YES = click.option("--yes", is_flag=True, help="Several at once without asking; needed without a terminal.")
+
+
 def _decision(name: str, make: Callable[..., ops.Op], help: str, *arguments: Any, **given: str) -> click.Command:
-    """A command that decides a thread with one op, made of its name, the arguments, and the options ``given``."""
+    """A command that decides threads with one op, made of each one's name, the arguments, and the options ``given``."""
 
-    def decided(hub: Hub, *, thread: str, actor: str, dry_run: bool, **fields: str) -> Report:
-        from cn.actions.decide import decide
+    @options(DRY_RUN)
+    def decided(env: Env, actor: str, **words: Any) -> None:
+        choice = Choice(*(words.pop(word) for word in ("threads", "peer", "everything", "yes")))
+        act = decide_several if choice.is_several(words.get("to")) else decide_one
+        act(env, name, choice, lambda id: make(id, **words), actor=actor)
 
-        return decide(hub, thread, lambda id: make(id, **fields), actor=actor, dry_run=dry_run)
+    made = decided
+    for parameter in reversed([_THREADS, *arguments, *_given(given, required=False), _PEER, _ALL, ACTOR, _YES]):
+        made = parameter(made)
+    return click.command(name, help=f"{help}\n\n{_SEVERAL}")(made)
 
-    return action(name, decided, help, THREAD, *arguments, *_given(given, required=False), ACTOR)
+
+_SEVERAL = """Several THREADs, --peer or --all are shown first, and decided together when you say yes. One
+that a rule refuses is named, and keeps no other from it."""
 
 
 _ANSWERS: dict[str, tuple[Callable[..., ops.Op], str, dict[str, str]]] = {
@@ -138,7 +169,7 @@ _ANSWERS: dict[str, tuple[Callable[..., ops.Op], str, dict[str, str]]] = {
     "defer": (
         ops.Defer,
         "Put the item off.",
-        {"reason": "What it waits for.", "until": "A date or time (UTC), or 90m, 12h, 3d."},
+        {"reason": "What it waits for.", "until": "A date or time (UTC), tomorrow, tuesday, or 12h, 3d."},
     ),
     "delegate": (
         ops.Delegate,
@@ -150,12 +181,14 @@ _ANSWERS: dict[str, tuple[Callable[..., ops.Op], str, dict[str, str]]] = {
 for _name, _row in _ANSWERS.items():
     _answer(_name, *_row)
 
-done_command = _decision("done", ops.Done, "THREAD is complete: it moves to done, its creator is told.")
-_UNTIL = "A date or time (UTC), or 90m, 12h, 3d; it comes back then."
-defer_command = _decision("defer", ops.Defer, "Put THREAD off.", reason="What it waits for.", until=_UNTIL)
+done_command = _decision("done", ops.Done, "Complete THREAD: final, it moves to done and its creator is told.")
+_UNTIL = "A date or time (UTC), tomorrow, tuesday, or 12h, 3d; it comes back then."
+defer_command = _decision(
+    "defer", ops.Defer, "Put THREAD off: it stays, and its creator is told.", reason="What it waits for.", until=_UNTIL
+)
 _TO = click.argument("to", shell_complete=complete_peer)
 delegate_command = _decision(
-    "delegate", ops.Delegate, "Hand THREAD to the peer TO, or assign it to the reviewer TO.", _TO
+    "delegate", ops.Delegate, "Hand THREAD to the peer TO, which is final, or assign it to the reviewer TO.", _TO
 )
-_DISCARD = "Discard THREAD; its creator is told and deletes the branch."
+_DISCARD = "Discard THREAD: final, its creator is told and deletes the branch."
 delete_command = _decision("delete", ops.Delete, _DISCARD, reason="Why; its creator reads it.")

@@ -1,4 +1,4 @@
-"""``cn init``, ``cn trust`` and ``cn cron …``: create a hub, accept changes to protected files, let cron run it."""
+"""``cn init``, ``cn sign``, ``cn trust``, ``cn cron …``: make a hub, sign, accept protected files, let cron run it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from cn.actions.cron import PROCESS_EVERY, SYNC_EVERY, read_jobs, remove, root_of
-from cn.actions.init import init
+from cn.actions.init import init, init_here
 from cn.actions.trust import Pending, accept_changes, note_shown, pending_changes, was_shown
 from cn.cli.options import DRY_RUN, Env, action, options, refused_as_usage
 from cn.cli.render.report import show_error, show_json
-from cn.values.errors import EXIT_DONE, EXIT_REFUSED
+from cn.values.errors import EXIT_DONE, EXIT_REFUSED, UsageError
 from cn.values.names import parse_name
 from cn.values.report import Report
 from cn.views.shapes import to_json
@@ -24,14 +24,32 @@ from cn.views.shapes import to_json
 @click.option(
     "--signing-key", type=click.Path(path_type=Path), help="An SSH key; cn signs its commits and messages with it."
 )
+@click.option("--here", is_flag=True, help="Make the repository around the current folder the hub, beside its files.")
 @options(DRY_RUN)
-def init_command(env: Env, name: str, path: Path | None, signing_key: Path | None) -> None:
-    """Make a new hub called NAME."""
+def init_command(env: Env, name: str, path: Path | None, signing_key: Path | None, here: bool) -> None:
+    """Make a new hub called NAME, in a repository of its own.
+
+    With --here the repository that is here becomes one: one commit on its main branch adds cn's folders, and
+    proposals are about its files. Nothing that is there is changed.
+    """
     with refused_as_usage():
         parsed = parse_name(name)
     report = Report()
+    if here:
+        if path is not None or signing_key is not None:
+            raise UsageError("--here takes neither --path nor --signing-key", "git's own settings say how it signs")
+        init_here(parsed, Path.cwd(), report, dry_run=env.dry_run)
+        env.show(report)
+        return
     init(parsed, path or Path(f"cn-{parsed}"), report, signing_key=signing_key, dry_run=env.dry_run)
     env.show(report)
+
+
+_SIGN = (
+    "Sign what cn commits and sends in this clone with KEY, an SSH key file, or a public key of an ssh-agent."
+    " Peers that have pinned another key of ours must accept it: 'cn peer key'."
+)
+sign_command = action("sign", "actions.sign:sign", _SIGN, click.argument("key"))
 
 
 @click.command("trust")

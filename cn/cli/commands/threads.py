@@ -90,14 +90,17 @@ def list_command(env: Env, everything: bool) -> None:
 @click.argument("name", shell_complete=complete_any_thread)
 @options()
 def show_command(env: Env, name: str) -> None:
-    """Show the thread NAME: a file name, a path, or a source such as adhoc/20260205-title."""
-    from cn.cli.render.thread_page import page_lines, text_lines
-    from cn.threads.store import OwnDocument
+    """Show the thread NAME: a file name, a path, or a source such as adhoc/20260205-title.
+
+    What we sent is shown too: NAME is its branch, PEER:TOPIC, or its file in threads/mail/.
+    """
+    from cn.cli.render.thread_page import document_lines
+    from cn.views.sent import show_or_sent
     from cn.views.thread_page import show_any
 
     view = env.view()
-    found = show_any(view, name)
-    env.facts(found, lambda: text_lines(found.text) if isinstance(found, OwnDocument) else page_lines(found, view.now))
+    found = show_or_sent(view, name, show_any)
+    env.page(found, lambda: document_lines(found, view.now), view.hub)
 
 
 _CLOSE = "Close the thread NAME of our own; a concern is filed away as done."

@@ -12,11 +12,13 @@ from cn.cli.completers import complete_any_thread
 from cn.cli.options import Env, options
 from cn.cli.render.status import state_text
 from cn.cli.render.text import clean, paint, wrap
-from cn.cli.render.thread_page import text_lines
+from cn.cli.render.thread_page import sent_text, text_lines
 from cn.git.history import PastCommit
 from cn.llm.usage import Call
 from cn.protocol.ops import format_op
+from cn.values.shell_words import command
 from cn.views.log import LoggedAction
+from cn.views.sent import Sent
 from cn.views.threads import ThreadView
 from cn.views.why import Attempt, Ended, Item, Message, Why, explain
 
@@ -31,8 +33,8 @@ _SHORT = 300
 def why_command(env: Env, name: str, full: bool) -> None:
     """Explain one action: who asked, what was sent and answered, what came of it, what it cost.
 
-    NAME is the id of an item (as in 'cn log --json' and logs/input/), a thread, PEER/TOPIC, or a
-    chat such as telegram:498316684. What this clone does not know is said.
+    NAME is the id of an item (as in 'cn log --json' and logs/input/), a thread, PEER/TOPIC, a
+    chat such as telegram:498316684, or what we sent: its branch, or PEER:TOPIC. What this clone does not know is said.
     """
     why = explain(env.view(), name)
     env.facts(why, lambda: [*why_lines(why), *(_answers(why) if full else ())])
@@ -47,7 +49,10 @@ def _answers(why: Why) -> Iterator[str]:
 
 def why_lines(why: Why) -> list[str]:
     """The story in order: asked, attempts, what became of the thread, what is not known."""
-    lines = list(_item(why.item)) if why.item else [paint(f"{clean(why.name)}: no agent was asked", bold=True)]
+    if why.sent is not None:
+        lines = list(_sent(why.sent))
+    else:
+        lines = list(_item(why.item)) if why.item else [paint(f"{clean(why.name)}: no agent was asked", bold=True)]
     for attempt in why.attempts:
         lines += ["", *_attempt(attempt)]
     if why.replays:
@@ -58,6 +63,19 @@ def why_lines(why: Why) -> list[str]:
     if why.others:
         lines += ["", f"asked before about the same: {', '.join(why.others)}"]
     return lines + ([""] if why.notes else []) + [line for note in why.notes for line in wrap("· ", clean(note))]
+
+
+def _sent(sent: Sent) -> Iterator[str]:
+    """What we sent: what, to whom, where it is, and its chain."""
+    yield paint(f"{clean(sent.branch)}: {sent.kind} to {sent.peer}", bold=True)
+    if sent.subject:
+        yield from _told("says", clean(sent.subject))
+    yield from _told("is", sent_text(sent))
+    yield f"  head     {sent.head}"
+    for link in sent.chain:
+        when = _at(link.at) if link.at is not None else "waiting for"
+        yield from wrap(f"  {when} ", ": ".join(filter(None, [link.step.replace("_", " "), clean(link.text)])))
+    yield f"  {command('cn thread show {}', sent.name)} shows all of it"
 
 
 def _at(at: datetime) -> str:

@@ -9,6 +9,7 @@ from cn.cli.render.text import age, clean, next_step, paint, wrap
 from cn.protocol.queue_item import Input
 from cn.protocol.states import Actor
 from cn.values.shell_words import command
+from cn.values.timestamps import format_stamp
 from cn.views.queue import QueueView
 
 
@@ -37,6 +38,13 @@ def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True) -> list[st
         again = f", tried {item.attempts} times" if item.attempts else ""
         lines.append(f"{_asked(item)}: waits {age(item.queued, now)}{again}")
     lines += _more(view.waiting, most, "waiting")
+    for source, hops in view.held[:most]:
+        text = f"{clean(source)} waits for a person: {hops} automatic answers in a row led to it"
+        lines += [paint(text, "yellow"), *next_step(command("cn inbox show {}", source), 4)]
+    lines += _more(view.held, most, "waiting for a person")
+    for burst in view.bursts[-most:]:
+        said = f"{burst.items} items were acknowledged within a minute, without a word ({format_stamp(burst.at)})"
+        lines += [paint(said, "yellow"), *next_step("look at what answers: 'cn log', logs/output/")]
     lines += [paint(f"{clean(path)}: cannot be read, left out", "red") for path in view.damaged]
     return lines or ["nothing waits for the agent"]
 
@@ -50,7 +58,7 @@ _AT = {
 }
 
 
-def _more(items: Sequence[Input], most: int, what: str) -> list[str]:
+def _more(items: Sequence[object], most: int, what: str) -> list[str]:
     return [f"and {len(items) - most} more {what}; 'cn queue' lists them"] if len(items) > most else []
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
-from cn.cli.render.text import age, clean, grid, next_step, paint, since, width, wrap
+from cn.cli.render.text import age, clean, columns, cut, grid, next_step, paint, since, width, wrap
+from cn.protocol.layout import REBASE_BEFORE_MERGE
 from cn.values.errors import Refusal
+from cn.values.names import Name
 from cn.values.shell_words import command
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
@@ -79,10 +83,12 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
     for peer, reason in status.inbox.damaged:
         lines += wrap("! ", f"{peer} is left out: {clean(reason)}; see 'cn doctor'", colour="red")
     threads = status.inbox.threads
-    lines.append(f"{len(threads)} pending, oldest {age(threads[0].received, now)}" if threads else "nothing pending")
+    oldest = min((thread.received for thread in threads), default=now)
+    lines.append(f"{len(threads)} pending, oldest {age(oldest, now)}" if threads else "nothing pending")
     for state, title in _STATES.items():
-        found = [thread for thread in threads if thread.state == state]
+        found, left = pick_fairly([thread for thread in threads if thread.state == state], most)
         lines += _section(most, title, found, lambda t: _thread(t, now), "yellow" if state == "refused" else "")
+        lines += _left_out(left, "  ", "-v shows all")
     stray = "no thread, not executed; move it out of threads/inbox/"
     lines += _section(most, stray, status.inbox.unknown, lambda name: [f"  {clean(name)}"], "yellow")
     if status.queue is not None:
@@ -104,14 +110,26 @@ def outbox_lines(entries: Sequence[Entry], now: datetime) -> list[str]:
 _COLOURS = {"refused": "yellow", "decided": "cyan", "done": "green"}
 
 
-def inbox_lines(threads: Sequence[ThreadView], now: datetime) -> list[str]:
-    """One row a thread, and below it why it was refused or cannot be read, with the next step."""
-    rows = [("THREAD", "FROM", "KIND", "AGE", "SIGNATURE", "STATE")]
-    for t in threads:
-        name, signature = t.thread.removesuffix(".md"), t.signature.partition(" ")[0]
-        rows.append((name, t.peer, t.kind, age(t.received, now), signature, state_text(t)))
-    head, *shown = grid(rows, 0, ["", *(_COLOURS.get(thread.state, "") for thread in threads)])
-    lines = [paint(line, dim=True) for line in head] if threads else []
+_TITLE, _LONGEST_TITLE, _SHORT_STATE = 12, 60, 34
+"""The least and the most columns of a title on a terminal, and what it leaves to the state."""
+
+
+def inbox_lines(threads: Sequence[ThreadView], now: datetime, *, signed: bool, room: int = sys.maxsize) -> list[str]:
+    """One row a thread, and below it why it was refused or cannot be read, with the next step.
+
+    ``signed``: some peer has a key, so that signatures say something. At most ``room`` threads are shown, fairly.
+    """
+    if not threads:
+        return []
+    threads, left = pick_fairly(threads, room)
+    signed = signed or any(thread.signature != "unverified" for thread in threads)
+    # On a narrow screen a title says more than who stands in the thread's name already.
+    fits = {"FROM": columns() >= 88, "KIND": columns() >= 100, "SIGNATURE": signed}
+    names = [n for n in ("THREAD", "FROM", "KIND", "AGE", "SIGNATURE", "TITLE", "STATE") if fits.get(n, True)]
+    rows = [tuple(names), *(_inbox_row(thread, names, now) for thread in threads)]
+    colours = ["", *(_COLOURS.get(thread.state, "") for thread in threads)]
+    head, *shown = grid(_with_short_titles(rows), 0, colours, min(_SHORT_STATE, max(width(row[-1]) for row in rows)))
+    lines = [paint(line, dim=True) for line in head]
     for thread, row in zip(threads, shown, strict=True):
         lines += row
         if thread.refused is not None:
@@ -119,7 +137,60 @@ def inbox_lines(threads: Sequence[ThreadView], now: datetime) -> list[str]:
             lines += next_step(thread.refused.remedy, 4)
         elif thread.decided.problem:
             lines += wrap("    ", clean(thread.decided.problem))
-    return lines
+    return lines + _left_out(left, "", "--all shows them")
+
+
+def _inbox_row(thread: ThreadView, names: Sequence[str], now: datetime) -> tuple[str, ...]:
+    cells = {
+        "THREAD": thread.thread.removesuffix(".md"),
+        "FROM": thread.peer,
+        "KIND": thread.kind,
+        "AGE": age(thread.received, now),
+        "SIGNATURE": thread.signature.partition(" ")[0],
+        "TITLE": clean(thread.subject, 120),
+        "STATE": state_text(thread),
+    }
+    return tuple(cells[name] for name in names)
+
+
+def _with_short_titles(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The rows with the last column but one no wider than a terminal leaves it."""
+    *others, title, state = (max(map(width, column)) for column in zip(*rows, strict=True))
+    free = columns() - sum(others) - 2 * len(others) - 2 - min(state, _SHORT_STATE)
+    most = min(title, max(_TITLE, min(free, _LONGEST_TITLE))) if sys.stdout.isatty() else title
+    return [(*row[:-2], cut(row[-2], most), row[-1]) for row in rows]
+
+
+def pick_fairly(
+    threads: Sequence[ThreadView], room: int = sys.maxsize
+) -> tuple[Sequence[ThreadView], Mapping[Name, int]]:
+    """At most ``room`` threads in their order, and how many more each peer has.
+
+    Every peer's first comes before anybody's second: who floods us hides nobody else.
+    """
+    if len(threads) <= room:
+        return threads, {}
+    seen: Counter[Name] = Counter()
+    turns = []
+    for index, thread in enumerate(threads):
+        turns.append((seen[thread.peer], index))
+        seen[thread.peer] += 1
+    kept = [threads[index] for _, index in sorted(sorted(turns)[:room], key=itemgetter(1))]
+    seen.subtract(thread.peer for thread in kept)
+    return kept, +seen
+
+
+def _left_out(left: Mapping[Name, int], margin: str, otherwise: str) -> list[str]:
+    """One line for what is not shown: of whom, and how to see it."""
+    if not left:
+        return []
+    if len(left) == 1:
+        ((peer, count),) = left.items()
+        return wrap(margin, f"and {count} more from {peer}; {command('cn inbox --peer {}', peer)} shows them")
+    most = Counter(left).most_common(_MOST)
+    told = ", ".join(f"{count} from {peer}" for peer, count in most)
+    more = f", and from {len(left) - _MOST} others" if len(left) > _MOST else ""
+    return wrap(margin, f"and {sum(left.values())} more: {told}{more}; {otherwise}")
 
 
 def thread_lines(threads: Sequence[OwnDocument | ThreadView], now: datetime) -> list[str]:
@@ -218,12 +289,18 @@ def _waiting(waiting: Waiting, now: datetime) -> list[str]:
     elif get("reason"):
         answer += f": {clean(get('reason'))}"
     text = f"{age(waiting.item.since, now)}, {answer or 'no answer yet'}{' (!)' if waiting.old else ''}"
-    return _named(f"  {clean(get('branch'), 120)} at {waiting.peer}", text, "yellow" if waiting.old else "")
+    lines = _named(f"  {clean(get('branch'), 120)} at {waiting.peer}", text, "yellow" if waiting.old else "")
+    lines += wrap("      ", clean(get("subject"))) if get("subject") else []
+    stale = get("status") == "refused" and get("reason").startswith(REBASE_BEFORE_MERGE)
+    return lines + (next_step(command("cn rebase {}", f"{waiting.peer}:{waiting.item.topic}"), 6) if stale else [])
 
 
 def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:
     if entry.effect == "damaged":
         return wrap(margin, f"{clean(entry.file)}: {clean(entry.reason)}", colour="red")
+    if entry.effect == "draft" and entry.queued:
+        said = f"{entry.kind} to {clean(entry.to, 120)}, written {age(entry.queued, now)} ago: waits for origin"
+        return [*wrap(margin, said), *wrap(f"{margin}    ", clean(entry.subject))]
     what = "deletion of " if entry.effect == "delete" else ""
     queued = f"queued {age(entry.queued, now)} ago" if entry.queued else "queued"
     lines = wrap(margin, f"{what}{clean(entry.branch, 120)} for {entry.to}, {queued}")

@@ -17,6 +17,8 @@ _UNBOUNDED = 10_000
 _REMEDY = 4000
 """A command that was cut off cannot be typed; only what is no remedy of cn's is longer."""
 _NARROWEST = 40
+_FEWEST = 10
+_LINE = 80
 _LONG, _LAST, _WANTED = 18, 20, 34
 """The least that is left for a long cell and for the last column, and what that one should get."""
 
@@ -28,6 +30,15 @@ def columns() -> int:
     from shutil import get_terminal_size
 
     return max(_NARROWEST, get_terminal_size().columns)
+
+
+def rows_that_fit() -> int:
+    """How many rows a list may have on this screen beside what stands around it; without a terminal any number."""
+    if not sys.stdout.isatty():
+        return sys.maxsize
+    from shutil import get_terminal_size
+
+    return max(_FEWEST, get_terminal_size().lines - 4)
 
 
 def paint(text: str, fg: str = "", *, bold: bool = False, dim: bool = False) -> str:
@@ -50,6 +61,15 @@ def width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in narrow)
 
 
+def cut(text: str, to: int) -> str:
+    """The text in at most so many columns; what is cut off ends with an ellipsis."""
+    if width(text) <= to:
+        return text
+    while width(text) >= to:
+        text = text[:-1]
+    return f"{text}…"
+
+
 def pad(text: str, to: int) -> str:
     """The text filled up with spaces."""
     return text + " " * max(0, to - width(text))
@@ -69,18 +89,18 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     return [paint(head, dim=True), *lines]
 
 
-def grid(rows: Sequence[Sequence[str]], long: int, colours: Sequence[str]) -> list[list[str]]:
+def grid(rows: Sequence[Sequence[str]], long: int, colours: Sequence[str], wanted: int = _WANTED) -> list[list[str]]:
     """The lines of each row of a table that fits the width.
 
-    The last column, in its colour, is wrapped. A cell of column ``long`` that would push it
-    out stands alone on its line.
+    The last column, in its colour, is wrapped, in ``wanted`` columns if there is room. A cell of column ``long``
+    that would push it out stands alone on its line.
     """
     if not rows:
         return []
     gap = 2
     widths = [max(width(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     others = sum(w + gap for i, w in enumerate(widths) if i != long)
-    widths[long] = min(widths[long], max(_LONG, columns() - others - gap - _WANTED))
+    widths[long] = min(widths[long], max(_LONG, columns() - others - gap - wanted))
     indent = sum(w + gap for w in widths)
     found = []
     for row, colour in zip(rows, colours, strict=True):
@@ -97,12 +117,18 @@ def wrap(first: str, text: str, indent: int | None = None, colour: str = "") -> 
     """``first``, and the text behind it in a colour, further lines indented below the text."""
     at = width(first) if indent is None else indent
     room = columns() - at
-    if room < _LAST:
+    if room < min(_LAST, width(text)):
         at, room = 4, columns() - 4
     lines = [paint(line, colour) for line in _broken(text, room)]
     if width(first) > at:
         return [first.rstrip(), *(" " * at + line for line in lines)]
     return [(pad(first, at) + lines[0]).rstrip(), *(" " * at + line for line in lines[1:])]
+
+
+def rule(title: str) -> str:
+    """A line across the screen with a title in it."""
+    head = f"── {cut(title, columns() - 6)} "
+    return paint(head + "─" * (min(columns(), _LINE) - width(head)), bold=True)
 
 
 def next_step(remedy: str, indent: int = 2) -> list[str]:

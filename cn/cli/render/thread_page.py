@@ -4,26 +4,48 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from cn.cli.render import has_colours
+from cn.cli.render.difference import line_colours
 from cn.cli.render.status import state_text
 from cn.cli.render.text import age, align, clean, next_step, paint, wrap
+from cn.protocol.finality import STAYS, final_forms
 from cn.protocol.thread_life import Link
+from cn.threads.store import OwnDocument
 from cn.values.text import redact, visible
 from cn.values.timestamps import format_stamp
+from cn.views.sent import Sent, SentDocument
 from cn.views.thread_page import Document
+from cn.views.threads import DONE, ThreadView
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.markdown import MarkdownElement
+
+
+_WITH_HEAD = ("received", "moved", "executed", "branch_deleted", "queued", "adopted")
+
+
+def document_lines(document: Document | OwnDocument | SentDocument, now: datetime) -> list[str]:
+    """Whatever was asked for by a name."""
+    match document:
+        case Document():
+            return page_lines(document, now)
+        case OwnDocument():
+            return text_lines(document.text)
+        case SentDocument():
+            return sent_lines(document, now)
 
 
 def page_lines(document: Document, now: datetime) -> list[str]:
     """The document, and the chain below it."""
     shown = text_lines(document.text) if document.text else [f"{document.path} is not there; its records are:"]
-    return [*shown, "", *chain_lines(document, now)]
+    pending = document.thread.state != DONE
+    return [*shown, "", *chain_lines(document, now), *(choice_lines(document.thread) if pending else [])]
 
 
 def text_lines(text: str) -> list[str]:
@@ -41,13 +63,45 @@ def chain_lines(document: Document, now: datetime) -> list[str]:
     lines = [paint("-- chain " + "-" * 31, dim=True), head]
     if thread.refused is not None:
         lines += next_step(thread.refused.remedy)
-    steps = [(_when(link, now), link.step.replace("_", " ")) for link in thread.chain]
-    for (when, step, _), link in zip(align([(*s, "") for s in steps]), thread.chain, strict=True):
+    return lines + _link_lines(thread.chain, now)
+
+
+def sent_lines(document: SentDocument, now: datetime) -> list[str]:
+    """What we sent, and what became of it."""
+    sent = document.sent
+    head = f"{sent.branch} is {sent_text(sent)}"
+    chain = [paint("-- chain " + "-" * 31, dim=True), head, *_link_lines(sent.chain, now)]
+    return [*text_lines(document.text), "", *chain]
+
+
+def sent_text(sent: Sent) -> str:
+    """Where something of ours is, and its last answer, in a few words."""
+    where = "in the outbox" if sent.state == "queued" else f"at {sent.peer}"
+    where = {"deleted": "cleaned up", "gone": "gone", "deleting": "about to be cleaned up"}.get(sent.state, where)
+    answer = f"merged as {sent.merge}" if sent.merge else clean(sent.status)
+    answer += f" (claimed, unproven: {clean(sent.unproven)})" if sent.unproven else ""
+    return f"{where}; {answer or 'no answer'}{f': {clean(sent.reason)}' if sent.reason else ''}"
+
+
+def _link_lines(links: Sequence[Link], now: datetime) -> list[str]:
+    lines: list[str] = []
+    steps = [(_when(link, now), link.step.replace("_", " ")) for link in links]
+    for (when, step, _), link in zip(align([(*s, "") for s in steps]), links, strict=True):
         told = clean(link.text)
-        if link.head and link.at and link.step in ("received", "moved", "executed", "branch_deleted"):
+        if link.head and link.at and link.step in _WITH_HEAD:
             told += f" (head {link.head[:12]})"
         lines += [paint(line, dim=link.at is None) for line in wrap(f"  {when}{step}", told)]
     return lines
+
+
+def choice_lines(thread: ThreadView) -> list[str]:
+    """What each decision would mean for a pending thread."""
+    ends = f"final, it is done and {thread.peer} deletes {clean(thread.branch, 120)}: "
+    return [
+        paint("-- decide " + "-" * 30, dim=True),
+        *wrap("  ", f"it stays: {', '.join(STAYS)}; a comment"),
+        *wrap("  ", f"{ends}{', '.join(final_forms(thread.kind))}"),
+    ]
 
 
 def _when(link: Link, now: datetime) -> str:
@@ -70,18 +124,34 @@ def _render(text: str) -> str:
 
 
 def _print(console: Console, text: str) -> None:
-    from rich.markdown import Markdown
-    from rich.text import Text
+    from rich.markdown import Heading, Markdown
+
+    class LeftHeading(Heading):
+        """At the margin, as all else of a thread."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            self.text.justify = "left"
+            yield self.text
+
+    class Page(Markdown):
+        elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": LeftHeading}
 
     for quoted, lines in groupby(text.split("\n"), key=lambda line: line.startswith(">")):
         if quoted:
-            bar = Text("▌ ", style="cyan")
-            for line in lines:
-                # Wrapped here: what a terminal folds would start at the margin, like a line of ours.
-                for part in Text(re.sub(r"^> ?", "", line)).wrap(console, max(8, console.width - 2)) or [Text()]:
-                    console.print(bar + part, soft_wrap=True)
+            _print_quoted(console, [re.sub(r"^> ?", "", line) for line in lines])
             continue
         # Two spaces are a hard break: header and Triage fields keep their lines.
         source = "\n".join(_COMMENT.sub(r"\\<", line) + "  " if line.strip() else "" for line in lines)
         if source.strip():
-            console.print(Markdown(source, hyperlinks=False))
+            console.print(Page(source, hyperlinks=False))
+
+
+def _print_quoted(console: Console, lines: list[str]) -> None:
+    """What the peer wrote, letter by letter, differences in colours."""
+    from rich.text import Text
+
+    bar = Text("▌ ", style="cyan")
+    for line, colour in zip(lines, line_colours(lines), strict=True):
+        # Wrapped here: what a terminal folds would start at the margin, like a line of ours.
+        for part in Text(line, style=colour).wrap(console, max(8, console.width - 2)) or [Text()]:
+            console.print(bar + part, soft_wrap=True)

@@ -14,9 +14,10 @@ from cn.protocol.log import Row
 from cn.protocol.message import About
 from cn.protocol.states import RECEIVER, read_step
 from cn.protocol.states import Step as Step
-from cn.protocol.thread_file import format_thread, refresh
+from cn.protocol.thread_file import Words, add_form, add_words, format_thread, refresh
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, parse_oid
+from cn.values.timestamps import format_second
 
 LOOKED = frozenset({"received", "refreshed", "repeated", "noticed"})
 """Kinds of events that say: this head was there, and let in."""
@@ -77,12 +78,14 @@ def is_news_that_it_vanished(item: Item | None, past: Sequence[Event]) -> bool:
     return (read_sighting(item, past).state, "vanished") in RECEIVER.after
 
 
-def plan_new(arrival: Arrival, name: ThreadName, earlier: str = "") -> Plan:
+def plan_new(arrival: Arrival, us: Name, name: ThreadName, earlier: str = "") -> Plan:
     """A thread for a branch that was not seen, or that moved after its thread was done."""
     rewritten = bool(earlier) and arrival.message is not None
     at = {"branch": arrival.branch, "signature": arrival.signature, "base": arrival.base}
+    if arrival.written is not None:
+        at["written"] = format_second(min(arrival.written, arrival.at))
     fields = {**at, **_what_it_is(arrival), "thread": name, "earlier": earlier}
-    put = Put(inbox_path(name), format_thread(arrival.header(earlier), arrival.content))
+    put = Put(inbox_path(name), add_form(format_thread(arrival.header(earlier), arrival.content), us))
     row = arrival.row("rewritten" if rewritten else "received", thread=name)
     return Plan(arrival.source, (put, arrival.event("received", **fields), row, Wake(name)))
 
@@ -93,18 +96,34 @@ def _what_it_is(arrival: Arrival) -> dict[str, str]:
     return {
         "kind": message.kind if message else "proposal",
         "subject": message.subject if message else "",
+        "title": "" if message else arrival.title,
         "hops": str(message.hops) if message else "0",
     }
 
 
-def plan_moved(arrival: Arrival, item: Item, working: str | None, known: Sequence[str]) -> Plan:
+def plan_continued(arrival: Arrival, item: Item, working: str) -> Plan:
+    """An answer to what we said about a pending thread is shown there, and brings it back if it was put off.
+
+    ``working`` is that thread's text in the work tree, or in main; ``item`` is its own.
+    """
+    assert arrival.message is not None
+    name, message = ThreadName(item.get("thread")), arrival.message
+    what = f"{arrival.branch} at {arrival.head[:10]}, {arrival.signature}"
+    text = add_words(working, Words(arrival.peer, message.created, what, arrival.content))
+    back = plan_returned(arrival.peer, item, arrival.at, message.hops).effects[:1] if item.state == "deferred" else ()
+    row = arrival.row("answered", f"shown in {name}", thread=name)
+    effects = (Put(inbox_path(name), text), arrival.event("noticed", branch=arrival.branch), *back, row, Wake(name))
+    return Plan(arrival.source, effects)
+
+
+def plan_moved(arrival: Arrival, us: Name, item: Item, working: str | None, known: Sequence[str]) -> Plan:
     """The thread of a pending branch that moved: refreshed, a Triage for the earlier head void.
 
     ``working`` is the thread's text in the work tree (or in main), None when it is nowhere; ``known`` are
     versions that main had of it.
     """
     name = ThreadName(item.get("thread"))
-    fresh = format_thread(arrival.header(item.get("earlier")), arrival.content)
+    fresh = add_form(format_thread(arrival.header(item.get("earlier")), arrival.content), us)
     reason = f"The branch moved from {item.head} to {arrival.head}; decide again."
     text = fresh if working is None else refresh(working, fresh, reason, known)
     kind = "rewritten" if arrival.message else "moved"
@@ -148,12 +167,13 @@ def plan_refused_arrival(arrival: Arrival, refusal: Refusal, us: Name, already: 
     return Plan(arrival.source, (event, arrival.row("refused", why), *told))
 
 
-def plan_returned(peer: Name, item: Item, at: datetime) -> Plan:
-    """A deferred thread whose time has come."""
+def plan_returned(peer: Name, item: Item, at: datetime, hops: int | None = None) -> Plan:
+    """A deferred thread whose time has come, or that an answer brings back: ``hops`` are those of the answer."""
     source = f"{peer}/{item.topic}"
     thread = item.get("thread")
     row = Row(at, source, "returned", "deferred until now", thread, item.get("branch"), item.head, "returned")
-    return Plan(source, (Record(peer, Event(at, IN, "returned", item.topic, item.head)), Log(row), Wake(thread)))
+    event = Event(at, IN, "returned", item.topic, item.head, {} if hops is None else {"hops": str(hops)})
+    return Plan(source, (Record(peer, event), Log(row), Wake(thread)))
 
 
 def plan_renewed(peer: Name, item: Item, at: datetime, why: str) -> Plan:

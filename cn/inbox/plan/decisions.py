@@ -31,6 +31,9 @@ from cn.protocol.thread_file import (
     Merge,
     Reply,
     Triage,
+    Words,
+    add_form,
+    add_words,
     append_section,
     format_decision,
     mark_triage,
@@ -39,7 +42,7 @@ from cn.protocol.thread_file import (
 from cn.secrets.findings import quoted_here, unnamed
 from cn.secrets.scanner import Text
 from cn.values.errors import Refusal
-from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, digest
+from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, digest, reply_subject, reply_topic
 from cn.values.text import one_line, slug
 from cn.values.timestamps import format_second, format_stamp
 
@@ -52,7 +55,7 @@ class Facts:
     ``identities`` the names and emails of the deciding actor, ``merge`` is set for do:merge.
     ``input`` is the id of what the agent was asked, where its output decides; ``subject`` the
     short line of its reply, ``lines`` tell what else that output did. ``about`` is the peer's
-    subject, as far as cn may repeat it.
+    subject, as far as cn may repeat it. ``by_hand``: a person decides, by a command.
     """
 
     config: HubConfig
@@ -68,6 +71,7 @@ class Facts:
     subject: str = ""
     lines: tuple[str, ...] = ()
     about: str = ""
+    by_hand: bool = False
 
     @cached_property
     def thread(self) -> ThreadName:
@@ -78,6 +82,11 @@ class Facts:
     def branch(self) -> Branch:
         """The branch as the creator named it."""
         return Branch(self.item.fields["branch"])
+
+    @property
+    def is_proposal(self) -> bool:
+        """Is it a branch of changes, and no message?"""
+        return self.item.fields.get("kind", "proposal") in ("", "proposal")
 
     @cached_property
     def source(self) -> str:
@@ -104,18 +113,33 @@ def cause_of(triage: Triage) -> Cause:
     return Cause(triage.actor, triage.at, format_decision(triage.decision))
 
 
-def plan_decision(facts: Facts, triage: Triage) -> Plan | Refusal:
-    """What cn does for one decision, or the rule that forbids it."""
+def check_decision(facts: Facts, triage: Triage) -> Refusal | None:
+    """The rule that forbids a decision, as far as it can be said before its branch is looked at."""
     decision = triage.decision
-    refused = (
-        rules.no_self_merge(triage.actor, facts.peer, (), ()) if isinstance(decision, Merge) else None
-    ) or rules.valid_actor(triage.actor, facts.config)
+    merging = isinstance(decision, Merge)
+    refused = (rules.no_self_merge(triage.actor, facts.peer, (), ()) if merging else None) or rules.valid_actor(
+        triage.actor, facts.config
+    )
     if refused:
         return refused
     if facts.peer not in facts.peers and not isinstance(decision, Delete | Defer):
         return Refusal(
             rules.KNOWN_PEER, f"{facts.peer} is no peer any more", "add it again with 'cn peer add', or delete"
         )
+    if merging and not facts.is_proposal:
+        return Refusal(rules.VALID_TRIAGE, "this is a message, there is nothing to merge", "reply or delete it")
+    if merging and facts.item.fields.get("gone"):
+        return Refusal(
+            rules.MERGE_NEEDS_APPROVAL, "its creator has withdrawn the branch", "delete the thread, or ask for it again"
+        )
+    return None
+
+
+def plan_decision(facts: Facts, triage: Triage) -> Plan | Refusal:
+    """What cn does for one decision, or the rule that forbids it."""
+    if refused := check_decision(facts, triage):
+        return refused
+    decision = triage.decision
     match decision:
         case Delete(reason):
             return plan_end(facts, cause_of(triage), "discarded", "✓ discarded", reason=reason)
@@ -185,17 +209,46 @@ def plan_end(
 
 
 def _defer(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
+    plan = put_off(facts, triage, reason)
+    refused = rules.check_length(triage.body, "what is said about it")
+    if isinstance(plan, Refusal) or refused:
+        return refused or plan
+    if facts.peer not in facts.peers:
+        return plan
+    about = About(facts.branch, facts.item.head, "deferred", None, reason)
+    us, topic = facts.config.name, facts.item.topic
+    told = notice(us, facts.peer, topic, about, triage.at, facts.thread, triage.body)
+    return plan._replace(effects=(*plan.effects, told))
+
+
+def put_off(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
+    """The thread waits for its time, and nobody is told."""
     at = rules.read_return_time(triage.until, triage.at, facts.now)
     if isinstance(at, Refusal):
         return at
-    until = format_second(at) if at else ""
-    return _keep(facts, triage, "deferred", "Deferred", {"until": until, "reason": reason})
+    return _keep(facts, triage, "deferred", "Deferred", {"until": format_second(at), "reason": reason})
+
+
+def plan_comment(facts: Facts, actor: Name, text: str) -> Plan | Refusal:
+    """Say something about a thread to its creator; it decides nothing, and the thread stays."""
+    refused = (
+        rules.valid_actor(actor, facts.config)
+        or rules.check_length(text, "the comment")
+        or (None if text.strip() else Refusal(rules.VALID_TRIAGE, "the comment has no text", "say something"))
+        or (None if facts.peer in facts.peers else Refusal(rules.KNOWN_PEER, f"{facts.peer} is no peer any more"))
+    )
+    if refused:
+        return refused
+    answer = _answer(facts, actor, text, facts.now, "commented", reply_topic(facts.item.topic), "comment")
+    said = add_words(facts.text, Words(actor, facts.now, "comment", text))
+    put = Put(inbox_path(facts.thread), said)
+    return Plan(facts.source, (put, _row(facts, "comment", "queued", "commented"), answer))
 
 
 def _keep(facts: Facts, triage: Triage, state: str, heading: str, fields: dict[str, str]) -> Plan:
     """The thread stays pending with its Triage kept as history."""
     lines = [*facts.lines, f"- {format_stamp(facts.now)} ✓ {state}"]
-    text = mark_triage(facts.text, heading, "\n".join(lines))
+    text = add_form(mark_triage(facts.text, heading, "\n".join(lines)), facts.config.name)
     fields = {**fields, "by": triage.actor, "thread": facts.thread}
     record = Record(facts.peer, Event(facts.now, IN, state, facts.item.topic, facts.item.head, fields))
     row = _row(facts, format_decision(triage.decision), f"✓ {state}", state)
@@ -252,12 +305,32 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
     refused = rules.check_length(triage.body, "the reply")
     if refused:
         return refused
-    about = About(facts.branch, facts.item.head, "replied")
-    subject = facts.subject or f"Re: {facts.about or facts.source}"
-    us, hops = facts.config.name, min(int(facts.item.get("hops") or 0) + 1, 1000)
-    message = Message(MESSAGE, us, facts.peer, subject, triage.at, triage.body, facts.item.head, about, hops)
-    answer = Post(message, topic, facts.thread, facts.source, format_decision(triage.decision))
+    prefix, _, topic = topic.rpartition("/")
+    if prefix not in ("", facts.config.name):
+        why = f"the reply is a branch of ours, and {prefix}/ is not our prefix"
+        return Refusal(rules.VALID_TRIAGE, why, f"write do:reply:{topic}")
+    answer = _answer(facts, triage.actor, triage.body, triage.at, "replied", topic, format_decision(triage.decision))
     return plan_end(facts, cause_of(triage), "replied", "queued", answer=answer)
+
+
+_MOST_HOPS = 1000
+"""What a message can say; nothing comes near it."""
+
+
+def count_hops(facts: Facts, actor: Name) -> int:
+    """How many automatic answers in a row an answer to this thread makes; a person's hand begins anew."""
+    if facts.by_hand or actor != facts.config.name:
+        return 0
+    return min(int(facts.item.get("hops") or 0) + 1, _MOST_HOPS)
+
+
+def _answer(facts: Facts, actor: Name, text: str, at: datetime, status: str, topic: str, words: str) -> Post:
+    """A message to the creator about its branch."""
+    about = About(facts.branch, facts.item.head, status)
+    subject = facts.subject or reply_subject(facts.about or facts.source)
+    us, head = facts.config.name, facts.item.head
+    message = Message(MESSAGE, us, facts.peer, subject, at, text, head, about, count_hops(facts, actor))
+    return Post(message, topic, facts.thread, facts.source, words)
 
 
 def open_concern(
@@ -271,12 +344,6 @@ def open_concern(
 def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     merge = facts.merge
     assert merge is not None, "the facts of a merge were not gathered"
-    if facts.item.fields.get("kind", "proposal") not in ("", "proposal"):
-        return Refusal(rules.VALID_TRIAGE, "this is a message, there is nothing to merge", "reply or delete it")
-    if facts.item.fields.get("gone"):
-        return Refusal(
-            rules.MERGE_NEEDS_APPROVAL, "its creator has withdrawn the branch", "delete the thread, or ask for it again"
-        )
     # What the branch holds stands before where it stands: main moves on, and that reason would be gone.
     refusal = rules.join_refusals(
         [

@@ -24,8 +24,9 @@ class Arrival(NamedTuple):
     """One inbound branch at one head; ``step``, ``item`` and ``past`` are what the ledger knows of its topic.
 
     Once it is read and checked, ``content`` is the unquoted text of the thread, ``base`` the commit against which it
-    shows the branch (``none``: it shows nothing), ``message`` set for message branches, and ``signed`` the digest of
-    what its signature covers (empty: it has none).
+    shows the branch (``none``: it shows nothing), ``written`` when its creator says that it was written, ``title`` its
+    first commit's, ``message`` set for message branches, and ``signed`` the digest of what its signature covers (empty:
+    it has none).
     """
 
     peer: Name
@@ -40,6 +41,8 @@ class Arrival(NamedTuple):
     item: Item | None = None
     past: Sequence[Event] = ()
     base: str = ""
+    written: datetime | None = None
+    title: str = ""
     signed: str = ""
 
     @property
@@ -74,13 +77,15 @@ def clean_up(peer: Name, item: Item, at: datetime, reason: str, source: str) -> 
     return CleanUp(Remove(peer, branch, item.head, at, reason, item.get("thread"), source))
 
 
-def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread: str = "") -> Post:
-    """The one message that tells a creator what became of its branch."""
-    words = {"merged": f"merged as {about.merge}", "opened": "taken up as a concern"}
+def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread: str = "", text: str = "") -> Post:
+    """The one message that tells a creator what became of its branch; ``text`` is what else who decided said."""
+    words = {"merged": f"merged as {about.merge}", "opened": "taken up as a concern", "deferred": "put off"}
     what = words.get(about.status, about.status)
     body = f"Your branch {about.branch} at {about.head} was {what}."
     if about.reason:
         body += f"\n\nReason: {one_line(about.reason, 500)}"
+    if text:
+        body += f"\n\n{text}"
     if about.final:
         body += "\n\nNothing more is needed from it: its creator may delete it now."
     subject = f"{about.branch}: {about.status}"
@@ -116,7 +121,8 @@ def plan_notice(
     mine = ours is not None and about.branch == expected and ours.head == about.head
     if mine and ours is not None and ours.state == "deleting":
         mine, tip, deleted = False, None, True  # its deletion is on the way already
-    adopt = about.branch == expected and tip == about.head
+    moving = ours is not None and ours.state == "queued"  # to a head that nobody has decided
+    adopt = about.branch == expected and tip == about.head and not moving
     if not (mine or adopt):
         told = _told(about) if deleted else "it names no branch and head of ours"
         return Plan(arrival.source, (*effects, _our_row(arrival, about, told, source)))

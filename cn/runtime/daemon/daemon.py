@@ -11,9 +11,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from cn.agent.chat import enqueue
@@ -27,7 +28,7 @@ from cn.run.view import open_view, require_queue
 from cn.runtime.daemon.monitor import Monitor, Times
 from cn.runtime.daemon.receiver import Enqueue, Receiver, View
 from cn.runtime.daemon.runner import Runner
-from cn.runtime.daemon_files import STOPPING, read_offset
+from cn.runtime.daemon_files import STOPPING, UNASKED, read_offset
 from cn.system.extras import require_runtime
 from cn.system.files import hold
 from cn.system.systemd import Level, Lines, notify
@@ -49,12 +50,14 @@ def run_daemon(
     command: Sequence[str],
     standby: Sequence[str],
     least: Level = Level.INFO,
+    first: Sequence[str] = (),
 ) -> int:
     """Receive until SIGTERM or SIGINT; 0 then.
 
     ``command`` is the processor; see :class:`Runner` for what its exit codes mean. ``standby`` is one that
-    waits for its word, empty: none. ``least``: what matters less is not said. Raises :class:`ConfigError` (exit
-    code 3) when Telegram refuses the token, :class:`LockHeld` when this hub has its daemon already.
+    waits for its word, empty: none. ``first`` is added to the command at the start. ``least``: what matters less
+    is not said. Raises :class:`ConfigError` (exit code 3) when Telegram refuses the token, :class:`LockHeld` when
+    this hub has its daemon already.
     """
     name, _, secret = bot.token.partition(":")
     lines = Lines([bot.token, secret], least)
@@ -67,7 +70,8 @@ def run_daemon(
     before = signal.getsignal(signal.SIGTERM)
     try:
         monitor = Monitor(hub, times, lines, read_offset(hub, name))
-        return asyncio.run(_run(monitor, bot, enqueue, view, command, standby))
+        runner = partial(Runner, monitor, command, standby, first)
+        return asyncio.run(_run(monitor, bot, enqueue, view, runner))
     finally:
         signal.signal(signal.SIGTERM, before)
         os.close(lock)
@@ -81,10 +85,8 @@ def is_running(hub: Hub) -> bool:
     return lock is None
 
 
-async def _run(
-    monitor: Monitor, bot: Telegram, enqueue: Enqueue, view: View, command: Sequence[str], standby: Sequence[str]
-) -> int:
-    runner = Runner(monitor, command, standby)
+async def _run(monitor: Monitor, bot: Telegram, enqueue: Enqueue, view: View, make_runner: Callable[[], Runner]) -> int:
+    runner = make_runner()
     receiver = Receiver(monitor, bot, _without_signals(enqueue, runner), view, runner.run_soon)
     try:
         with _signals(monitor, runner):
@@ -183,8 +185,10 @@ def serve(hub: Hub, path: Path | None) -> int:
     if path is not None:
         command += ["--config", str(path.absolute())]
 
-    def may_give(run: Run, asked: Input) -> str:
+    def may_give(run: Run, asked: Input) -> str | None:
         """As the processor decides it, with the configuration of now."""
+        if UNASKED in run.memory.conditions.names("model"):
+            return None  # the chat was told, and the processor looks again
         try:
             config = read_agent_config(run.snapshot.read, path)
         except ConfigError as broken:
@@ -200,6 +204,7 @@ def serve(hub: Hub, path: Path | None) -> int:
         command,
         [*command, "--standby"],
         {"warning": Level.WARNING, "error": Level.ERROR}.get(config.log_level, Level.INFO),
+        ["--look"],  # what is wrong with the model is said now, not with the first message
     )
 
 

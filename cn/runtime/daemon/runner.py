@@ -20,13 +20,15 @@ class Runner:
     """Starts the processor and waits for it; :meth:`run_soon` has it run soon.
 
     It ends with :data:`EXIT_MORE` when more waits, with :data:`EXIT_LOCKED` when another
-    run was in its way; after anything else it comes again with the next message, or when
-    ``times.period`` seconds are over. ``standby`` is the processor that loads all it needs and waits
-    for a word (see :class:`Standby`).
+    run was in its way; one that was killed is started again within seconds; after anything else it comes again
+    with the next message, or when ``times.period`` seconds are over. ``standby`` is the processor that loads all it
+    needs and waits for a word (see :class:`Standby`), ``first`` what is added to the command at the start.
     """
 
-    def __init__(self, monitor: Monitor, command: Sequence[str], standby: Sequence[str]) -> None:
-        self._monitor, self._command = monitor, command
+    def __init__(
+        self, monitor: Monitor, command: Sequence[str], standby: Sequence[str], first: Sequence[str] = ()
+    ) -> None:
+        self._monitor, self._command, self._first = monitor, command, first
         self._period = monitor.times.period or 0.0
         self._standby = Standby(monitor, standby)
         self._called = False
@@ -44,7 +46,7 @@ class Runner:
 
     async def run(self) -> None:
         """Run the child at the start, for each message, and once per period."""
-        wait = 0.0
+        wait, killed = 0.0, 0
         try:
             while True:
                 await self._wait_for_work(wait)
@@ -52,6 +54,10 @@ class Runner:
                     return
                 self._called = False
                 code = await self._run_child()
+                killed = killed + 1 if code < 0 else 0
+                if killed:
+                    wait = min(self._period, self._monitor.times.again * 2 ** min(killed - 1, 20))
+                    continue
                 waits = {EXIT_MORE: 0.0, EXIT_LOCKED: min(self._monitor.times.busy, self._period)}
                 # A text that a chat's server put off is sent when it may be.
                 at, here = next_send_time(self._monitor.hub), now()
@@ -73,7 +79,8 @@ class Runner:
         child = self._standby.begin()
         if child is None:
             try:
-                child = Child.start(self._command, self._monitor.hub.root, self._monitor.hub.state / "processor.lock")
+                words, self._first = [*self._command, *self._first], ()
+                child = Child.start(words, self._monitor.hub.root, self._monitor.hub.state / "processor.lock")
             except CnError as error:
                 self._monitor.say(f"{error.text}; {error.hint}", Level.ERROR)
                 return 1

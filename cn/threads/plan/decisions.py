@@ -7,7 +7,7 @@ into the thread itself. A concern stays open, and comes back, until it is done o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cn.protocol import rules
@@ -68,11 +68,26 @@ class OwnFacts:
 
 
 def plan_own_end(
-    facts: OwnFacts, actor: Name, ending: Ending | None, body: str, first: Surface | Commit | None
+    facts: OwnFacts,
+    actor: Name,
+    ending: Ending | None,
+    body: str,
+    first: Surface | Commit | None,
+    said: Reply | None = None,
 ) -> Plan | Refusal:
-    """End, put off, or answer it; the chat whose message it keeps gets the answer too."""
+    """End, put off, or answer it; the chat whose message it keeps gets the answer too.
+
+    ``said`` is written into it before another op ends it.
+    """
+    before: tuple[Effect, ...] = ()
+    if said is not None:
+        facts = replace(facts, own=facts.own.with_entry(facts.now, actor, body or said.message))
+        row = Row(facts.now, facts.source, ending_words(said, actor), "✓ written", facts.own.path, outcome="noted")
+        before = (Log(row._replace(input=facts.input)),)
     plan = _plan(facts, actor, ending, body, first)
-    return plan if isinstance(plan, Refusal) else _answer_chat(facts, ending, body, plan)
+    if isinstance(plan, Refusal):
+        return plan
+    return _answer_chat(facts, said or ending, body, Plan(plan.cause, (*before, *plan.effects)))
 
 
 def _answer_chat(facts: OwnFacts, ending: Ending | None, body: str, plan: Plan) -> Plan:
@@ -153,7 +168,7 @@ def _defer(facts: OwnFacts, op: Defer, actor: Name) -> Plan | Refusal:
     at = rules.read_return_time(op.until, facts.now, facts.now)
     if isinstance(at, Refusal):
         return at
-    own = facts.own.with_field("Until", format_second(at) if at else "")
+    own = facts.own.with_field("Until", format_second(at))
     reason = op.reason or f"decided by {actor}"
     own = own.with_field("State", DEFERRED).with_field("Reason", reason).with_field("Input", "")
     return _kept(facts, own, f"defer:{reason}", DEFERRED)

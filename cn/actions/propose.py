@@ -1,0 +1,303 @@
+"""``cn propose``: a branch of ours for a peer, from the clone where somebody works (``docs/protocol/branches.md``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from cn.git.entries import read_changes
+from cn.git.objects import merge_bases, read_info, read_objects
+from cn.git.remote import fetch_commits, fetch_tips
+from cn.git.repository import Hub, open_hub
+from cn.git.work_clone import WorkClone, find_work_clone, work_trees
+from cn.inbox.merges import read_facts
+from cn.outbox.deliver import deliver
+from cn.peers.observe import main_of
+from cn.protocol import rules
+from cn.protocol.effects import Drop, Effect, Offer, Plan, Post
+from cn.protocol.layout import FINAL, MESSAGE, PROPOSAL
+from cn.protocol.ledger import OUT, Event, Item
+from cn.protocol.message import Message
+from cn.protocol.outbox_entry import Propose
+from cn.protocol.peers_file import MAILBOX, Peer
+from cn.run.executor import Executor
+from cn.run.run import Run, open_run
+from cn.run.secret_gate import check_change, check_plan, check_texts
+from cn.run.settings import Settings, read_settings
+from cn.run.snapshot import Snapshot
+from cn.secrets.scanner import Text, text_of
+from cn.transaction.protected_files import TRUSTED_REF
+from cn.values.errors import ConfigError, Refused
+from cn.values.names import Branch, HubPath, Oid, Topic, is_owned, join_branch, parse_topic
+from cn.values.report import Report
+from cn.values.shell_words import command
+from cn.values.text import decode, is_text, one_line
+from cn.values.timestamps import format_stamp
+
+_LARGE = 1 << 20
+"""Bytes of a file in which no secret is looked for any more."""
+
+
+class Target(NamedTuple):
+    """Where a proposal goes: the peer, its main by name and tip (which is here), and the branch to be."""
+
+    peer: Peer
+    main: str
+    tip: Oid
+    topic: Topic
+    branch: Branch
+
+    @property
+    def source(self) -> str:
+        """What the proposal is called in logs."""
+        return f"{self.peer.name}/{self.topic}"
+
+
+def find_proposing_hub(given: str, folder: Path) -> tuple[Hub, WorkClone]:
+    """Whose hub proposes, and from where: the hub that was given, else the one noted in the clone around ``folder``,
+    else the one that this is.
+
+    A clone in which cn never worked is nobody's hub: it may be a peer's, and in its name nothing is proposed.
+    """
+    if given:
+        hub = _on_main(open_hub(Path(given)))
+        with suppress(Refused):
+            return hub, find_work_clone(folder)
+        return hub, find_work_clone(hub.root)
+    work = find_work_clone(folder)
+    try:
+        hub = open_hub(None, cwd=work.root)
+    except ConfigError as error:
+        remedy = f"{command('cn propose TOPIC --hub {}', 'DIR')} names it, and the clone remembers it"
+        raise ConfigError(f"which hub proposes from {work.root} is not known", f"{remedy} ({error.text})") from None
+    if hub.git_dir == work.git_dir and not hub.state.is_dir():
+        remedy = "name your own with '--hub DIR', the clone remembers it; if this is yours, run 'cn sync' here first"
+        raise Refused(f"cn never worked in {work.root}: it may be a clone of a peer's hub", remedy)
+    return _on_main(hub), work
+
+
+def _on_main(hub: Hub) -> Hub:
+    """The hub in the work tree that is on main; where there is none, apart from main."""
+    try:
+        main = read_settings(hub, TRUSTED_REF).config.main
+    except ConfigError:
+        return hub  # no run was here yet: the first one works on main only
+    hub = replace(hub, main=main)
+    trees = work_trees(hub.git)
+    there = [path for path in trees.get(hub.main_ref, []) if path.is_dir()]
+    if hub.root in there:
+        return hub
+    return replace(open_hub(there[0]), main=main) if there else replace(hub, apart=True)
+
+
+def propose(
+    hub: Hub, work: WorkClone, topic: str, peer: str = "", *, message: str = "", rev: str = "", dry_run: bool = False
+) -> Report:
+    """Propose a commit of ``work`` (HEAD, or ``rev``) to a peer, under the topic; one that is there moves."""
+    if not is_text(message):
+        raise Refused("the message holds bytes that are not UTF-8", "write it as UTF-8")
+    if refused := rules.check_length(message, "the message"):
+        raise Refused.by(refused)
+    head = work.commit(rev or "HEAD")
+    with open_run(hub, dry_run=dry_run) as run:
+        if not dry_run and work.git_dir != hub.git_dir and work.note_hub(hub.root):
+            run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
+        target = find_target(run, _peer(run.settings, work, hub, peer), topic)
+        _bring(run, work, head)
+        if left := [path for path in work.uncommitted() if not (rev or is_owned(path))]:
+            run.report.info(f"not part of it: {_some(left)}, with changes that are not committed")
+        queue_proposal(run, target, head, message=message)
+        deliver(run, force=True)
+        if (now := run.snapshot.item(target.peer.name, OUT, target.topic)) and not dry_run:
+            _tell_what_follows(run, target, now)
+    return run.report
+
+
+def _peer(settings: Settings, work: WorkClone, hub: Hub, given: str) -> Peer:
+    """To whom: who was named, else the peer of whose hub this is a clone, else the only one."""
+    if given:
+        return settings.peer(given)
+    urls = {url.rstrip("/").removesuffix(".git") for url in work.urls}
+    found = [peer for peer in settings.peers.values() if peer.hub.rstrip("/").removesuffix(".git") in urls]
+    if work.git_dir == hub.git_dir and not found:
+        found = list(settings.peers.values())
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(settings.peers) or "none yet; add one with 'cn peer add'"
+    raise Refused(f"to whom is not clear from {work.root}", f"name the peer behind the topic: {known}")
+
+
+def find_target(run: Run, peer: Peer, topic: str) -> Target:
+    """Fetch the peer's main, against which a proposal is checked; raises :class:`Refused`."""
+    prefix = run.settings.outbound_prefix(peer)
+    name = parse_topic(topic.removeprefix(f"{prefix}/"))
+    git, seconds = run.hub.git, run.settings.config.limits.peer_seconds
+    main = main_of(git, peer.hub, seconds)
+    if isinstance(main, str):
+        raise Refused(f"{peer.name} is unreachable: {main}", "a proposal is checked against its main; try again later")
+    if read_info(git, [main[1]]) == [None]:
+        limited = git._replace(max_bytes=run.settings.config.limits.fetch_bytes)
+        if why := fetch_tips(limited, {"": (peer.hub, [main])}, seconds).get(""):
+            raise Refused(f"{peer.name}'s {main[0]} cannot be fetched: {why}", "try again later")
+    return Target(peer, *main, name, join_branch(prefix, name))
+
+
+def place_of(run: Run, peer: Peer) -> str:
+    """Where our branches for a peer lie, as a URL that serves in any clone."""
+    url = run.settings.delivery_url(run.hub, peer)
+    return run.hub.config.last(f"remote.{url}.url") or url
+
+
+def _bring(run: Run, work: WorkClone, head: Oid) -> None:
+    """The commit into the hub's objects, with git's checks."""
+    if read_info(run.hub.git, [head]) == [None] and (
+        why := fetch_commits(run.hub.git, str(work.root), [head], run.settings.config.limits.peer_seconds)
+    ):
+        shallow = "'git fetch --unshallow' there brings the rest"
+        remedy = shallow if "shallow" in why else "'git fsck' there tells what is wrong"
+        raise Refused(f"{head[:8]} cannot be fetched from {work.root}: {why}", remedy)
+
+
+def queue_proposal(run: Run, target: Target, head: Oid, *, message: str = "", subject: str = "cn: propose") -> None:
+    """Put it into the outbox in one commit; refuses what can never be merged, and what was answered already."""
+    peer = target.peer.name
+    if told := _settled(run, run.snapshot, target, head):
+        if message.strip():
+            raise Refused(f"{told}, and the message was not sent", f"{command('cn send {} MESSAGE', peer)} sends it")
+        run.report.info(told, source=target.source)
+        return
+    base = _check(run, target, head)
+    titles = decode(read_objects(run.hub.git, [head])[0] or b"").partition("\n\n")[2].strip().split("\n")
+
+    def propose_it(executor: Executor) -> str | None:
+        if told := _settled(run, executor.snapshot, target, head):  # by another clone, meanwhile
+            executor.notes.info(told, source=target.source)
+            return None
+        entry = Propose(peer, target.branch, head, executor.now, one_line(titles[0]))
+        waiting = [path for path, one in executor.snapshot.outbox()[0] if _is_of(one, target)]
+        effects: list[Effect] = [Drop(path) for path in waiting]
+        effects.append(Offer(entry, base))
+        if message.strip():
+            title = one_line(titles[0] or target.branch)
+            mail = Message(MESSAGE, run.settings.us, peer, title, executor.now, message, in_reply_to=head)
+            effects.append(Post(mail, f"about-{target.topic}"[:100], "", target.source))
+        plan = Plan(target.source, tuple(effects))
+        given = [Text("the topic", (target.topic,), 0), text_of("the message", message)]
+        if secret := check_plan(plan, run.settings, given=given):
+            raise Refused.by(secret)
+        executor.perform(plan)
+        return subject
+
+    run.commit(propose_it)
+
+
+def _is_of(entry: object, target: Target) -> bool:
+    return isinstance(entry, Propose) and (entry.to, entry.branch) == (target.peer.name, target.branch)
+
+
+def _check(run: Run, target: Target, head: Oid) -> Oid:
+    """Where it leaves the peer's main. Raises :class:`Refused` for what can never be merged, or holds a secret."""
+    peer, git = target.peer, run.hub.git
+    whose = f"{peer.name}'s {target.main}"
+    facts = read_facts(git, target.tip, head)
+    if not facts.common:
+        clone = command("git clone {}", peer.hub)
+        remedy = f"commit in a clone of its hub ({clone}), and propose from there"
+        raise Refused(f"{head[:8]} has no history in common with {whose}", remedy)
+    if facts.merged_already:
+        raise Refused(f"{whose} has {head[:8]} already", "commit something new, then propose that")
+    if not facts.changes and not facts.conflicts:
+        raise Refused(f"{head[:8]} changes nothing against {whose}", "commit something, then propose that")
+    found = [rules.no_protected_path(facts.changes), rules.only_fit_names(facts.changes), rules.clean(facts)]
+    if refused := rules.join_refusals(found):
+        fetch, onto = command("git fetch {} {}", peer.hub, target.main), "git rebase --onto FETCH_HEAD"
+        hint = f"; a branch that began elsewhere: {fetch}, then '{onto} START' moves what follows START there"
+        raise Refused.by(refused, refused.remedy + (hint if refused.rule == rules.PROTECTED_PATHS else ""))
+    if facts.stale:
+        rebase = command("cn rebase {}", target.topic)
+        text = f"{whose} changed since: {_some(facts.stale)}; as it stands it will be refused, {rebase} mends that"
+        run.report.info(text, source=target.source)
+    base = merge_bases(git, target.tip, head)[0]
+    _refuse_secrets(run, base, head)
+    return base
+
+
+def _refuse_secrets(run: Run, base: Oid, head: Oid) -> None:
+    """What would leave: the messages of the commits, and what they bring in text files."""
+    git, settings = run.hub.git, run.settings
+    commits = git.run("rev-list", f"{base}..{head}", "--").lines
+    texts = zip(commits, read_objects(git, commits), strict=True)
+    said = [text_of(f"the message of {oid[:8]}", decode(data or b"").partition("\n\n")[2]) for oid, data in texts]
+    refused = check_texts(said, settings)
+    for change in read_changes(git, base, head) if not refused else ():
+        ids = [entry.oid for entry in (change.new, change.old) if entry is not None and entry.mode.startswith("100")]
+        sizes = [info.size for info in read_info(git, ids) if info is not None]
+        if change.new is None or not ids or max(sizes, default=0) > _LARGE:
+            continue
+        new, *old = (data or b"" for data in read_objects(git, ids))
+        if refused := check_change(HubPath(change.path), new, old[0] if old else None, settings):
+            break
+    if refused:
+        raise Refused.by(refused)
+
+
+def _settled(run: Run, snapshot: Snapshot, target: Target, head: Oid) -> str:
+    """What is told of a proposal with which nothing is to be done; raises :class:`Refused` where it may not be made."""
+    item = snapshot.item(target.peer.name, OUT, target.topic)
+    past = snapshot.events_of_topic(target.peer.name, OUT, target.topic)
+    if refused := _answered(run, target, item, past, head):
+        raise refused
+    return _stands(target, item, head)
+
+
+def _stands(target: Target, item: Item | None, head: Oid) -> str:
+    """What is told of a proposal that is there as it is."""
+    if item is None or item.head != head or item.get("kind") not in ("", PROPOSAL) or item.state == "queued":
+        return ""
+    status = item.get("status")
+    answer = (
+        f"{status}{f': {reason}' if (reason := one_line(item.get('reason'))) else ''}" if status else "no answer yet"
+    )
+    return f"{target.branch} is at {head[:8]} already, proposed to {target.peer.name}: {answer}; nothing to do"
+
+
+def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event], head: Oid) -> Refused | None:
+    """Why this cannot be proposed under this name (any more)."""
+    if item is not None and item.get("kind") not in ("", PROPOSAL):
+        return Refused(f"{target.branch} is a {item.get('kind')} of ours", "choose another topic")
+    if item is not None and item.state == "deleting":
+        return Refused(
+            f"{target.branch} is about to be deleted: it was {item.get('status')}", "run 'cn sync', then again"
+        )
+    answers = [e for e in past if e.head == head and e.kind == "answered" and e.fields.get("status") in FINAL]
+    if answers and not answers[-1].fields.get("unproven"):
+        at, status, merge = answers[-1].at, answers[-1].fields["status"], answers[-1].fields.get("merge", "")
+        words = f"{status} as {merge[:12]}" if merge else status
+        text = f"{target.branch} at {head[:8]} was {words} by {target.peer.name} ({format_stamp(at)})"
+        return Refused(text, "commit something new, then propose that")
+    if item is not None and item.head != head and any(e.head == head for e in past):
+        pull = command("git pull --rebase {} {}", place_of(run, target.peer), target.branch)
+        text = f"{head[:8]} is an earlier state of {target.branch}, which is at {item.head[:8]} now"
+        return Refused(text, f"{pull} brings your branch there")
+    return None
+
+
+def _tell_what_follows(run: Run, target: Target, item: Item) -> None:
+    """Who decides, how we learn of it, what we may do."""
+    peer, topic, source = target.peer, target.topic, target.source
+    if item.state == "queued":
+        run.report.info("it stays in the outbox, and the next 'cn sync' tries again; 'cn outbox' shows why it waits")
+        return
+    where = "" if peer.deliver == MAILBOX else f" (it lies at our {run.settings.mailbox or 'own repository'})"
+    text = f"{peer.name} decides, once its cn has fetched it{where}; 'cn sync' brings the answer here"
+    run.report.info(f"{text}, {command('cn why {}', f'{peer.name}:{topic}')} tells where it stands", source=source)
+    more, onto = command("cn propose {}", topic), command("cn rebase {}", topic)
+    run.report.info(f"{more} again moves it to what you committed since, {onto} onto the latest main", source=source)
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return ", ".join(one_line(path, 80) for path in paths[:3]) + more

@@ -1,0 +1,95 @@
+"""``cn rebase``: a proposal of ours onto the peer's latest main, away from every work tree."""
+
+from __future__ import annotations
+
+from cn.actions.propose import Target, find_target, place_of, queue_proposal
+from cn.git.entries import read_changes
+from cn.git.objects import merge_bases, read_info
+from cn.git.rebase import commits_to_rebase, rebase
+from cn.git.remote import fetch_commits, list_remotes
+from cn.git.repository import Hub
+from cn.outbox.deliver import deliver
+from cn.outbox.our_names import find_ours
+from cn.protocol.layout import PROPOSAL
+from cn.protocol.ledger import OUT, Item
+from cn.run.run import Run, open_run
+from cn.values.errors import Refused
+from cn.values.names import Name, Oid, is_owned
+from cn.values.report import Report
+from cn.values.shell_words import command
+from cn.values.text import one_line
+
+
+def rebase_topic(hub: Hub, topic: str, peer: str = "", *, dry_run: bool = False) -> Report:
+    """Rebase a proposal that waits at a peer, and push it with a lease; what conflicts is refused."""
+    with open_run(hub, dry_run=dry_run) as run:
+        name, item = _find(run, f"{peer}:{topic}" if peer else topic)
+        target = find_target(run, run.settings.peer(name), item.topic)
+        _require_there(run, target, item)
+        if _is_on(run, target, item.head):
+            run.report.info(f"{target.branch} is on {name}'s latest {target.main} already", source=target.source)
+            return run.report
+        new = _rebased(run, target, item.head)
+        queue_proposal(run, target, new, subject="cn: rebase")
+        deliver(run, force=True)
+        now = run.snapshot.item(name, OUT, item.topic)
+        if now is not None and now.state == "delivered" and not dry_run:
+            pull = command("git pull --rebase {} {}", place_of(run, target.peer), target.branch)
+            run.report.info(f"your own branch is as it was; {pull} brings it there", source=target.source)
+    return run.report
+
+
+def _is_on(run: Run, target: Target, head: Oid) -> bool:
+    """Has main changed nothing since but its hub's own records? A new head would void a decision for nothing."""
+    bases = merge_bases(run.hub.git, target.tip, head)
+    return any(all(is_owned(c.path) for c in read_changes(run.hub.git, base, target.tip)) for base in bases)
+
+
+def _find(run: Run, text: str) -> tuple[Name, Item]:
+    found = find_ours(run.snapshot, run.settings, text)
+    item = run.snapshot.item(found[0], OUT, found[1]) if found else None
+    if found is None or item is None or item.get("kind") not in ("", PROPOSAL):
+        raise Refused(f"no proposal of ours is called {one_line(text, 80)!r}", "'cn status' shows those that wait")
+    if item.state == "queued":
+        raise Refused(f"{item.get('branch')} waits in the outbox", "'cn outbox flush' delivers it; then rebase it")
+    if item.state == "deleting":
+        raise Refused(
+            f"{item.get('branch')} is about to be deleted: it was {item.get('status')}", "nothing is to be done"
+        )
+    return found[0], item
+
+
+def _require_there(run: Run, target: Target, item: Item) -> None:
+    """The branch has to be where we know it, and its commits here."""
+    git, url = run.hub.git, run.settings.delivery_url(run.hub, target.peer)
+    seconds, prefix = run.settings.config.limits.peer_seconds, target.branch.partition("/")[0]
+    answer = list_remotes(git, {"": url}, seconds, parts={"": [prefix]})[""]
+    if isinstance(answer, str):
+        raise Refused(f"{target.branch} cannot be seen: {answer}", "try again later")
+    tip = answer.get(target.branch)
+    if tip != item.head:
+        there = f"is at {tip[:8]} there, and cn knows {item.head[:8]}" if tip else "is not there any more"
+        look = command("git fetch {} {}", place_of(run, target.peer), target.branch) + " shows it; " if tip else ""
+        again = command("cn propose {}", target.topic)
+        raise Refused(f"{target.branch} {there}", f"{look}propose it from your clone, with {again}")
+    if read_info(git, [item.head]) == [None] and (why := fetch_commits(git, url, [item.head], seconds)):
+        raise Refused(f"{target.branch} cannot be fetched: {why}", "try again later")
+
+
+def _rebased(run: Run, target: Target, head: Oid) -> Oid:
+    """The new tip. Raises :class:`Refused` with the commands that a person uses where it conflicts."""
+    commits = commits_to_rebase(run.hub.git, target.tip, head)
+    new = rebase(run.hub, target.tip, commits, run.now)
+    if new.conflicts:
+        paths = ", ".join(one_line(path, 80) for path in new.conflicts[:10])
+        fetch = command("git fetch {} {}", target.peer.hub, target.main)
+        again = command("cn propose {}", target.topic)
+        hint = f"on your branch {fetch}, then 'git rebase FETCH_HEAD', resolve as git tells, then {again}"
+        raise Refused(
+            f"{new.tip[:8]} conflicts with {target.peer.name}'s {target.main} in {paths}; nothing was changed", hint
+        )
+    if new.tip == target.tip:
+        delete = command("git push {} :{}", place_of(run, target.peer), target.branch)
+        text = f"{target.peer.name}'s {target.main} has all that {target.branch} changes; nothing was changed"
+        raise Refused(text, f"{delete} takes it back")
+    return new.tip

@@ -1,0 +1,46 @@
+"""``cn propose``, ``cn rebase``: branches of ours for peers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cn.cli.completers import complete_peer
+from cn.cli.options import DRY_RUN, Env, options, refused_as_usage
+
+
+@click.command("propose")
+@click.argument("topic")
+@click.argument("peer", required=False, default="", shell_complete=complete_peer)
+@click.option("-m", "--message", default="", help="What you have to say about it; it goes as a message beside it.")
+@click.option("--commit", "rev", default="", metavar="REV", help="A commit or branch; HEAD if not given.")
+@options(DRY_RUN)
+def propose_command(env: Env, topic: str, peer: str, message: str, rev: str) -> None:
+    """Propose commits to PEER as a branch TOPIC, from the clone around the current folder.
+
+    Work in a clone of the peer's hub, commit, then propose; PEER may be left out there. The first time --hub names
+    your own hub, and the clone remembers it. Proposed again, the branch moves.
+    """
+    from cn.actions.propose import find_proposing_hub, propose
+
+    with refused_as_usage():
+        hub, work = find_proposing_hub(env.hub_path, Path.cwd())
+        report = propose(hub, work, topic, peer, message=message, rev=rev, dry_run=env.dry_run)
+    env.show(report)
+
+
+@click.command("rebase")
+@click.argument("topic")
+@click.argument("peer", required=False, default="", shell_complete=complete_peer)
+@options(DRY_RUN)
+def rebase_command(env: Env, topic: str, peer: str) -> None:
+    """Bring our proposal TOPIC onto PEER's latest main, and push it.
+
+    Authors and messages stay. Nothing is changed where it conflicts, and never a branch of yours.
+    """
+    from cn.actions.propose import find_proposing_hub
+    from cn.actions.rebase import rebase_topic
+
+    hub, _ = find_proposing_hub(env.hub_path, Path.cwd())
+    env.show(rebase_topic(hub, topic, peer, dry_run=env.dry_run))

@@ -1,0 +1,117 @@
+"""Threads that one command decides: the one that is named, or several after a look and a question."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from cn.cli.options import Env
+from cn.values.errors import EXIT_REFUSED, EXIT_USAGE, UsageError
+
+if TYPE_CHECKING:  # the help needs none of it
+    from cn.actions.decide import Chosen, Make
+    from cn.protocol.ops import Op
+    from cn.run.view import View
+    from cn.views.threads import ThreadView
+
+
+class Choice(NamedTuple):
+    """Which threads the words of a command name, and whether to ask before several are decided."""
+
+    threads: tuple[str, ...]
+    peer: str
+    everything: bool
+    yes: bool
+
+    def is_several(self, to: str | None) -> bool:
+        """Are they more than the one thread that is named? ``to`` is the last word of ``cn delegate``."""
+        selected = bool(self.peer) + self.everything
+        if selected > 1 or (selected and self.threads):
+            raise UsageError("THREAD, --peer and --all exclude each other", "give one of them")
+        if not selected and not self.threads:
+            if to:
+                raise UsageError("it takes a thread and, as the last word, to whom", f"{to!r} alone says only one")
+            raise UsageError("it takes a THREAD, --peer or --all", "'cn inbox' lists the threads")
+        return bool(selected) or len(self.threads) > 1
+
+
+def decide_one(env: Env, name: str, choice: Choice, make: Make, *, actor: str) -> None:
+    """Decide the thread that is named."""
+    from cn.actions.decide import decide
+
+    env.show(decide(env.hub(), choice.threads[0], make, actor=actor, dry_run=env.dry_run))
+
+
+def decide_several(env: Env, name: str, choice: Choice, make: Make, *, actor: str) -> None:
+    """Show the threads, ask, and decide exactly these at the heads that were shown."""
+    from cn.actions.decide import decide_all
+    from cn.cli.render.report import show_error
+    from cn.protocol.ops import Delegate
+
+    view = env.view()
+    op = make("")
+    if isinstance(op, Delegate):
+        _check_addressee(view, op.to)
+    found, chosen = _choose(view, choice)
+    if not chosen:
+        click.echo(f"nothing pending from {choice.peer}" if choice.peer else "nothing pending")
+        return
+    if not (choice.yes or env.dry_run):
+        for line in _preview(view, found, chosen):
+            click.echo(line, err=env.json)
+        what = _question(view, name, op, len(chosen))
+        if not sys.stdin.isatty():
+            show_error(f"nothing was done: there is no terminal to ask whether to {what}", "'--yes' does it")
+            sys.exit(EXIT_USAGE)
+        if not click.confirm(f"{what}?", err=env.json):
+            show_error("nothing was done", "")
+            sys.exit(EXIT_REFUSED)
+    env.show(decide_all(view.hub, chosen, make, actor=actor, dry_run=env.dry_run))
+
+
+_WORDS = {"done": "complete"}
+_FINAL = "final: each of them ends, its creator is told and deletes the branch"
+
+
+def _question(view: View, name: str, op: Op, count: int) -> str:
+    from cn.protocol.ops import Defer, Delegate
+
+    what = f"{_WORDS.get(name, name)} {f'these {count} threads' if count > 1 else 'this thread'}"
+    what += f" to {op.to}" if isinstance(op, Delegate) else ""
+    stays = isinstance(op, Defer) or (isinstance(op, Delegate) and view.settings.config.is_actor(op.to))
+    return what if stays else f"{what} ({_FINAL})"
+
+
+def _check_addressee(view: View, to: str) -> None:
+    """The last word of ``cn delegate`` is the addressee: a thread there is a word forgotten, or the wrong order."""
+    from cn.values.text import one_line
+
+    if to not in view.settings.peers and not view.settings.config.is_actor(to):
+        known = [*(reviewer.name for reviewer in view.settings.config.reviewers), *view.settings.peers]
+        hint = f"it is one of {', '.join(known)}" if known else "there is no peer and no reviewer"
+        raise UsageError(f"the last word says to whom, and {one_line(to, 60)!r} is neither peer nor reviewer", hint)
+
+
+def _choose(view: View, choice: Choice) -> tuple[list[ThreadView], list[Chosen]]:
+    """The threads of peers among them, as people see them, and all of them as they are to be decided."""
+    from cn.actions.decide import Chosen
+    from cn.views.threads import list_inbox, of_peer
+
+    inbox = list_inbox(view)
+    if not choice.threads:
+        found = list(of_peer(view, inbox, choice.peer).threads if choice.peer else inbox.threads)
+        return found, [Chosen(one.thread, one.head) for one in found]
+    by_name = {name: one for one in inbox.threads for name in (one.source, one.thread, one.thread[:-3])}
+    named = {text: by_name.get(text.rpartition("/")[2]) or by_name.get(text) for text in choice.threads}
+    chosen = [Chosen(one.thread, one.head) if one else Chosen(text) for text, one in named.items()]
+    return [one for one in named.values() if one], list(dict.fromkeys(chosen))
+
+
+def _preview(view: View, found: list[ThreadView], chosen: list[Chosen]) -> list[str]:
+    from cn.cli.render.status import inbox_lines
+    from cn.cli.render.text import clean
+
+    others = [one.thread for one in chosen if not one.head]
+    return [*inbox_lines(found, view.now, signed=False), *(clean(name, 200) for name in others)]

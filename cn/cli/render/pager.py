@@ -1,0 +1,35 @@
+"""A text longer than the screen goes through the user's pager, as git shows its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from shutil import get_terminal_size
+
+import click
+
+from cn.cli.render.foreground import run_in_foreground
+
+_LIKE_GIT = {"LESS": "FRX", "LV": "-c"}
+"""What git gives a pager where the user said nothing: colours yes, and no wait for what fits (git-config(1),
+``core.pager``)."""
+_NOT_STARTED = (126, 127)
+"""What a shell answers for a command that it cannot start (POSIX, "Exit Status for Commands")."""
+
+
+def show_lines(lines: list[str], pager: Callable[[], str]) -> None:
+    """Print the lines; on a terminal with fewer of them through the command that ``pager`` names."""
+    text = "\n".join(lines)
+    if not (sys.stdout.isatty() and len(lines) >= get_terminal_size().lines):
+        click.echo(text)
+        return
+    command = pager()
+    if command in ("", "cat") or not _page(command, text):
+        click.echo(text)
+
+
+def _page(command: str, text: str) -> bool:
+    """Did the pager show it? As much of it as somebody wanted to see: who leaves early has seen enough."""
+    sys.stdout.flush()
+    return run_in_foreground(command, text=f"{text}\n", env={**_LIKE_GIT, **os.environ}) not in _NOT_STARTED

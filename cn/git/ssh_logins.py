@@ -1,0 +1,234 @@
+"""One login at each ssh host for all connections of a run (ssh_config(5), ``ControlMaster``).
+
+A login takes up to a second, and each fetch and push would be one. So the first connection to a host leaves its
+login to those that follow: they wait until its socket is there, and go through it. ssh itself ends a login
+some seconds after its last connection closed, whatever became of cn; a run that ends tells it to.
+
+A socket is named by ssh (``%C``) for host, port and user, so no connection can come out at another host than its
+own. Where the user's configuration speaks of masters, or something else than OpenSSH is started, all is left
+as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import NamedTuple
+
+from cn.git.environment import child_environment
+from cn.git.process import Git, GitConfig
+
+_LINGER = 10
+"""Seconds that ssh keeps a login which nobody uses: where cn was killed, nobody ends it."""
+_AT_ONCE = 8
+"""Connections through one login at the same time; sshd allows ten (sshd_config(5), ``MaxSessions``)."""
+_SECONDS = 5.0
+_LONGEST = 104 - 1 - 60
+"""Bytes of the folder: macOS has room for 104 in all (unix(4)), and ssh adds what it hashes, and 17 while it binds."""
+_DAY = 86400.0
+_NONE: Mapping[str, str] = MappingProxyType({})
+_PLAIN_SSH = re.compile(r"(?:[\w./+-]*/)?ssh(?:\s[^;|&#\n`]*)?")
+_SHARES = re.compile(r"control|(?<!\S)-[1246AaCfGgKkNnqsTtVvXxYy]*[MS]", re.ASCII)
+"""What in a command says that the user has masters of his own (ssh(1))."""
+_PLACE = re.compile(r"(?:[A-Za-z0-9][\w.+-]*@)?[A-Za-z0-9][\w.-]*", re.ASCII)
+_SSH_URL = re.compile(r"(?:ssh|git\+ssh|ssh\+git)://([^/]+?)(?::(\d+))?/")
+_SHORT_URL = re.compile(r"([^/:]+):(?!//)")
+_NETWORK = frozenset({"fetch", "ls-remote", "push"})
+
+
+class Place(NamedTuple):
+    """Where ssh goes: ``HOST`` or ``USER@HOST``, and the port as written, if one is."""
+
+    name: str
+    port: str = ""
+
+
+def parse_place(url: str) -> Place | None:
+    """The place of a URL that git hands to ssh (git-clone(1), "GIT URLS"); None for others, and for odd names."""
+    if found := _SSH_URL.match(url):
+        place = Place(found[1], found[2] or "")
+    elif "://" not in url and (short := _SHORT_URL.match(url)):
+        place = Place(short[1])
+    else:
+        return None
+    return place if _PLACE.fullmatch(place.name) else None
+
+
+def plain_command(config: GitConfig, env: Mapping[str, str]) -> str | None:
+    """How ssh is started for git, in shell syntax; None where that is no OpenSSH, or shares logins already."""
+    command = env.get("GIT_SSH_COMMAND") or config.last("core.sshcommand")
+    if not command and "GIT_SSH" in env:
+        return None
+    command = (command or "ssh").strip()
+    variant = env.get("GIT_SSH_VARIANT") or config.last("ssh.variant") or "auto"
+    plain = _PLAIN_SSH.fullmatch(command) and not _SHARES.search(command.replace("Control", "control"))
+    return command if plain and variant in ("auto", "ssh") else None
+
+
+class _Login:
+    """One host: the beginning of its socket's name, and the connections that use it.
+
+    ``begun``: one was started that logs in. ``worked``: its socket was there.
+    """
+
+    def __init__(self, socket: str) -> None:
+        self.socket = socket
+        self.users = 0
+        self.begun = self.worked = False
+
+    def is_open(self) -> bool:
+        """Is it logged in? While ssh binds its socket, that has a longer name, with a dot."""
+        folder, _, name = self.socket.rpartition("/")
+        with contextlib.suppress(OSError):
+            self.worked |= (found := any(_sockets(folder, name)))
+            return found
+        return False
+
+
+class SharedLogins:
+    """The logins of one run: who may begin a connection now, and with which environment."""
+
+    def __init__(self, git: Git, config: GitConfig, command: str, folder: str) -> None:
+        self._git, self._config, self._command = git, config, command
+        self._folder, self._token = folder, secrets.token_hex(4)
+        self._logins: dict[Place, _Login | None] = {}
+
+    def enter(self, args: Sequence[str]) -> Mapping[str, str] | None:
+        """What is added to a connection's environment; None while another one logs in, or too many are at work."""
+        login = self._login(args)
+        if login is None or (login.begun and not login.users and not login.worked):
+            return _NONE  # nothing to share: its one attempt has failed
+        open_now = login.is_open()
+        if login.users and (not open_now or login.users >= _AT_ONCE):
+            return None
+        login.begun = True
+        login.users += 1
+        options = f"-o ControlMaster=auto -o ControlPersist={_LINGER} -o ControlPath={login.socket}-%C"
+        return {"GIT_SSH_COMMAND": f"{self._command} {options}", "GIT_SSH_VARIANT": "ssh"}
+
+    def leave(self, args: Sequence[str]) -> None:
+        """A connection that entered has ended."""
+        if login := self._login(args):
+            login.is_open()
+            login.users -= 1
+
+    def end(self) -> None:
+        """Log out everywhere."""
+        program = self._command.split()[0]
+        ending = [
+            subprocess.Popen(
+                [program, "-F", "/dev/null", "-O", "exit", "-o", f"ControlPath={self._folder}/{name}", "cn"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=child_environment(),
+            )
+            for name in _sockets(self._folder, self._token)
+        ]
+        until = time.monotonic() + _SECONDS
+        for one in ending:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                one.wait(max(0.0, until - time.monotonic()))
+            one.kill()
+            one.wait()
+
+    def _login(self, args: Sequence[str]) -> _Login | None:
+        if args[0] not in _NETWORK:
+            return None
+        url = self._config.url(args[args.index("--") + 1], push=args[0] == "push")
+        place = parse_place(url)
+        if place is None:
+            return None
+        if place not in self._logins:
+            socket = f"{self._folder}/{self._token}{len(self._logins)}"
+            self._logins[place] = _Login(socket) if self._may_share(place) else None
+        return self._logins[place]
+
+    def _may_share(self, place: Place) -> bool:
+        """Does the configuration of ssh say nothing of masters for it (ssh(1), ``-G``)?"""
+        port = ("-p", place.port) if place.port else ()
+        try:
+            done = subprocess.run(
+                ["sh", "-c", f'{self._command} "$@"', "sh", "-G", *port, place.name],
+                cwd=self._git.root,
+                env=self._git.around or child_environment(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        said = dict(line.split(b" ", 1) for line in done.stdout.split(b"\n") if b" " in line)
+        alone = (b"no", b"false", b"none")
+        return done.returncode == 0 and all(
+            said.get(key, b"no").strip() in alone for key in (b"controlmaster", b"controlpath", b"controlpersist")
+        )
+
+
+_open: list[SharedLogins] = []
+"""What an idle check has left to the run that follows in the same process."""
+
+
+@contextmanager
+def shared_logins(git: Git) -> Iterator[Git]:
+    """The same git, whose connections share logins while this lasts."""
+    sharing = open_logins(git)
+    try:
+        yield sharing
+    finally:
+        end_logins()
+
+
+def open_logins(git: Git) -> Git:
+    """The same git, whose connections share logins until :func:`end_logins`."""
+    if not _open and git.config is not None:
+        command = plain_command(git.config, git.around or child_environment())
+        if command and (folder := _private_folder()):
+            _open.append(SharedLogins(git, git.config, command, folder))
+    return git._replace(logins=_open[0]) if _open else git
+
+
+def end_logins() -> None:
+    """Log out everywhere."""
+    while _open:
+        _open.pop().end()
+
+
+def _private_folder() -> str | None:
+    """A folder for sockets that is ours alone, with a short name; None where there is none."""
+    for base in (os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp"):  # noqa: S108  whose it is, is looked at
+        folder = f"{base}/cn-ssh-{os.geteuid()}"
+        if not base or len(folder) > _LONGEST or not re.fullmatch(r"/[\w./-]+", folder, re.ASCII):
+            continue
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder, 0o700)
+            info = os.lstat(folder)
+            if stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid() and not info.st_mode & 0o077:
+                _sweep(folder)
+                return folder
+    return None
+
+
+def _sockets(folder: str, beginning: str) -> list[str]:
+    with os.scandir(folder) as found:
+        return [entry.name for entry in found if entry.name.startswith(beginning) and "." not in entry.name]
+
+
+def _sweep(folder: str) -> None:
+    """A master that was killed leaves its socket."""
+    old = time.time() - _DAY
+    with os.scandir(folder) as found:
+        for entry in found:
+            with contextlib.suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_mtime < old:
+                    os.unlink(entry.path)

@@ -1,0 +1,34 @@
+"""What something of ours is called by people: a branch that we sent to a peer, a proposal or a message."""
+
+from __future__ import annotations
+
+from cn.protocol.ledger import OUT, topics
+from cn.run.settings import Settings
+from cn.run.snapshot import Snapshot
+from cn.values.errors import Refused
+from cn.values.names import Name
+from cn.values.text import one_line
+
+
+def find_ours(snapshot: Snapshot, settings: Settings, text: str) -> tuple[Name, str] | None:
+    """Peer and topic of something we sent: ``peer:topic``, the branch as it is called there (``us/topic``), or the
+    topic alone; None where there is none. Raises :class:`Refused` where several peers have one.
+    """
+    known = dict.fromkeys([*settings.peers, *snapshot.ledgers])
+    given, colon, topic = text.partition(":")
+    asked = [(Name(given), topic)] if colon and given in known else [(n, _topic(settings, n, text)) for n in known]
+    ours = [(peer, topic) for peer, topic in asked if _was_sent(snapshot, peer, topic)]
+    if len(ours) > 1:
+        names = ", ".join(f"{peer}:{topic}" for peer, topic in ours)
+        raise Refused(f"{one_line(text, 80)!r} was sent to several peers", f"name one of them: {names}")
+    return ours[0] if ours else None
+
+
+def _topic(settings: Settings, name: Name, text: str) -> str:
+    peer = settings.peers.get(name)
+    prefixes = (settings.us, *([settings.outbound_prefix(peer)] if peer else []))
+    return next((text.removeprefix(f"{prefix}/") for prefix in prefixes if text.startswith(f"{prefix}/")), text)
+
+
+def _was_sent(snapshot: Snapshot, peer: Name, topic: str) -> bool:
+    return snapshot.item(peer, OUT, topic) is not None or topic in topics(snapshot.history(peer), OUT)

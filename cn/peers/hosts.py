@@ -1,0 +1,111 @@
+"""What a host must have and allow (``docs/hosts.md``), looked at and tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from cn.git.remote import HEADS, head_of, list_remotes, remedy_of
+from cn.git.repository import Hub
+from cn.protocol.peers_file import MAILBOX, Peer
+from cn.run.settings import Settings
+from cn.transaction.base import origin_url
+from cn.transaction.rights import Missing, try_rights
+from cn.values.names import Name, Oid, is_local
+from cn.values.shell_words import command
+from cn.values.text import redact, visible
+
+_PINS_PREFIX = "refs/cn/check/"
+
+
+class Lack(NamedTuple):
+    """What a host lacks. ``needed``: without it nothing of ours gets there, or a run stops."""
+
+    text: str
+    why: str
+    remedy: str
+    needed: bool
+
+
+def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True) -> Iterator[Lack]:
+    """A peer's hub, and where our branches for it go; with ``tries`` a branch is made there, and deleted."""
+    seconds = settings.config.limits.peer_seconds
+    answer = list_remotes(hub.git, {peer.name: peer.hub}, seconds)[peer.name]
+    if isinstance(answer, str):
+        text = f"{peer.name} cannot be reached at {redact(peer.hub)}: {answer}"
+        yield Lack(text, "nothing comes from it, and nothing gets there", remedy_of(answer, "check the URL"), True)
+        return
+    yield from _look_at_head(hub, peer.hub, answer, "main" if "main" in answer else "", f"{peer.name}'s hub", seconds)
+    if not tries:
+        return
+    prefix, where, ask = settings.outbound_prefix(peer), "at origin", "allow it there"
+    if peer.deliver == MAILBOX:
+        where = f"in {peer.name}'s hub"
+        ask = f"ask {peer.name} to allow it, or both use --deliver pickup: then each pushes to its own hub alone"
+    if url := peer.hub if peer.deliver == MAILBOX else _pickup_url(hub, settings):
+        yield from _look_at_rights(hub, settings, url, {f"{HEADS}{prefix}/": f"branches {prefix}/* {where}"}, ask)
+
+
+def _pickup_url(hub: Hub, settings: Settings) -> str:
+    """Where we push what peers fetch; empty: that is this repository itself."""
+    if settings.mailbox in ("", "origin"):
+        return origin_url(hub, push=True) if hub.origin else ""
+    return hub.config.url(settings.mailbox, push=True)
+
+
+def look_at_origin(hub: Hub, settings: Settings) -> Iterator[Lack]:
+    """Our own host, for the pins and the branches that peers fetch there. Main cannot be tried without moving it."""
+    url, seconds = origin_url(hub), settings.config.limits.peer_seconds
+    answer = list_remotes(hub.git, {"": url}, seconds)[""]
+    if isinstance(answer, str):
+        return  # who asks has told it
+    yield from _look_at_head(hub, url, answer, hub.main, "origin", seconds)
+    pickup = [peer.name for peer in settings.peers.values() if peer.deliver != MAILBOX]
+    pickup = [] if settings.separate_mailbox else pickup
+    places = {f"{HEADS}{name}/": f"branches {name}/* at origin" for name in pickup}
+    places[_PINS_PREFIX] = "refs/cn/* at origin"
+    push_url, main = origin_url(hub, push=True), answer.get(hub.main)
+    yield from _look_at_rights(hub, settings, push_url, places, "allow it there", main)
+
+
+def _look_at_head(
+    hub: Hub, url: str, heads: Mapping[str, object], main: str, where: str, seconds: float
+) -> Iterator[Lack]:
+    """Does HEAD there name main? An empty repository cannot tell (git-ls-remote(1), ``--symref``)."""
+    found = head_of(hub.git, url, seconds) if heads else None
+    if not heads or (found and found[0] == (main or found[0])):
+        return
+    named = f"names {visible(found[0])}" if found else "names no branch that is there"
+    good = main or "BRANCH"
+    set_it = command("git -C {} symbolic-ref HEAD {}", url.removeprefix("file://"), HEADS + good)
+    if not is_local(url):
+        set_it = f"{command('git symbolic-ref HEAD {}', HEADS + good)}, typed in that repository"
+    yield Lack(
+        f"the HEAD of {where} {named}" + (f"; main is {main}" if main else ""),
+        "a plain clone begins there: what is committed then has nothing in common with main, and cannot be merged",
+        f"set the default branch in the host's settings, or there: {set_it}",
+        False,
+    )
+
+
+def _look_at_rights(
+    hub: Hub, settings: Settings, url: str, places: Mapping[str, str], ask: str, known: Oid | None = None
+) -> Iterator[Lack]:
+    missing = try_rights(hub, url, list(places), settings.config.limits.peer_seconds, known)
+    for prefix, lack in missing.items():
+        yield _lack(settings.us, prefix, places[prefix], lack, ask)
+
+
+def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str) -> Lack:
+    if not lack.told:
+        text = f"whether {us} may {lack.right} {place} could not be tried: {lack.reason}"
+        # It could be read a moment ago: who may not write at all gets no further than this.
+        return Lack(text, "", remedy_of(lack.reason, ask), lack.right == "create" and prefix != _PINS_PREFIX)
+    why, needed = {
+        "create": ("what we send does not get there", True),
+        "force": ("a branch of ours that was rebased does not get there", False),
+        "delete": ("what is over stays there, since only its creator deletes a branch", False),
+    }[lack.right]
+    if prefix == _PINS_PREFIX:
+        why, needed = "pins stay in each clone, and only there they keep reviewed commits alive", False
+    return Lack(f"{us} may not {lack.right} {place}: {lack.reason}", why, f"{ask} (docs/hosts.md)", needed)

@@ -1,0 +1,47 @@
+"""What waits in main until a run reaches origin (``docs/protocol/outbox.md``)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+
+from cn.protocol.layout import DRAFTS
+from cn.values.names import HubPath
+from cn.values.record_header import format_record, parse_record, read_texts, texts_of
+
+FORM = "draft/1"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A command that waits: ``act`` is send, reply or comment, ``to`` a peer or a thread."""
+
+    act: str
+    to: str
+    message: str
+    actor: str
+    written: datetime
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """All of it as one text."""
+        body = self.body.decode()
+        return f"{self.message}\n\n{body}" if body else self.message
+
+    @property
+    def path(self) -> HubPath:
+        """Where it waits; the same words at the same time are one."""
+        name = hashlib.sha256(format_draft(self)).hexdigest()[:8]
+        return HubPath(f"{DRAFTS}/{self.written:%Y%m%d-%H%M%S}-{self.act}-{name}.md")
+
+
+def format_draft(draft: Draft) -> bytes:
+    """The file."""
+    return format_record(FORM, texts_of(draft, "body"), draft.body)
+
+
+def parse_draft(data: bytes) -> Draft:
+    """The inverse; raises :class:`RecordRefused`."""
+    return parse_record(FORM, data, lambda texts, body: read_texts(Draft, {"actor": "", **texts}, body=body))

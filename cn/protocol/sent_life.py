@@ -1,0 +1,77 @@
+"""The life of something we sent as a chain of links, read from the ledger (``docs/protocol/json.md``, "What we sent").
+
+queued → delivered → answered → branch deleted, with what came between: moved, answered once more. That the peer has
+fetched a branch is known when it answers; nothing tells it before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cn.protocol.layout import FINAL, NOTICE
+from cn.protocol.ledger import Event
+from cn.protocol.thread_life import DELETED, MOVED, QUEUED, Link
+
+DELIVERED, ADOPTED, ANSWERED, CLEANED_UP, GONE = "delivered", "adopted", "answered", "cleaned_up", "gone"
+_BEGINS = ("queued", "adopted")
+_ENDS = ("deleted", "gone")
+
+
+def sent_lives(events: Iterable[Event]) -> list[list[Event]]:
+    """The events of each branch that had this name, oldest first: each ends when it is gone."""
+    lives: list[list[Event]] = []
+    for event in events:
+        if not lives or (event.kind in _BEGINS and lives[-1][-1].kind in _ENDS):
+            lives.append([])
+        lives[-1].append(event)
+    return lives
+
+
+def sent_chain(life: Sequence[Event]) -> tuple[Link, ...]:
+    """The links of one branch of ours, then what is waited for."""
+    links = [_link(event, life[:number]) for number, event in enumerate(life)]
+    last = life[-1]
+    if last.kind == "queued":
+        links.append(Link(DELIVERED, None, "it waits in the outbox", since=last.at))
+    elif last.kind == "deleting":
+        links.append(Link(DELETED, None, since=last.at))
+    elif last.kind in ("delivered", "adopted", "answered") and _waits(life):
+        told = "finally" if last.kind == "answered" else "whether it was fetched is not known yet"
+        links.append(Link(ANSWERED, None, told, since=last.at))
+    return tuple(links)
+
+
+def _waits(life: Sequence[Event]) -> bool:
+    """Is an answer to come, or another than the last one?"""
+    first, last = life[0], life[-1]
+    return first.fields.get("kind") != NOTICE and (last.fields.get("status") not in FINAL or unproven(life) != "")
+
+
+def unproven(life: Sequence[Event]) -> str:
+    """Why the last answer is not believed; empty: it is, or there is none."""
+    return next((e.fields.get("unproven", "") for e in reversed(life) if e.kind == "answered"), "")
+
+
+def _link(event: Event, before: Sequence[Event]) -> Link:
+    get = event.fields.get
+    match event.kind:
+        case "queued":
+            moved = any(earlier.kind in _BEGINS for earlier in before)
+            return Link(MOVED if moved else QUEUED, event.at, get("subject", ""), event.head)
+        case "answered":
+            merge, status = get("merge", ""), get("status", "")
+            text = f"merged as {merge[:12]}" if merge else status
+            text += f": {get('reason')}" if get("reason") else ""
+            text += f" (claimed, unproven: {get('unproven')})" if get("unproven") else ""
+            text += " (shown by the peer's main)" if get("proven") else ""
+            return Link(ANSWERED, event.at, text, event.head, merge)
+        case "adopted":
+            return Link(ADOPTED, event.at, "pushed by hand", event.head)
+        case "deleting":
+            return Link(CLEANED_UP, event.at, "its deletion is in the outbox", event.head)
+        case "deleted":
+            return Link(DELETED, event.at, "by us", event.head)
+        case "gone":
+            return Link(GONE, event.at, "not by our doing", event.head)
+        case kind:
+            return Link(kind, event.at, "", event.head)

@@ -1,0 +1,171 @@
+"""Something that we sent, a message or a proposal: its text, where it is now, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from cn.git.objects import read_info
+from cn.git.read_branches import Patience, format_proposal, read_histories, read_proposals
+from cn.outbox.our_names import find_ours
+from cn.protocol.layout import OUTBOX, PROPOSAL, SENT
+from cn.protocol.ledger import OUT, Event
+from cn.protocol.message import parse_message
+from cn.protocol.outbox_entry import Deliver, entry_head, file_name, parse_entry
+from cn.protocol.sent_life import sent_chain, sent_lives, unproven
+from cn.protocol.thread_life import Link
+from cn.run.view import View
+from cn.values.errors import CnError, Refused
+from cn.values.names import Name, Oid, topic_of
+from cn.values.timestamps import format_stamp
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A branch of ours at its last head. ``state`` is queued, delivered, adopted, answered, deleting, deleted or gone.
+
+    ``status``, ``reason`` and ``merge`` are the last answer, ``unproven`` is why that is not believed.
+    """
+
+    peer: Name
+    topic: str
+    branch: str
+    head: Oid
+    kind: str
+    subject: str
+    state: str
+    sent: datetime
+    status: str
+    reason: str
+    merge: str
+    unproven: str
+    chain: tuple[Link, ...]
+
+    @property
+    def name(self) -> str:
+        """``peer:topic``."""
+        return f"{self.peer}:{self.topic}"
+
+
+@dataclass(frozen=True)
+class SentDocument:
+    """The same with its text; ``path`` is its file in the hub (empty: it has none)."""
+
+    sent: Sent
+    path: str
+    text: str
+
+
+def show_or_sent(view: View, text: str, show: Callable[[View, str], T]) -> T | SentDocument:
+    """What ``show`` finds by a name, else what we sent; raises :class:`Refused` where it is neither."""
+    try:
+        return show(view, text)
+    except Refused:
+        if (found := show_sent(view, text)) is None:
+            raise
+        return found
+
+
+def show_sent(view: View, text: str) -> SentDocument | None:
+    """By ``peer:topic``, ``us/topic``, or the file in ``threads/mail/``; None where we sent nothing of that name."""
+    found = _by_file(view, text)
+    if found is None and (ours := find_ours(view.snapshot, view.settings, text)):
+        peer, topic = ours
+        lives = sent_lives(view.snapshot.events_of_topic(peer, OUT, topic))
+        found = (peer, lives[-1]) if lives else None
+    if found is None:
+        return None
+    peer, life = found
+    begin = next(e for e in reversed(life) if e.kind in ("queued", "adopted"))
+    answer = next((e for e in reversed(life) if e.kind == "answered"), None)
+    last = answer.fields if answer else dict[str, str]()
+    get = begin.fields.get
+    sent = Sent(
+        peer=peer,
+        topic=begin.topic,
+        branch=get("branch", ""),
+        head=begin.head,
+        kind=get("kind", "") or PROPOSAL,
+        subject=get("subject", ""),
+        state=life[-1].kind,
+        sent=life[0].at,
+        status=last.get("status", ""),
+        reason=last.get("reason", ""),
+        merge=last.get("merge", ""),
+        unproven=unproven(life),
+        chain=sent_chain(life),
+    )
+    path = _file_of(view, sent, begin)
+    return SentDocument(sent, path, _text(view, sent, path, get("base", "")))
+
+
+def _by_file(view: View, text: str) -> tuple[Name, list[Event]] | None:
+    """The life to which a file of the outbox, or of what was sent, belongs."""
+    name = PurePosixPath(text).name
+    if not name.endswith(".md") or not name[:8].isdecimal():
+        return None
+    path = _place(view, name)
+    try:
+        entry = parse_entry(view.snapshot.read(path) or b"", view.snapshot.algorithm) if path else None
+    except CnError:
+        raise Refused(f"{path} is damaged", "see 'cn doctor'") from None
+    if entry is None:
+        return None
+    lives = sent_lives(view.snapshot.events_of_topic(entry.to, OUT, topic_of(entry.branch)))
+    life = next((life for life in lives if any(e.head == entry_head(entry) for e in life)), None)
+    return (entry.to, life) if life else None
+
+
+def _place(view: View, name: str) -> str:
+    paths = [f"{OUTBOX}/{name}", f"{SENT}/{name}", f"{SENT}/{name[:4]}/{name}"]
+    view.snapshot.read_many(paths)
+    return next((path for path in paths if view.snapshot.read(path) is not None), "")
+
+
+def _file_of(view: View, sent: Sent, begin: Event) -> str:
+    return _place(view, file_name(sent.peer, sent.topic, sent.head, begin.at)) if begin.kind == "queued" else ""
+
+
+def _text(view: View, sent: Sent, path: str, base: str) -> str:
+    """What was sent, below a head that says to whom."""
+    head = [
+        f"# {sent.subject or sent.branch}",
+        "",
+        f"**To:** {sent.peer}",
+        f"**Branch:** {sent.branch}",
+        f"**Sent:** {format_stamp(sent.sent)}",
+        f"**Head:** {sent.head}",
+        "",
+        "---",
+        "",
+    ]
+    said = _changes(view, sent.head, base) if sent.kind == PROPOSAL else _message(view, path)
+    return "\n".join([*head, said.strip("\n"), ""])
+
+
+def _message(view: View, path: str) -> str:
+    try:
+        entry = parse_entry(view.snapshot.read(path) or b"", view.snapshot.algorithm) if path else None
+        return parse_message(entry.content).body if isinstance(entry, Deliver) else "(its text is not in this hub)"
+    except CnError:
+        return "(its file is damaged: see 'cn doctor')"
+
+
+def _changes(view: View, head: Oid, base: str) -> str:
+    """Commits, files and differences, as the peer's thread shows them."""
+    git, limits, patience = view.hub.git, view.settings.config.limits, Patience()
+    start = Oid(base) if base else view.snapshot.commit
+    if None in read_info(git, [head, start]):
+        return "(its commits are not in this clone)"
+    histories = list(read_histories(git, start, [head], patience).values())
+    found = dict(read_proposals(git, histories, limits, patience))
+    return (
+        format_proposal(found[head], limits.thread_bytes, limits.file_bytes)
+        if head in found
+        else "(git cannot read it)"
+    )

@@ -1,0 +1,104 @@
+"""One command decides several threads: after a look and a question, in one commit, each on its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.hubs import git
+from tests.support.terminal import Terminal
+from tests.support.world import Node, World
+
+
+@pytest.fixture
+def many(world: World, sigma: Node, pi: Node) -> Node:
+    """A hub in which two proposals of pi's wait, and a message of omega's."""
+    omega = world.hub("omega")
+    world.link(sigma, omega)
+    for topic in ("one", "two"):
+        world.propose(pi, sigma, topic, message=f"Add {topic}")
+    omega.cn("send", "sigma", "hello")
+    sigma.sync()
+    return sigma
+
+
+def subjects(node: Node) -> list[str]:
+    return git(node.root, "log", "--format=%s", "-3", "main").splitlines()
+
+
+def waiting(node: Node) -> set[str]:
+    return {name.split("-", 1)[1].removesuffix(".md") for name in node.threads()}
+
+
+def test_without_a_terminal_they_are_shown_and_nothing_is_done(many: Node) -> None:
+    before = many.main
+    for words in (
+        ("delete", "pi/one", "pi/two"),
+        ("done", "--peer", "pi"),
+        ("defer", "--all"),
+        ("done", "--all", "--json"),
+    ):
+        done = many.cn(*words, check=2)
+        shown = done.stderr if "--json" in words else done.stdout
+        assert "pi-one" in shown
+        assert "Add two" in shown
+        assert "there is no terminal to ask" in done.stderr
+        assert "'--yes' does it" in done.stderr
+    assert "would: pi/one: " in many.cn("delete", "--all", "--dry-run").stdout
+    assert many.main == before
+
+
+def test_all_of_one_peer_are_decided_in_one_commit(many: Node) -> None:
+    many.cn("delete", "--peer", "pi", "--reason", "not now", "--yes")
+    assert waiting(many) == {"omega-hello"}
+    assert subjects(many)[:2] == ["cn: delivered", "cn: delete for 2 threads by sigma"]
+    assert [row for row in many.rows("pi/one") if row[1] == "delete:not now"] == [
+        ("pi/one", "delete:not now", "✓ discarded")
+    ]
+    assert "nothing pending from pi" in many.cn("done", "--peer", "pi").stdout
+
+
+def test_one_that_a_rule_refuses_is_named_and_takes_no_other_with_it(many: Node) -> None:
+    done = many.cn("delegate", "--all", "omega", "--yes", check=1)
+    assert "refused: omega/hello: known-peer: omega sent it" in done.stderr
+    assert "✓ pi/one: delegate by sigma" in done.stdout
+    assert waiting(many) == {"omega-hello"}
+    many.cn("adhoc", "buy a rack")
+    (own,) = (f"adhoc/{path.stem}" for path in (many.root / "threads/adhoc").glob("*.md"))
+    done = many.cn("done", "omega/hello", "pi/one", own, "omega/hello", "--yes", check=1)
+    assert "no pending thread 'pi/one'" in done.stderr
+    assert [line for line in done.stdout.splitlines() if "done by sigma" in line] == [
+        "✓ omega/hello: done by sigma",
+        f"✓ {own}: done by sigma",
+    ]
+    assert waiting(many) == set()
+
+
+def test_words_that_could_mean_two_things_are_refused(many: Node) -> None:
+    wrong = {
+        ("delegate", "pi/one"): "'pi/one' alone says only one",
+        ("delegate", "pi/one", "omega", "pi/two"): "'pi/two' is neither peer nor reviewer",
+        ("delegate", "--all", "pi/two"): "'pi/two' is neither peer nor reviewer",
+        ("delete", "pi/one", "--peer", "pi"): "exclude each other",
+        ("delete", "--all", "--peer", "pi"): "exclude each other",
+        ("delete",): "it takes a THREAD, --peer or --all",
+    }
+    for words, why in wrong.items():
+        assert why in many.cn(*words, check=2).stderr
+
+
+def test_on_a_terminal_it_asks_and_decides_what_was_shown(world: World, many: Node, pi: Node) -> None:
+    at = Terminal(many.root, "delete", "--peer", "pi")
+    at.answer("delete these 2 threads (final: each of them ends", "n\r")
+    at.expect("nothing was done")
+    assert at.end() == 1
+    at = Terminal(many.root, "defer", "--peer", "pi", "--reason", "later")
+    at.expect("defer these 2 threads? [y/N]")
+    world.propose(pi, many, "two", {"docs/two.md": "another\n"}, force=True)
+    world.propose(pi, many, "three")
+    many.sync()
+    at.type("y\r")
+    at.expect("pi/one: defer by sigma")
+    assert at.end() == 1
+    assert "pi/two has moved to" in at.text
+    states = {one.split()[0].split("-", 1)[1]: one.split()[-1] for one in many.cn("inbox").stdout.splitlines()[1:]}
+    assert states["pi-two"] == states["pi-three"] == "pending"

@@ -1,0 +1,321 @@
+"""``cn propose`` and ``cn rebase``: commits of a clone become a branch at a peer, move, and come to an end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests.support.hubs import (
+    Content,
+    branches,
+    checkout,
+    clone,
+    cn,
+    commit,
+    fetch,
+    git,
+    identify,
+    make_ssh_key,
+    sign_with,
+    tip,
+    work,
+)
+from tests.support.world import MAIN_FILE, Node, World, content, is_in_main
+
+
+class Desk:
+    """Where somebody of pi's works: a clone of sigma's hub, from which pi proposes."""
+
+    def __init__(self, world: World, sigma: Node, pi: Node) -> None:
+        self.world, self.sigma, self.pi = world, sigma, pi
+        self.root = clone(sigma.url, world.folder / "desk")
+        identify(self.root, "Pia", "pia@people.example")
+        git(self.root, "config", "cn.hub", str(pi.root))
+
+    def begin(self, files: Mapping[str, Content], name: str = "fix", message: str = "Mend it") -> str:
+        """A new branch from sigma's latest main with one commit; its head."""
+        fetch(self.root, self.sigma.url, "main")
+        checkout(self.root, name, "FETCH_HEAD")
+        return commit(self.root, files, message, author="Pia <pia@people.example>")
+
+    def cn(self, *words: str | Path, check: int = 0) -> CompletedProcess[str]:
+        """A command in the clone."""
+        return cn(*words, cwd=self.root, check=check)
+
+    def there(self, topic: str = "fix") -> str | None:
+        """Where the branch is at the place where it belongs."""
+        name, url = self.world.branch(self.pi, self.sigma, topic)
+        return branches(url).get(name)
+
+
+@pytest.fixture
+def desk(world: World, sigma: Node, pi: Node) -> Desk:
+    return Desk(world, sigma, pi)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Desk:
+    """One for all that changes nothing at hubs."""
+    world = World(tmp_path_factory.mktemp("shared"), template)
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    return Desk(world, sigma, pi)
+
+
+@pytest.mark.sliced(2)
+@pytest.mark.parametrize("route", ["mailbox", "pickup"])
+def test_a_proposal_goes_moves_is_merged_and_gone(world: World, route: str) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, route)
+    desk = Desk(world, sigma, pi)
+    first = desk.begin({"docs/fix.md": "one\n"})
+    said = desk.cn("propose", "fix").stdout
+    assert "✓ delivered" in said
+    assert "sigma decides" in said
+    assert desk.there() == first
+    second = commit(desk.root, {"docs/fix.md": "two\n"})
+    desk.cn("propose", "fix")
+    assert desk.there() == second
+    assert "waits for a decision" not in sigma.sync().stdout
+    assert sigma.threads() == [sigma.only_thread()]
+    sigma.decide("pi/fix", "do:merge")
+    assert is_in_main(sigma, second)
+    world.settle(pi, sigma)
+    assert desk.there() is None
+    assert [row[1:] for row in pi.rows("sigma/fix")] == [
+        *[("propose", "queued"), ("propose", "✓ delivered")] * 2,
+        ("notice:merged", "merged SHA"),
+        ("clean up", "queued"),
+        ("clean up", "✓ deleted"),
+    ]
+    refused = desk.cn("propose", "fix", check=1).stderr
+    assert f"at {second[:8]} was merged as" in refused
+    third = commit(desk.root, {"docs/fix.md": "three\n"})
+    desk.cn("propose", "fix")
+    assert desk.there() == third
+    sigma.sync()
+    assert "20" in sigma.thread(sigma.only_thread())
+    pi.idle()
+
+
+def test_the_hub_is_named_once_and_a_clone_in_which_cn_never_worked_is_nobodys(desk: Desk) -> None:
+    git(desk.root, "config", "--unset", "cn.hub")
+    desk.begin({"docs/fix.md": "one\n"})
+    refused = desk.cn("propose", "fix", check=1)
+    assert "cn never worked in" in refused.stderr
+    assert desk.there() is None
+    said = desk.cn("propose", "fix", "--hub", desk.pi.root).stdout
+    assert "its proposals are made by the hub pi" in said
+    assert git(desk.root, "config", "cn.hub") == str(desk.pi.root)
+    assert desk.cn("status").stdout.startswith("pi: ")
+    git(desk.root, "config", "cn.hub", "/nowhere")
+    assert "there is no hub at /nowhere, which cn.hub names in" in desk.cn("status", check=3).stderr
+
+
+def test_the_same_head_again_says_where_it_stands(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    before = desk.pi.refs()
+    assert "already, proposed to sigma: no answer yet" in desk.cn("propose", "fix").stdout
+    desk.sigma.sync()
+    desk.sigma.decide("pi/fix", "defer:after the release")
+    desk.pi.sync()
+    assert "deferred: after the release" in desk.cn("propose", "fix").stdout
+    assert before["refs/cn/pins/sigma/out/fix"] == desk.pi.refs()["refs/cn/pins/sigma/out/fix"]
+
+
+def _strange(desk: Desk) -> None:
+    other = work(desk.world.folder / "strange", "Pia")
+    commit(other, {"a": "a\n"})
+    fetch(desk.root, other, "main")
+    checkout(desk.root, "fix", "FETCH_HEAD")
+
+
+def _nothing(desk: Desk) -> None:
+    fetch(desk.root, desk.sigma.url, "main")
+    checkout(desk.root, "fix", "FETCH_HEAD")
+
+
+def _undone(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    commit(desk.root, {"docs/fix.md": None})
+
+
+NEVER: dict[str, Callable[[Desk], object]] = {
+    "no history in common": _strange,
+    "has .* already": _nothing,
+    "changes nothing": _undone,
+    "protected-paths: .cn/hub.yaml": lambda desk: desk.begin({".cn/hub.yaml": "name: pi\n"}),
+    "protected-paths: logs/x.md": lambda desk: desk.begin({"logs/x.md": "x\n"}),
+    "valid-name: the name": lambda desk: desk.begin({"docs/a\u202eb.md": "x\n"}),
+    "clean-merge: .* are one name": lambda desk: desk.begin({"docs/START.md": "x\n"}),
+    "no-secrets: docs/k.md, line 1": lambda desk: desk.begin({"docs/k.md": "AKIAIOSFODNN7EXAMPLF\n"}),
+    "no-secrets: the message of": lambda desk: desk.begin({"docs/k.md": "k\n"}, message="AKIAIOSFODNN7EXAMPLF"),
+}
+
+
+@pytest.mark.parametrize("why", NEVER)
+def test_what_can_never_be_merged_is_refused_at_once(shared: Desk, why: str) -> None:
+    desk = shared
+    NEVER[why](desk)
+    before = desk.pi.main
+    refused = desk.cn("propose", "fix", check=1).stderr
+    assert re.search(why, refused), refused
+    assert "→ " in refused
+    assert desk.there() is None
+    assert desk.pi.main == before
+
+
+def test_what_is_not_committed_is_named_and_main_that_moved_is_told(desk: Desk) -> None:
+    desk.begin({MAIN_FILE: "mine\n"})
+    desk.sigma.write({MAIN_FILE: "yours\n"})
+    (desk.root / "docs/other.md").write_text("draft\n")
+    said = desk.cn("propose", "fix").stdout
+    assert "not part of it: docs/other.md" in said
+    assert f"sigma's main changed since: {MAIN_FILE}" in said
+    assert "'cn rebase fix' mends that" in said
+
+
+def test_a_message_goes_beside_it_in_answer_to_its_commit(desk: Desk) -> None:
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix", "--message", "Please look at the second line.")
+    sent = [name for name in desk.pi.sent() if "about-fix" in name]
+    text = (desk.pi.root / "threads/mail/sent" / sent[0]).read_text()
+    assert f'in-reply-to: "{head}"' in text
+    assert "Please look at the second line." in text
+
+    again = desk.cn("propose", "fix", "--message", "And the third.", check=1).stderr
+    assert "the message was not sent" in again
+    assert "'cn send sigma MESSAGE' sends it" in again
+    commit(desk.root, {"docs/fix.md": "two\n"})
+    assert "no-secrets: the message" in desk.cn("propose", "fix", "-m", "AKIAIOSFODNN7EXAMPLF", check=1).stderr
+    assert desk.there() == head
+
+
+def test_what_somebody_else_pushed_is_not_overwritten(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    foreign = desk.sigma.write({"docs/foreign.md": "foreign\n"})
+    git(desk.sigma.home, "update-ref", "refs/heads/pi/fix", foreign)
+    head = commit(desk.root, {"docs/fix.md": "two\n"})
+    refused = desk.cn("propose", "fix", check=1).stderr
+    assert f"it is at {foreign[:8]} there, which cn did not propose" in refused
+    assert desk.there() == foreign
+    git(desk.sigma.home, "update-ref", "-d", "refs/heads/pi/fix")
+    desk.pi.sync()
+    assert desk.there() == head
+
+
+def test_a_head_that_was_pushed_by_hand_meanwhile_moves_on(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    commit(desk.root, {"docs/fix.md": "two\n"})
+    git(desk.root, "push", "--quiet", "origin", "HEAD:pi/fix")
+    head = commit(desk.root, {"docs/fix.md": "three\n"})
+    desk.cn("propose", "fix")
+    assert desk.there() == head
+
+
+def test_another_revision_and_a_dry_run(desk: Desk) -> None:
+    head = desk.begin({"docs/fix.md": "one\n"})
+    checkout(desk.root, "main")
+    before = desk.pi.refs(), branches(desk.sigma.home)
+    assert (
+        f"would: sigma/fix: push {head[:8]} to sigma as pi/fix"
+        in desk.cn("propose", "fix", "--commit", "fix", "--dry-run").stdout
+    )
+    assert (desk.pi.refs(), branches(desk.sigma.home)) == before
+    desk.cn("propose", "pi/fix", "sigma", "--commit", "fix")
+    assert desk.there() == head
+    assert desk.cn("propose", "Fix me", check=2).stderr
+    assert "there is no commit 'nope'" in desk.cn("propose", "fix", "--commit", "nope", check=1).stderr
+
+
+@pytest.mark.full
+def test_while_a_move_waits_an_answer_to_the_old_head_ends_nothing(desk: Desk) -> None:
+    old = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    desk.sigma.sync()
+    desk.sigma.decide("pi/fix", "do:merge")
+    foreign = desk.sigma.write({"docs/foreign.md": "foreign\n"})
+    git(desk.sigma.home, "update-ref", "refs/heads/pi/fix", foreign)
+    head = commit(desk.root, {"docs/more.md": "more\n"})
+    desk.cn("propose", "fix", check=1)  # somebody moved it: it waits
+    git(desk.sigma.home, "update-ref", "refs/heads/pi/fix", old)
+    desk.pi.sync()
+    assert desk.there() == head
+    desk.sigma.sync()
+    assert desk.sigma.only_thread().endswith("pi-fix.md") or "pi-fix-" in desk.sigma.only_thread()
+
+
+# cn rebase
+
+
+def test_a_rebase_keeps_authors_and_messages_and_touches_no_branch_of_ours(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"}, message="Mend it\n\nWith a reason.")
+    mine = commit(desk.root, {MAIN_FILE: "start\nmine\n"}, "Second", author="Öl <o@x.example>")
+    desk.cn("propose", "fix")
+    desk.sigma.write({"docs/other.md": "moved\n", MAIN_FILE: "yours\nstart\n"})
+    desk.sigma.sync()
+    said = desk.cn("rebase", "fix").stdout
+    assert "your own branch is as it was; 'git pull --rebase" in said
+    assert tip(desk.root) == mine
+    fetch(desk.root, desk.sigma.url, "pi/fix", "main")
+    new = desk.there() or ""
+    form = "--format=%an <%ae> %ad %cn %B"
+    told = git(desk.root, "log", "--reverse", form, f"FETCH_HEAD~2..{new}")
+    was = git(desk.root, "log", "--reverse", form.replace("%cn", "pi"), f"{mine}~2..{mine}")
+    assert told == was
+    assert git(desk.root, "show", f"{new}:{MAIN_FILE}") == "yours\nstart\nmine"
+    assert "is on sigma's latest main already" in desk.cn("rebase", "fix").stdout
+    assert "is an earlier state of pi/fix" in desk.cn("propose", "fix", check=1).stderr
+    git(desk.root, "pull", "--quiet", "--rebase", desk.sigma.url, "pi/fix")
+    assert tip(desk.root) == new
+    desk.sigma.sync()
+    desk.sigma.decide("pi/fix", "do:merge")
+    assert content(desk.sigma, MAIN_FILE) == b"yours\nstart\nmine\n"
+
+
+def test_records_of_the_peers_hub_call_for_no_rebase(desk: Desk) -> None:
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    desk.sigma.sync()
+    assert "is on sigma's latest main already" in desk.cn("rebase", "fix").stdout
+    assert desk.there() == head
+
+
+def test_a_rebase_that_conflicts_names_the_path_and_changes_nothing(desk: Desk) -> None:
+    head = desk.begin({MAIN_FILE: "mine\n"})
+    desk.cn("propose", "fix")
+    desk.sigma.write({MAIN_FILE: "yours\n"})
+    before = desk.pi.refs()
+    refused = desk.cn("rebase", "fix", check=1).stderr
+    assert f"{head[:8]} conflicts with sigma's main in {MAIN_FILE}; nothing was changed" in refused
+    assert "'git rebase FETCH_HEAD'" in refused
+    assert (desk.there(), desk.pi.refs()) == (head, before)
+
+
+def test_a_rebase_leaves_out_what_main_has_and_signs_again(desk: Desk, tmp_path: Path) -> None:
+    private, _ = make_ssh_key(tmp_path / "key")
+    sign_with(desk.pi.root, private)
+    desk.begin({"docs/fix.md": "one\n"})
+    commit(desk.root, {"docs/more.md": "more\n"}, "More")
+    desk.cn("propose", "fix")
+    desk.sigma.write({"docs/fix.md": "one\n"}, "The same")
+    desk.cn("rebase", "fix")
+    fetch(desk.root, desk.sigma.url, "pi/fix")
+    assert git(desk.root, "log", "--format=%s", "FETCH_HEAD", "-2") == "More\nThe same"
+    assert "\ngpgsig " in git(desk.root, "cat-file", "commit", "FETCH_HEAD")
+    desk.sigma.write({"docs/more.md": "more\n"})
+    assert "has all that pi/fix changes" in desk.cn("rebase", "fix", check=1).stderr
+
+
+def test_a_rebase_of_what_is_no_proposal_of_ours_is_refused(shared: Desk) -> None:
+    desk = shared
+    desk.cn("send", "sigma", "hello")
+    for name in ("hello", "nothing", "sigma:nothing"):
+        assert "no proposal of ours is called" in desk.cn("rebase", name, check=1).stderr

@@ -1,0 +1,115 @@
+"""``cn sign`` and ``cn peer key``: signing begins later, and the other side learns what to accept."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.hubs import git, make_ssh_key
+from tests.support.world import Node, World
+
+
+def is_signed(node: Node) -> bool:
+    return "\ngpgsig -----BEGIN SSH SIGNATURE-----" in git(node.root, "cat-file", "commit", "main")
+
+
+def public_of(private: Path) -> str:
+    return " ".join(private.with_name(f"{private.name}.pub").read_text().split()[:2])
+
+
+def test_a_key_that_is_changed_is_accepted_as_both_sides_are_told(world: World, tmp_path: Path) -> None:
+    (first, text), (second, _) = make_ssh_key(tmp_path / "first"), make_ssh_key(tmp_path / "second")
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    sigma.cn("peer", "add", "pi", pi.url, "--key", text)
+    pi.cn("peer", "add", "sigma", sigma.url)
+    told = pi.cn("sign", second).stdout
+    assert "✓ cn signs in this clone with SHA256:" in told
+    pi.cn("send", "sigma", "hello")
+    assert is_signed(pi)
+    refused = sigma.cn("sync")
+    assert "the tip is signed with another key (SHA256:" in refused.stderr
+    for said in (refused.stderr, pi.cn("sync").stdout):
+        assert "sign with that ('cn sign KEY'), or ask for another to be accepted ('cn peer key pi KEY')" in said
+    (words,) = re.findall(r"'(cn peer key .*)'", told)
+    before = (sigma.root / "state/peers.md").read_text()
+    sigma.cn(*shlex.split(words)[1:])
+    assert (sigma.root / "state/peers.md").read_text() == before.replace(public_of(first), public_of(second))
+    assert "received pi/hello" in sigma.cn("sync").stdout
+    assert "**Signature:** verified SHA256:" in sigma.thread(sigma.only_thread())
+    assert "has this key already" in sigma.cn(*shlex.split(words)[1:], check=1).stderr
+
+
+def test_a_dry_run_signs_nothing(sigma: Node, tmp_path: Path) -> None:
+    private, _ = make_ssh_key(tmp_path / "key")
+    before = (sigma.root / ".git/config").read_text()
+    assert "would sign with SHA256:" in sigma.cn("sign", "--dry-run", private).stdout
+    assert (sigma.root / ".git/config").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("gone", "is missing"),
+        (".", "is no file"),
+        ("words.txt", "is no SSH key"),
+        ("ssh-ed25519 AAAA", "the ssh-agent must have its private key"),
+    ],
+)
+def test_a_key_that_cannot_sign_is_told_as_what_it_is(sigma: Node, tmp_path: Path, key: str, said: str) -> None:
+    (tmp_path / "words.txt").write_text("hello\n")
+    before = (sigma.root / ".git/config").read_text()
+    done = sigma.cn("sign", key if " " in key else tmp_path / key, check=1)
+    assert said in done.stderr
+    assert (sigma.root / ".git/config").read_text() == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_a_key_that_may_not_be_read_is_called_that(sigma: Node, tmp_path: Path) -> None:
+    private, _ = make_ssh_key(tmp_path / "key")
+    private.chmod(0)
+    assert "cannot be read: Permission denied" in sigma.cn("sign", private, check=1).stderr
+
+
+def test_a_private_key_alone_signs(sigma: Node, tmp_path: Path) -> None:
+    private, _ = make_ssh_key(tmp_path / "key")
+    private.with_name("key.pub").unlink()
+    assert "cn peer key sigma KEY" in sigma.cn("sign", private).stdout
+    sigma.cn("adhoc", "A note")
+    assert is_signed(sigma)
+    assert "signing" not in sigma.cn("doctor").stdout
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """An ssh-agent of its own."""
+    socket = tmp_path / "a"
+    child = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
+    try:
+        while not socket.exists():
+            assert child.poll() is None
+        yield {"SSH_AUTH_SOCK": str(socket)}
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.parametrize("form", ["key::{}", "{}"])
+def test_git_s_own_settings_count_also_with_a_key_of_the_agent(
+    sigma: Node, home: Path, tmp_path: Path, agent: dict[str, str], form: str
+) -> None:
+    private, _ = make_ssh_key(tmp_path / "key")
+    subprocess.run(["ssh-add", "-q", str(private)], env={**os.environ, **agent}, check=True, timeout=30)
+    key = form.format(public_of(private))
+    config = f'[commit]\n\tgpgSign = true\n[gpg]\n\tformat = ssh\n[user]\n\tsigningKey = "{key}"\n'
+    (home / ".gitconfig").write_text(config)
+    sigma.cn("adhoc", "A note", env=agent)
+    assert is_signed(sigma)
+    assert "signing" not in sigma.cn("doctor", env=agent).stdout
+    done = sigma.cn("adhoc", "From cron", check=1, env={"SSH_AUTH_SOCK": ""})
+    assert "'cn sign FILE' needs none" in done.stderr

@@ -1,0 +1,146 @@
+"""A question ends no proposal: comments, deferrals that the creator learns of, answers shown where they belong."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.support.hubs import branches, git
+from tests.support.world import Node, World
+
+
+def test_a_comment_is_answered_in_the_same_thread_and_then_it_is_merged(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    done = sigma.cn("comment", "pi/proposal", "Which colour?", check=0)
+    assert "✓ pi/proposal: comment by sigma; it waits as before" in done.stdout
+    assert sigma.threads() == [name]
+    said = r"\n\*\*sigma wrote, [^*]+\*\* \(comment\)\n\n> Which colour\?\n\n<!-- To decide"
+    assert re.search(said, sigma.thread(name))
+    pi.sync()
+    assert world.has_branch(pi, sigma), "it ends nothing"
+    (question,) = pi.threads()
+    assert "> Which colour?" in pi.thread(question)
+    pi.cn("reply", "sigma/re-proposal", "Red.", check=0)
+    done = sigma.sync()
+    assert f"pi/re-proposal is an answer, shown in threads/inbox/{name}" in done.stdout
+    assert sigma.threads() == [name]
+    text = sigma.thread(name)
+    assert text.index("> Which colour?") < text.index("**pi wrote, ") < text.index("> Red.")
+    sigma.decide(name, "do:merge")
+    world.settle(sigma, pi)
+    assert list(branches(sigma.url)) == list(branches(pi.url)) == ["main"]
+    assert (sigma.threads(), sigma.outbox(), pi.threads(), pi.outbox()) == ([], [], [], [])
+    assert head in (sigma.root / "threads/inbox/done" / name).read_text()
+
+
+def test_what_a_person_wrote_meanwhile_stays_where_it_is(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    path = sigma.root / "threads/inbox" / name
+    path.write_text(path.read_text() + "\nA note of mine.\n\n---\n\n## Triage\n\ndecision: do:mer\n")
+    sigma.cn("comment", name, "Why?", check=0)
+    text = path.read_text()
+    assert text.index("A note of mine.") < text.index("> Why?") < text.index("## Triage")
+    assert text.endswith("## Triage\n\ndecision: do:mer\n")
+
+
+def test_a_deferral_tells_the_creator_with_its_words_and_comes_back_the_next_day(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    sigma.decide(name, "defer:next week", "--body", "After the release.")
+    pi.sync()
+    waiting = pi.cn("status").stdout
+    assert "deferred" in waiting
+    assert world.has_branch(pi, sigma)
+    (row,) = [row for row in pi.rows() if row[1] == "notice:deferred"]
+    assert row[2] == "deferred: next week"
+    events = (sigma.root / "state/ledger/pi").rglob("2*")
+    (until,) = re.findall(r"until=(\S+)", "".join(path.read_text() for path in events))
+    assert "T00%3A00%3A00Z" in until or "T00:00:00Z" in until
+
+
+@pytest.mark.parametrize("words", [["", "nobody/x"], ["x", "nobody/x"]])
+def test_what_cannot_be_commented_is_refused(sigma: Node, words: list[str]) -> None:
+    text, thread = words
+    assert sigma.cn("comment", thread, text, check=1).stderr.startswith("cn: ")
+    assert sigma.outbox() == []
+
+
+def test_a_secret_in_a_comment_is_refused(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    done = sigma.cn("comment", "pi/proposal", "the key is AKIAIOSFODNN7EXAMPLA", check=1)
+    assert "no-secrets" in done.stderr
+    assert "AKIA" not in sigma.thread(sigma.only_thread())
+
+
+def test_an_answer_shows_what_it_answers_and_what_was_said_before(world: World, sigma: Node, pi: Node) -> None:
+    sigma.cn("send", "pi", "Which colour?", check=0)
+    pi.sync()
+    pi.cn("reply", "sigma/which-colour", "Red.", check=0)
+    sigma.sync()
+    first = sigma.thread(sigma.only_thread())
+    order = ["> ## Before", "> **sigma wrote, ", "> > Which colour?", "> ## Now", "> # Re: Which colour?", "> Red."]
+    assert [first.index(line) for line in order] == sorted(first.index(line) for line in order)
+    sigma.cn("reply", "pi/re-which-colour", "Which red?", check=0)
+    pi.sync()
+    (name,) = (name for name in pi.threads() if "re-" in name)
+    pi.cn("reply", name, "Dark.", check=0)
+    sigma.sync()
+    last = sigma.thread(sigma.only_thread())
+    order = ["> > Which colour?", "> Red.", "> > Which red?", "> ## Now", "> Dark."]
+    assert [last.index(line) for line in order] == sorted(last.index(line) for line in order)
+    assert "Re: Re:" not in last
+    assert last.count("## Before") == last.count("## Now") == 1
+
+
+def test_the_form_at_the_end_decides_once_its_comment_is_taken_away(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    lines = path.read_text().splitlines()
+    form = lines[lines.index(next(line for line in lines if line.startswith("<!-- To decide"))) :]
+    assert form[3:] == ["## Triage", "", "decision:", "actor: sigma", "timestamp:", "-->"]
+    assert sigma.process(0).stderr == ""
+    filled = path.read_text().replace("decision:\n", "decision: do:merge\n")
+    filled = filled.replace("timestamp:", "timestamp: 2026-02-05")
+    path.write_text(filled)
+    done = sigma.process(1)
+    assert "the form is filled in, but is a comment still" in done.stderr
+    assert "'-->'" in done.stderr
+    path.write_text("\n".join(line for line in filled.split("\n") if not line.startswith(("<!--", "-->"))))
+    sigma.process(0)
+    assert sigma.threads() == []
+
+
+def test_a_form_whose_last_line_was_left_decides_too_in_any_case(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    text = path.read_text()
+    start = text.index("<!-- To decide")
+    path.write_text(text[:start] + "## triage\n\nDecision: delete:no\nActor: Sigma\nTimestamp: 2026-02-05\n-->\n")
+    sigma.process(0)
+    assert sigma.threads() == []
+
+
+def test_the_oldest_comes_first_by_the_time_of_writing(world: World, sigma: Node, pi: Node) -> None:
+    dates = {"apple": "2026-02-03T10:00:00Z", "mule": "2099-01-01T00:00:00Z", "zebra": "2026-02-01T10:00:00Z"}
+    for topic, at in dates.items():
+        world.propose(pi, sigma, topic, {f"{topic}.md": "x\n"})
+        git(world.person(pi, sigma), "commit", "-q", "--amend", "--no-edit", "--date", at)
+        world.offer(pi, sigma, topic, "HEAD", force=True)
+    sigma.sync()
+    assert [thread["thread"].split("-")[2] for thread in json.loads(sigma.cn("inbox", "--json").stdout)] == [
+        "zebra.md",
+        "apple.md",
+        "mule.md",
+    ]

@@ -1,0 +1,142 @@
+"""What a host must have and allow is found before anything is lost by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from cn.git.process import Git
+from cn.git.remote import RefResult, push_refs
+from cn.git.repository import open_hub
+from cn.transaction import rights
+from cn.transaction.rights import has_tried, try_rights
+from cn.values.names import Oid
+from tests.support.hubs import branches, git
+from tests.support.servers import git_daemon
+from tests.support.world import Node, World
+
+HOOK = """#!/bin/sh
+zero=$(printf %040d 0)
+[ "$2" = $zero ] && right=create || { [ "$3" = $zero ] && right=delete || right=force; }
+case "$1 $right" in *"$(cat "$GIT_DIR/forbidden")") echo "FATAL: $right $1 DENIED by fallthru" >&2; exit 1;; esac
+"""
+
+
+def forbid(repo: Path, right: str) -> None:
+    """Let a hook refuse a right, as hosts with rules do."""
+    hook = repo / "hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(HOOK)
+    hook.chmod(0o755)
+    (repo / "forbidden").write_text(right)
+
+
+@pytest.fixture
+def hosts(world: World, tmp_path: Path) -> tuple[Node, Node]:
+    """Two hubs that do not know each other yet, whose origins HEAD is not main."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    for node in (sigma, pi):
+        git(node.home, "symbolic-ref", "HEAD", "refs/heads/master")
+    return sigma, pi
+
+
+def test_a_peer_is_checked_and_its_head_told_of_and_nothing_is_left_there(hosts: tuple[Node, Node]) -> None:
+    sigma, pi = hosts
+    done = sigma.cn("peer", "add", "pi", pi.url, "--check")
+    assert "the HEAD of pi's hub names no branch that is there; main is main" in done.stdout
+    assert f"git -C {pi.home} symbolic-ref HEAD refs/heads/main" in done.stdout
+    assert list(branches(pi.home)) == ["main"]
+    assert not (sigma.root / ".git/cn/tried").exists()
+
+
+@pytest.mark.parametrize(("right", "code"), [("create", 1), ("force", 0), ("delete", 0)])
+def test_each_right_that_is_missing_is_found_in_the_words_of_the_host(
+    hosts: tuple[Node, Node], tmp_path: Path, right: str, code: int
+) -> None:
+    sigma, pi = hosts
+    forbid(pi.home, right)
+    with git_daemon(pi.home.parent, tmp_path) as served:
+        done = sigma.cn("peer", "add", "pi", served.url("pi"), "--check", check=code)
+    said = done.stdout + done.stderr
+    assert f"sigma may not {right} branches sigma/* in pi's hub" in said
+    assert f"FATAL: {right} refs/heads/sigma/cn-check-" in said
+    assert "pi" in sigma.cn("peer", "list").stdout.split() or code
+    assert not (sigma.root / ".git/cn/tried").exists()
+    assert len(branches(pi.home)) == 1 + (right == "delete")
+
+
+def test_who_may_not_write_at_all_is_told_that_before_a_peer_is_added(hosts: tuple[Node, Node], tmp_path: Path) -> None:
+    sigma, pi = hosts
+    git(pi.home, "config", "daemon.receivepack", "false")
+    with git_daemon(pi.home.parent, tmp_path) as served:
+        done = sigma.cn("peer", "add", "pi", served.url("pi"), "--check", check=1)
+    assert (
+        "whether sigma may create branches sigma/* in pi's hub could not be tried: fatal: remote error" in done.stderr
+    )
+
+
+def test_a_dry_run_makes_nothing_there(hosts: tuple[Node, Node], tmp_path: Path) -> None:
+    sigma, pi = hosts
+    forbid(pi.home, "create")
+    with git_daemon(pi.home.parent, tmp_path) as served:
+        sigma.cn("peer", "add", "pi", served.url("pi"), "--check", "--dry-run")
+
+
+def test_doctor_finds_what_our_own_host_lacks(hosts: tuple[Node, Node]) -> None:
+    sigma, _ = hosts
+    git(sigma.home, "config", "receive.hideRefs", "refs/cn")
+    done = sigma.cn("doctor")
+    assert "the HEAD of origin names no branch that is there; main is main" in done.stdout
+    assert "sigma may not create refs/cn/* at origin: [remote rejected] (deny updating a hidden ref)" in done.stdout
+    assert "pins stay in each clone" in done.stdout
+    git(sigma.home, "config", "--unset", "receive.hideRefs")
+    git(sigma.home, "symbolic-ref", "HEAD", "refs/heads/main")
+    assert "the host gives what cn needs" in sigma.cn("doctor", "-v").stdout
+    assert git(sigma.home, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
+def test_what_a_killed_try_left_the_next_run_deletes_and_no_peer_reads_it(
+    world: World, sigma: Node, pi: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub, pushed = open_hub(sigma.root), []
+
+    def push(git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float) -> dict[str, RefResult]:
+        pushed.append(refs)
+        if len(pushed) == 2:
+            raise KeyboardInterrupt
+        return push_refs(git, url, refs, seconds)
+
+    monkeypatch.setattr(rights, "push_refs", push)
+    with pytest.raises(KeyboardInterrupt):
+        try_rights(hub, str(pi.home), ["refs/heads/sigma/"], 60.0)
+    assert has_tried(hub)
+    assert len(branches(pi.home)) == 2
+    assert pi.sync().stdout == ""
+    assert pi.threads() == []
+    sigma.cn("sync", "--dry-run")
+    assert len(branches(pi.home)) == 2
+    sigma.sync()
+    assert list(branches(pi.home)) == ["main"]
+    assert not has_tried(hub)
+
+
+def test_a_remote_that_is_gone_is_asked_a_few_times_to_delete_a_try(sigma: Node, tmp_path: Path) -> None:
+    note = sigma.root / ".git/cn/tried"
+    note.parent.mkdir(exist_ok=True)
+    note.write_text(f'{{"{tmp_path}/gone.git": [0, ["refs/heads/sigma/cn-check-00000000"]]}}')
+    for _ in range(5):
+        assert note.exists()
+        sigma.sync()
+    assert not note.exists()
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "x", '{"/x": 3}', '{"/x": [0, ["refs/heads/main"]]}', '{"/x": {}}'])
+def test_a_note_that_cn_did_not_write_deletes_nothing(sigma: Node, text: str) -> None:
+    note = sigma.root / ".git/cn/tried"
+    note.parent.mkdir(exist_ok=True)
+    note.write_text(text.replace("/x", str(sigma.home)))
+    sigma.sync()
+    assert branches(sigma.home)
+    assert not note.exists()

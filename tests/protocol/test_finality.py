@@ -1,0 +1,41 @@
+"""Which decisions end a thread."""
+
+from __future__ import annotations
+
+import pytest
+
+from cn.protocol.finality import ENDS, STAYS, final_forms, is_final
+from cn.protocol.hub_config import HubConfig, Reviewer
+from cn.protocol.thread_file import VOCABULARY, parse_decision
+from cn.values.names import Name
+
+CONFIG = HubConfig(Name("sigma"), reviewers=(Reviewer(Name("rho")),))
+
+
+@pytest.mark.parametrize(
+    ("decision", "final"),
+    [
+        ("do:merge", True),
+        ("do:reply:licence", True),
+        ("do:custom:look into it", True),
+        ("delete:stale", True),
+        ("delegate:omega", True),
+        ("delegate:rho", False),
+        ("defer:later", False),
+    ],
+)
+def test_all_but_a_deferral_and_an_assignment_end_a_thread(decision: str, final: bool) -> None:
+    assert is_final(parse_decision(decision), CONFIG) is final
+
+
+def test_both_lists_name_every_decision_there_is() -> None:
+    def verbs(forms: tuple[str, ...]) -> set[str]:
+        return {form.partition("<")[0] for form in forms}
+
+    every = {form.partition("<")[0] for form in VOCABULARY.replace(" or ", ", ").split(", ")}
+    assert verbs(STAYS) | verbs(ENDS) == every
+
+
+def test_a_message_cannot_be_merged() -> None:
+    assert "do:merge" in final_forms("proposal")
+    assert "do:merge" not in final_forms("message")

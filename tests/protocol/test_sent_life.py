@@ -1,0 +1,67 @@
+"""The chain of what we sent says what happened, and what is waited for."""
+
+from __future__ import annotations
+
+import pytest
+
+from cn.protocol.ledger import OUT, Event
+from cn.protocol.sent_life import sent_chain, sent_lives, unproven
+from cn.values.names import Oid
+from cn.values.timestamps import parse_stamp
+
+AT = parse_stamp("2026-02-05T14:00:07Z")
+A, B = Oid("a" * 40), Oid("b" * 40)
+
+
+def event(kind: str, head: Oid = A, /, **fields: str) -> Event:
+    return Event(AT, OUT, kind, "fix", head, fields)
+
+
+QUEUED = event("queued", kind="proposal", subject="Mend it")
+THERE = event("delivered")
+NOTICE = [event("queued", kind="notice"), THERE]
+REFUSED = event("answered", status="refused", reason="rebase")
+MERGED = event("answered", status="merged", merge=B)
+CLAIMED = event("answered", status="merged", merge=B, unproven="nobody knows")
+
+CHAINS = [
+    ([QUEUED], ["queued: Mend it", "(delivered: it waits in the outbox)"]),
+    ([QUEUED, THERE], ["queued: Mend it", "delivered", "(answered: whether it was fetched is not known yet)"]),
+    (NOTICE, ["queued", "delivered"]),
+    ([event("adopted")], ["adopted: pushed by hand", "(answered: whether it was fetched is not known yet)"]),
+    ([QUEUED, THERE, REFUSED], [..., "answered: refused: rebase", "(answered: finally)"]),
+    ([QUEUED, THERE, event("queued", B, subject="More")], [..., "moved: More", "(delivered: it waits in the outbox)"]),
+    ([QUEUED, THERE, MERGED], [..., f"answered: merged as {B[:12]}"]),
+    ([QUEUED, THERE, CLAIMED], [..., "(answered: finally)"]),
+    (
+        [QUEUED, THERE, MERGED, event("deleting")],
+        [..., "cleaned_up: its deletion is in the outbox", "(branch_deleted)"],
+    ),
+    ([QUEUED, THERE, MERGED, event("deleting"), event("deleted")], [..., "branch_deleted: by us"]),
+    ([QUEUED, THERE, event("gone")], [..., "gone: not by our doing"]),
+]
+
+
+@pytest.mark.parametrize(("life", "wanted"), CHAINS)
+def test_the_chain_of_a_branch_of_ours(life: list[Event], wanted: list[object]) -> None:
+    told = [": ".join(filter(None, [link.step, link.text])) for link in sent_chain(life)]
+    shown = [text if link.at else f"({text})" for link, text in zip(sent_chain(life), told, strict=True)]
+    if wanted[0] is ...:
+        wanted = wanted[1:]
+        shown = shown[-len(wanted) :]
+    assert shown == wanted
+    assert all((link.at is None) != (link.since is None) for link in sent_chain(life))
+
+
+def test_a_name_that_is_used_again_has_another_life() -> None:
+    first = [QUEUED, THERE, MERGED, event("deleting"), event("deleted")]
+    again = [event("queued", B), event("delivered", B)]
+    assert sent_lives([*first, *again]) == [first, again]
+    assert sent_lives([*first, event("deleted")]) == [[*first, event("deleted")]]
+    assert sent_lives([]) == []
+
+
+def test_the_last_answer_counts_for_what_is_believed() -> None:
+    assert unproven([QUEUED, THERE, CLAIMED]) == "nobody knows"
+    assert unproven([QUEUED, THERE, CLAIMED, MERGED]) == ""
+    assert unproven([QUEUED]) == ""
