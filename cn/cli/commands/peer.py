@@ -56,6 +56,8 @@ def _key(given: str) -> str:
         path = Path(given).expanduser()
         if "\n" not in given and path.is_file():
             text = path.read_text("utf-8", "replace")
+        elif given.endswith(".pub"):
+            raise NameRefused(f"there is no file {given}", "name the .pub file of a key, or give its text")
     return parse_key(text)
 
 
@@ -129,7 +131,7 @@ reply_command = action("reply", "actions.mail:reply", _REPLY, THREAD, _MESSAGE, 
 
 _COMMENT = "Say something about THREAD to its creator; it decides nothing, and the thread stays."
 _ACTOR = click.option("--actor", default="", help="Who says it; this hub's agent if not given.")
-comment_command = action("comment", "actions.decide:comment", _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR)
+comment_command = action("comment", "actions.mail:comment", _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR)
 
 
 @list_group("outbox")
