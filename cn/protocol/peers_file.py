@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,12 +59,25 @@ def parse_key(text: str) -> str:
         )
     if len(words) < 2 or not words[0].startswith(_KEY_TYPES) or not re.fullmatch(r"[A-Za-z0-9+/]+=*", words[1]):
         raise NameRefused("the key is no SSH public key", "give the text of a .pub file, such as 'ssh-ed25519 AAAA…'")
-    if not _is_whole(words[0], words[1]):
-        raise NameRefused("the key is cut off, or no SSH public key", "give the whole line of a .pub file")
     return f"{words[0]} {words[1]}"
 
 
 _MOST_FIELDS = 5
+
+
+def is_key(text: str) -> bool:
+    """Has it the form of a key?"""
+    with suppress(NameRefused):
+        return bool(parse_key(text))
+    return False
+
+
+def parse_whole_key(text: str) -> str:
+    """The same of what a person gives; one that is cut off would refuse all that the peer sends."""
+    key = parse_key(text)
+    if not _is_whole(*key.split()):
+        raise NameRefused("the key is cut off, or no SSH public key", "give the whole line of a .pub file")
+    return key
 
 
 def _is_whole(kind: str, encoded: str) -> bool:

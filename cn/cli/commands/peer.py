@@ -46,11 +46,11 @@ def add_command(env: Env, name: str, url: str, key: str, deliver: str, kind: str
 
 def _key(given: str) -> str:
     """The key itself, or the one in the file of that name; a text that can be no name is not looked for."""
-    from cn.protocol.peers_file import parse_key
+    from cn.protocol.peers_file import is_key, parse_whole_key
     from cn.values.names import NameRefused
 
-    with suppress(NameRefused):
-        return parse_key(given)
+    if is_key(given):
+        return parse_whole_key(given)
     text = given
     with suppress(OSError, RuntimeError):  # too long a name, an unknown user's home
         path = Path(given).expanduser()
@@ -58,7 +58,7 @@ def _key(given: str) -> str:
             text = path.read_text("utf-8", "replace")
         elif given.endswith(".pub"):
             raise NameRefused(f"there is no file {given}", "name the .pub file of a key, or give its text")
-    return parse_key(text)
+    return parse_whole_key(text)
 
 
 @peer.command("list")
