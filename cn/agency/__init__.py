@@ -1,1 +1,1 @@
-"""Agency: outcomes, handlers, files, grants and mail of an organisation of agents and people, as records in git."""
+"""Agency: outcomes, handlers, permissions, files and mail as records in git (``docs/protocol/agency.md``)."""
