@@ -6,6 +6,7 @@ whether it was allowed, was decided before by :mod:`cn.agency.plan`; reading eve
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -137,7 +138,7 @@ class OutcomeClosed:
 
 @dataclass(frozen=True)
 class OutcomesPassed:
-    """Another handler is responsible for them, because of what became of their parents."""
+    """Another handler is responsible for them."""
 
     to: Uuid
     outcomes: tuple[Uuid, ...]
@@ -145,10 +146,7 @@ class OutcomesPassed:
 
 @dataclass(frozen=True)
 class Delegated:
-    """An outcome has a handler of its own, in its ``number``-th tenure.
-
-    ``outcomes`` are those below it that become the handler's, ``underlings`` the handlers that are now below it.
-    """
+    """An outcome has a handler of its own, in its ``number``-th tenure; what passes to it follows."""
 
     handler: Uuid
     number: int
@@ -157,22 +155,16 @@ class Delegated:
     runner: str
     state: Uuid
     audit: Uuid
-    outcomes: tuple[Uuid, ...]
-    underlings: tuple[Uuid, ...]
 
 
 @dataclass(frozen=True)
 class HandlerEnded:
-    """A tenure is over. The heir has its ``outcomes``, ``mail``, ``underlings`` and the ``grants`` it had made."""
+    """A tenure is over. The heir owns the files that the handler owned."""
 
     handler: Uuid
     number: int
     how: str
     heir: Uuid
-    outcomes: tuple[Uuid, ...]
-    underlings: tuple[Uuid, ...]
-    grants: tuple[Uuid, ...]
-    mail: tuple[Uuid, ...]
 
 
 @dataclass(frozen=True)
@@ -203,6 +195,14 @@ class Revoked:
     """A capability is taken back."""
 
     id: Uuid
+
+
+@dataclass(frozen=True)
+class GrantsPassed:
+    """Another handler stands for capabilities that one granted who is no more."""
+
+    to: Uuid
+    grants: tuple[Uuid, ...]
 
 
 @dataclass(frozen=True)
@@ -265,6 +265,14 @@ class MailDeferred:
 
 
 @dataclass(frozen=True)
+class MailPassed:
+    """Messages that nobody had dealt with are in another inbox."""
+
+    to: Party
+    mail: tuple[Uuid, ...]
+
+
+@dataclass(frozen=True)
 class MailDone:
     """Its addressee has dealt with it."""
 
@@ -313,11 +321,13 @@ Change: TypeAlias = (
     | HandlerMoved
     | Granted
     | Revoked
+    | GrantsPassed
     | FileCreated
     | FileWritten
     | FileRead
     | MailDelivered
     | MailDeferred
+    | MailPassed
     | MailDone
     | AgentLeased
     | AgentEnded
@@ -541,6 +551,51 @@ def _numbered(line: str, number: int) -> Event:
         return parse_event(line)
     except EventRefused as refused:
         raise EventRefused(f"line {number}: {refused.text}", refused.hint) from None
+
+
+def subjects_of(change: Change) -> tuple[str, ...]:
+    """The outcomes, files, handlers, grants and messages in whose history the change belongs, each once."""
+    found: list[str] = []
+    for part in fields(change):
+        value = getattr(change, part.name)
+        if part.name not in ("links", "owner"):
+            found += value if isinstance(value, tuple) else [value] if isinstance(value, str) else []
+    return tuple(dict.fromkeys(one for one in found if names.is_uuid(one)))
+
+
+def answer_of(changes: Iterable[Change]) -> dict[str, object]:
+    """What the caller of an operation is told, from its changes alone: so that it can be told again."""
+    return functools.reduce(extend_answer, changes, {})
+
+
+def extend_answer(answer: dict[str, object], change: Change) -> dict[str, object]:
+    """The answer with one more change; what was changed first stays its subject."""
+    match change:
+        case Founded():
+            return {"outcome": change.root, "version": 1, "hash": change.hash}
+        case OutcomeCreated(inbox=False) | OutcomeUpdated() | OutcomeCompleted() | OutcomeClosed():
+            version = 1 if isinstance(change, OutcomeCreated) else change.version
+            return {"outcome": change.outcome, "version": version, "hash": change.hash} | answer
+        case Delegated() | HandlerEnded() | HandlerMoved():
+            return {"handler": change.handler} | answer
+        case FileCreated() | FileWritten():
+            version = 1 if isinstance(change, FileCreated) else change.version
+            return {"file": change.file, "version": version, "hash": change.hash} | answer
+        case FileRead():
+            return {"file": change.file, "version": change.version} | answer
+        case Granted() | Revoked():
+            return answer | {"grants": [*_listed(answer, "grants"), change.id]}
+        case MailDelivered() | MailDeferred():
+            return answer | {"mail": [*_listed(answer, "mail"), change.mail]}
+        case AgentLeased() | AgentEnded():
+            return {"agent": change.agent} | answer
+        case _:
+            return answer
+
+
+def _listed(answer: Mapping[str, object], name: str) -> list[object]:
+    value = answer.get(name, [])
+    return value if isinstance(value, list) else []
 
 
 def subject_of(changes: Sequence[Change]) -> str:

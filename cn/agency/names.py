@@ -10,13 +10,15 @@ from cn.values.errors import CnError
 from cn.values.names import is_name
 from cn.values.text import visible
 
-Uuid = NewType("Uuid", str)
-"""A version 4 UUID in lower case with dashes (RFC 9562); a handler has that of its root outcome."""
 Party = NewType("Party", str)
 """Who owns, commands or gets mail: the UUID of a handler, or ``user:<name>``."""
+Uuid = NewType("Uuid", Party)
+"""A version 4 UUID in lower case with dashes (RFC 9562); a handler has that of its root outcome."""
 Actor = NewType("Actor", str)
 """Who did it: ``<handler>/<agent>``, ``<handler>/user:<name>``, ``user:<name>``, ``peer:<name>`` or ``system``."""
 
+NO_ID: Final = Uuid(Party(""))
+"""Names nothing."""
 SYSTEM: Final = Actor("system")
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 _LINK = re.compile(rf"kb://({_UUID})", re.IGNORECASE)
@@ -56,6 +58,11 @@ class Resource(NamedTuple):
     kind: str
     name: str
 
+    @property
+    def uuid(self) -> Uuid:
+        """Its name, where the kind has UUIDs."""
+        return Uuid(Party(self.name))
+
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}"
 
@@ -69,7 +76,7 @@ def parse_uuid(text: str) -> Uuid:
     """A whole UUID; raises :class:`NameRefused`."""
     if not is_uuid(text):
         raise NameRefused(f"{visible(text)[:60]!r} is no UUID of version 4", "copy it whole, in lower case")
-    return Uuid(text)
+    return Uuid(Party(text))
 
 
 def user(name: str) -> Party:
@@ -106,7 +113,9 @@ def parse_resource(text: str) -> Resource:
     kind, colon, name = text.partition(":")
     if not colon or kind not in LEVELS or not name or visible(name) != name or name != " ".join(name.split()):
         raise NameRefused(f"{visible(text)[:80]!r} is no resource", f"write KIND:NAME; kinds: {', '.join(LEVELS)}")
-    if kind not in ("mcp", "repo"):
+    if kind == "mail":
+        parse_party(name)
+    elif kind not in ("mcp", "repo"):
         parse_uuid(name)
     return Resource(kind, name)
 
@@ -121,4 +130,4 @@ def rank(resource: Resource, level: str) -> int:
 
 def links_in(text: str) -> tuple[Uuid, ...]:
     """The files that a text names as ``kb://UUID``, each once, in their order."""
-    return tuple(dict.fromkeys(Uuid(found.lower()) for found in _LINK.findall(text)))
+    return tuple(dict.fromkeys(Uuid(Party(found.lower())) for found in _LINK.findall(text)))

@@ -25,20 +25,20 @@ from cn.agency.events import (
     parse_message,
     subject_of,
 )
-from cn.agency.names import FILE_KINDS, SYSTEM, Actor, Party, Uuid
+from cn.agency.names import FILE_KINDS, SYSTEM, Actor, Party, parse_uuid
 
-A, B = Uuid("3f2a9c1e-be04-4d7f-a582-a1c0d94be7f0"), Uuid("89abcdef-0123-4567-89ab-cdef01234567")
+A, B = map(parse_uuid, ("3f2a9c1e-be04-4d7f-a582-a1c0d94be7f0", "89abcdef-0123-4567-89ab-cdef01234567"))
 AT = datetime(2026, 2, 5, 14, 0, 7, tzinfo=UTC)
 HASH = "0f" * 32
 
-_uuids = st.uuids(version=4).map(lambda found: Uuid(str(found)))
+_uuids = st.uuids(version=4).map(lambda found: parse_uuid(str(found)))
 _texts = st.text(st.characters(exclude_categories=["Cs"]))
 _times = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)).map(
     lambda at: at.replace(microsecond=0)
 )
 _hashes = st.text("0123456789abcdef", min_size=64, max_size=64)
 _numbers = st.integers(1, 2**53 - 1)
-_parties = st.one_of(_uuids.map(Party), st.just(Party("user:ada")))
+_parties = st.one_of(_uuids, st.just(Party("user:ada")))
 _BY_TYPE: dict[str, st.SearchStrategy[object]] = {
     "str": _texts,
     "int": st.integers(0, 2**53 - 1),
