@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.agency.store.lock import WriteLock
-from cn.git.create import create_repo
 from cn.git.environment import child_environment
 from cn.git.loose_objects import write_loose
 from cn.git.objects import ARGS, Found, Reader, TreeEntry, read_info, read_raw, unreadable
@@ -248,12 +247,11 @@ class Repository:
         return False
 
     def close(self) -> None:
-        """End the processes of git, and let go of the lock's file."""
+        """End the processes of git, and let go of the lock's file. Used again, it begins anew."""
         self._reader.close()
-        if "_refs" in self.__dict__:
-            self._refs.close()
-        if "lock" in self.__dict__:
-            self.lock.close()
+        for name in ("_refs", "lock"):
+            if (held := self.__dict__.pop(name, None)) is not None:
+                held.close()
 
 
 def open_records(places: Places, identity: tuple[str, str]) -> Repository | None:
@@ -265,6 +263,8 @@ def open_records(places: Places, identity: tuple[str, str]) -> Repository | None
 
 def create_records(places: Places, identity: tuple[str, str], draft: Draft, at: int) -> Repository:
     """Make it, with its first commit: whatever is killed, there is a whole one or none. Raises :class:`Refused`."""
+    from cn.git.create import create_repo  # it brings what builds commits for hubs, and this is done once
+
     places.state.mkdir(parents=True, exist_ok=True)
     building = places.repository.with_name(f"{RECORDS}.new")
     new = Repository(building, places.lock, identity)
