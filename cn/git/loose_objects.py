@@ -20,6 +20,7 @@ from cn.values.names import Oid
 _TEMPORARY = "tmp_obj_"
 """How git's own unfinished objects begin: what sweeps those sweeps ours."""
 _FASTEST = 1
+_TRIES = 9
 
 
 def loose_path(objects: Path, oid: Oid) -> Path:
@@ -55,12 +56,7 @@ def _write_beside(path: Path, whole: bytes, mode: int) -> Path:
     """The object's file under another name, flushed."""
     temporary = path.parent / f"{_TEMPORARY}{os.getpid()}_{os.urandom(4).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        fd = os.open(temporary, flags, mode)
-    except FileNotFoundError:
-        path.parent.mkdir(exist_ok=True)
-        sync_folder(path.parent.parent)
-        fd = os.open(temporary, flags, mode)
+    fd = _open_in_folder(temporary, flags, mode)
     try:
         rest = memoryview(zlib.compress(whole, _FASTEST))
         while rest:
@@ -72,6 +68,16 @@ def _write_beside(path: Path, whole: bytes, mode: int) -> Path:
     finally:
         os.close(fd)
     return temporary
+
+
+def _open_in_folder(path: Path, flags: int, mode: int) -> int:
+    """Open it, in a folder that is made where it is missing: a git that packs takes empty ones away at any time."""
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):
+            return os.open(path, flags, mode)
+        path.parent.mkdir(exist_ok=True)
+        sync_folder(path.parent.parent)
+    return os.open(path, flags, mode)
 
 
 def _link(temporary: Path, path: Path) -> Path:

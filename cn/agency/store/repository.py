@@ -10,7 +10,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -216,8 +216,8 @@ class Repository:
             if not locks:
                 if waited > _WAIT_SECONDS or "File exists" not in why:
                     raise Blocked(f"cannot move main of {self.folder}: {why}", "mend this, then run again")
-            elif not told and _are_left(locks, waited) and not find_gits(self.folder, passed_over=self._is_harmless):
-                told += self._unlock(locks)
+            elif not told and (removed := self.remove_left(locks, waited)):
+                told += removed
             elif waited > _WAIT_SECONDS:
                 raise Blocked(
                     f"cannot move main: {locks[0]} exists",
@@ -228,11 +228,17 @@ class Repository:
         sync_folder(self.folder / "refs/heads")
         return tuple(told)
 
-    def _unlock(self, locks: list[Path]) -> Iterator[str]:
-        for path in locks:
-            with suppress(FileNotFoundError):
-                path.unlink()
-                yield f"{path.name}, which a killed git had left in {self.folder}, was removed"
+    def remove_left(self, locks: Sequence[Path], watched: float = 0.0) -> tuple[str, ...]:
+        """Remove lock files that no living git can hold, and say so; none of them where one may, or they are young.
+
+        Called with the lock held under which they are made. ``watched``: for so many seconds they were there.
+        """
+        there = [path for path in locks if os.path.lexists(path)]
+        if not there or not _are_left(there, watched) or find_gits(self.folder, passed_over=self._is_harmless):
+            return ()
+        for path in there:
+            path.unlink(missing_ok=True)
+        return tuple(f"{path.name}, which a killed git had left in {self.folder}, was removed" for path in there)
 
     def _is_harmless(self, process: Process) -> bool:
         """Does it only read, or move the ref with our lock held, which we hold now?"""
@@ -289,7 +295,7 @@ def _folders_above(path: str) -> Iterator[str]:
     return ("/".join(parts[:count]) for count in range(len(parts) + 1))
 
 
-def _are_left(locks: list[Path], watched: float) -> bool:
+def _are_left(locks: Sequence[Path], watched: float) -> bool:
     """Is each older than a living git would hold it, by its own time or (the clock may have gone back) by ours?"""
     if watched > _LEFT_SECONDS:
         return True
