@@ -47,6 +47,7 @@ _INDEXES: dict[str, tuple[type[Row], Callable[[Any], Hashable]]] = {
     "references": (Reference, lambda row: row.source),
     "referenced_by": (Reference, lambda row: row.target),
     "mail_with": (Mail, lambda row: row.file),
+    "mail_to": (Mail, lambda row: (row.to, row.to_tenure)),
     "pending": (Mail, lambda row: row.to if row.pending else None),
     "live": (Agent, lambda row: row.handler if row.live else None),
     "audit": (AuditEntry, lambda row: row.handler),
@@ -184,6 +185,9 @@ class Memory(Rows):
 
     def mail_with(self, file: Uuid) -> Sequence[Mail]:
         return self._in("mail_with", file)
+
+    def mail_to(self, party: Party, tenure: int) -> Sequence[Mail]:
+        return sorted(self._in("mail_to", (party, tenure)), key=lambda row: (row.seq, row.id))
 
     def pending(self, party: Party) -> Sequence[Mail]:
         return sorted(self._in("pending", party), key=lambda row: (row.seq, row.id))

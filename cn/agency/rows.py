@@ -322,6 +322,9 @@ class Facts(Protocol):
     def mail_with(self, file: Uuid) -> Sequence[Mail]:
         """The messages by which it was delivered."""
 
+    def mail_to(self, party: Party, tenure: int) -> Sequence[Mail]:
+        """All that was delivered to it in that tenure, oldest first."""
+
     def pending(self, party: Party) -> Sequence[Mail]:
         """Its messages that are not done, oldest first."""
 
