@@ -9,12 +9,15 @@ from collections.abc import Sequence
 
 from cn.agency.events import Event, type_of
 from cn.agency.names import AUDIT, OPEN, OUTCOME, Uuid
-from cn.agency.rows import AuditEntry, File, Outcome, Version
+from cn.agency.rows import AuditEntry, Facts, File, Outcome, Version
 from cn.values.text import cell, one_line, quote, unix_lines, yaml_string
 from cn.values.timestamps import format_second
 
 SHOWN = 50
 """How many versions, events or entries a page shows, the latest; all of them are in git's log."""
+
+_LAST = 2**53
+"""No event has this number."""
 
 README = """\
 # Agency's records
@@ -55,6 +58,19 @@ def outcome_page(outcome: Outcome, parents: Sequence[Uuid], children: Sequence[U
 
 def _listed(name: str, ids: Sequence[Uuid]) -> list[str]:
     return [f"{name}:", *(f"  - {id}" for id in ids)] if ids else [f"{name}: []"]
+
+
+def page_of(facts: Facts, file: File) -> str:
+    """``FILE.md`` of a file as the state is now."""
+    last = _LAST, SHOWN
+    return file_page(
+        file,
+        facts.versions(file.id),
+        facts.references(file.id),
+        facts.referenced_by(file.id),
+        facts.history(file.id, *last) if file.kind == OUTCOME else (),
+        facts.audit(Uuid(file.owner), *last) if file.kind == AUDIT else (),
+    )
 
 
 def file_page(

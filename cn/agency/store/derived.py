@@ -83,7 +83,7 @@ class DerivedIndex:
         for _ in range(_LOOKS):
             tip = self.repository.tip()
             with suppress(sqlite3.DatabaseError):
-                index = _open_file(self.path, "ro")
+                index = open_file(self.path, "ro")
                 if index is not None:
                     index.database.execute("BEGIN")
                     if index.tip == tip.oid:
@@ -95,7 +95,7 @@ class DerivedIndex:
 
     def _copy_in_memory(self, tip: Commit) -> Index:
         with suppress(sqlite3.DatabaseError, OtherHistory):
-            index = _open_file(self.path, "ro")
+            index = open_file(self.path, "ro")
             if index is not None:
                 memory = Index.in_memory(copy_of=index)
                 index.close()
@@ -108,7 +108,7 @@ class DerivedIndex:
         if self._open is not None and _inode(self.path) == self._inode:
             return self._open
         self.close()
-        self._open = _open_file(self.path, "rw")
+        self._open = open_file(self.path, "rw")
         self._inode = _inode(self.path)
         return self._open
 
@@ -174,7 +174,7 @@ def _broken(commit: Commit, why: str) -> Blocked:
     )
 
 
-def _open_file(path: Path, mode: str) -> Index | None:
+def open_file(path: Path, mode: str) -> Index | None:
     """The index in a file; None where there is none that this cn made."""
     if not path.is_file():
         return None
@@ -212,7 +212,7 @@ def _remove(path: Path) -> None:
 def tip_of_file(path: Path) -> Oid | None:
     """The commit that the index in the file names; None where it says nothing."""
     with suppress(sqlite3.Error):
-        index = _open_file(path, "ro")
+        index = open_file(path, "ro")
         if index is not None:
             with closing(index):
                 return index.tip

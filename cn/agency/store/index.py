@@ -313,15 +313,19 @@ class Index(Rows):
             Tenure, "WHERE heir = ? AND heir_tenure = ? AND ended IS NOT NULL ORDER BY handler, number", heir, tenure
         )
 
+    def files(self) -> Iterator[File]:
+        """All of them."""
+        table = _TABLES[File]
+        return (_load(File, table, row) for row in self._ask("SELECT * FROM file ORDER BY rowid"))
+
     def files_like(self, words: str, after: int, limit: int) -> Sequence[File]:
         """By their descriptions."""
         found: list[File] = []
         folded = words.casefold().split()
         rows = self._ask("SELECT * FROM file WHERE since > ? ORDER BY since, id", (after,))
-        for row in rows:
+        for file in map(File._make, rows):
             if len(found) == limit:
                 break
-            file = File._make(row)
             text = file.description.casefold()
             if all(word in text for word in folded):
                 found.append(file)

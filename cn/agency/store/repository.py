@@ -10,7 +10,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -269,6 +269,11 @@ def open_records(places: Places, identity: tuple[str, str]) -> Repository | None
 
 def create_records(places: Places, identity: tuple[str, str], draft: Draft, at: int) -> Repository:
     """Make it, with its first commit: whatever is killed, there is a whole one or none. Raises :class:`Refused`."""
+    return build_records(places, identity, lambda new: new.append(None, draft, at))
+
+
+def build_records(places: Places, identity: tuple[str, str], fill: Callable[[Repository], object]) -> Repository:
+    """An empty repository that ``fill`` gives its main; it comes to its place when that is done."""
     from cn.git.create import create_repo  # it brings what builds commits for hubs, and this is done once
 
     places.state.mkdir(parents=True, exist_ok=True)
@@ -281,7 +286,7 @@ def create_records(places: Places, identity: tuple[str, str], draft: Draft, at: 
             remove_tree(building)
             building.mkdir(mode=0o700)
             create_repo(building, MAIN.removeprefix("refs/heads/"), _SETTINGS, bare=True)
-            new.append(None, draft, at)
+            fill(new)
             os.rename(building, places.repository)
             sync_folder(places.state)
     finally:
