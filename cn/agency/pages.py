@@ -7,7 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cn.agency.events import Event, type_of
+from cn.agency.events import (
+    Change,
+    Delegated,
+    Event,
+    Founded,
+    HandlerEnded,
+    HandlerMoved,
+    OutcomeBlocked,
+    OutcomeClosed,
+    OutcomeCompleted,
+    OutcomeCreated,
+    OutcomeLinked,
+    OutcomeUnblocked,
+    OutcomeUnlinked,
+    OutcomeUpdated,
+    type_of,
+)
 from cn.agency.names import AUDIT, OPEN, OUTCOME, Uuid
 from cn.agency.rows import AuditEntry, Facts, File, Outcome, Version
 from cn.values.text import cell, one_line, quote, unix_lines, yaml_string
@@ -62,15 +78,42 @@ def _listed(name: str, ids: Sequence[Uuid]) -> list[str]:
 
 def page_of(facts: Facts, file: File) -> str:
     """``FILE.md`` of a file as the state is now."""
-    last = _LAST, SHOWN
     return file_page(
         file,
         facts.versions(file.id),
         facts.references(file.id),
         facts.referenced_by(file.id),
-        facts.history(file.id, *last) if file.kind == OUTCOME else (),
-        facts.audit(Uuid(file.owner), *last) if file.kind == AUDIT else (),
+        _history(file.id, facts) if file.kind == OUTCOME else (),
+        facts.audit(Uuid(file.owner), _LAST, SHOWN) if file.kind == AUDIT else (),
     )
+
+
+def _history(outcome: Uuid, facts: Facts) -> list[Event]:
+    """The last events that its page tells, oldest first; between them there may be many that only name it."""
+    found: list[Event] = []
+    before = _LAST
+    while len(found) < SHOWN and (events := facts.history(outcome, before, 4 * SHOWN)):
+        found = [event for event in events if outcome in told_of(event.change)] + found
+        before = events[0].seq
+    return found[-SHOWN:]
+
+
+def told_of(change: Change) -> tuple[Uuid, ...]:
+    """The outcome whose page tells of a change.
+
+    A page is written with each such change: so not with those that are about hundreds, or that only name it.
+    """
+    match change:
+        case Founded(outcome) | OutcomeCreated(outcome) | OutcomeUpdated(outcome):
+            return (outcome,)
+        case OutcomeCompleted(outcome) | OutcomeClosed(outcome) | OutcomeBlocked(outcome) | OutcomeUnblocked(outcome):
+            return (outcome,)
+        case OutcomeLinked(outcome) | OutcomeUnlinked(outcome):
+            return (outcome,)
+        case Delegated(outcome) | HandlerEnded(outcome) | HandlerMoved(outcome):
+            return (outcome,)
+        case _:
+            return ()
 
 
 def file_page(
