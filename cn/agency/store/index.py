@@ -107,6 +107,7 @@ _MORE = (
     "CREATE INDEX file_since ON file (since)",
     "CREATE INDEX reference_target ON reference (target)",
     "CREATE INDEX mail_file ON mail (file)",
+    'CREATE INDEX mail_to ON mail ("to", to_tenure, seq)',
     'CREATE INDEX mail_pending ON mail ("to", seq) WHERE pending',
     "CREATE INDEX deferred_due ON deferred (due)",
     "CREATE INDEX agent_live ON agent (handler) WHERE live",
@@ -342,6 +343,10 @@ class Index(Rows):
     def mail_with(self, file: Uuid) -> Sequence[Mail]:
         """Its deliveries."""
         return self._list(Mail, "WHERE file = ? ORDER BY rowid", file)
+
+    def mail_to(self, party: Party, tenure: int) -> Sequence[Mail]:
+        """Oldest first."""
+        return self._list(Mail, 'WHERE "to" = ? AND to_tenure = ? ORDER BY seq, id', party, tenure)
 
     def pending(self, party: Party) -> Sequence[Mail]:
         """Oldest first."""

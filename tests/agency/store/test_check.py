@@ -176,6 +176,7 @@ def test_a_copy_is_missed_and_its_lag_is_told(store: Store, tmp_path: Path) -> N
 def test_cn_doctor_looks_at_the_records_of_a_hub(sigma: Node) -> None:
     store = found(sigma.root / ".git/unused")
     store.close()
+    (sigma.root / ".git/cn").mkdir(exist_ok=True)
     (sigma.root / ".git/unused/cn/agency.git").rename(sigma.root / ".git/cn/agency.git")
     said = sigma.cn("doctor", check=None).stdout
     assert "there is no copy of Agency's records" in said

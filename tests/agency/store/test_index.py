@@ -48,6 +48,7 @@ _QUESTIONS: list[Callable[[Facts, Any, int], object]] = [
     lambda f, k, n: (list(f.grants_on(k, n, "a")), list(f.grants_of(k, n)), list(f.grants_by(k, n))),
     lambda f, k, n: (list(f.versions(k)), list(f.files_of(k, n)), list(f.left_to(k, n))),
     lambda f, k, n: (list(f.references(k)), list(f.referenced_by(k)), list(f.mail_with(k)), list(f.pending(k))),
+    lambda f, k, n: list(f.mail_to(k, n)),
     lambda f, k, n: (list(f.due(_AT + timedelta(seconds=n), 2)), f.count_live()),
     lambda f, k, n: sorted(f.audit(k, n, 9), key=lambda row: row.seq),
     lambda f, k, n: (list(f.history(k, n, 2)), list(f.find(k, 2)), list(f.files_like("ÜBER", n, 2))),
