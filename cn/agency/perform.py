@@ -20,7 +20,7 @@ from cn.agency.plan.plan import digest_of, done_before, plan
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.rows import Facts, Request, Rows
 from cn.agency.store.repository import Draft, Places
-from cn.agency.store.store import WAIT, Base, Decided, Store, create_store
+from cn.agency.store.store import Base, Decided, Store, create_store
 from cn.agency.touched import pages_of, written_by
 from cn.secrets.findings import refuse
 from cn.secrets.scanner import Text, find_secrets, text_of
@@ -31,11 +31,15 @@ _ENTROPY = 16
 
 
 class Asked(NamedTuple):
-    """An operation, and who asks. ``request_id`` is the caller's name for it: the same again gets the same answer."""
+    """An operation, and who asks. ``request_id`` is the caller's name for it: the same again gets the same answer.
+
+    ``entropy`` are the random bytes from which its ids are made, for who has to know them before.
+    """
 
     operation: Operation
     principal: Principal
     request_id: str = ""
+    entropy: bytes = b""
 
 
 class Done(NamedTuple):
@@ -65,14 +69,24 @@ def perform(
     asked: Sequence[Asked],
     limits: Limits | None = None,
     allowed: Callable[[], Collection[str]] = no_secrets_allowed,
-    wait: float = WAIT,
+    *,
+    together: bool = False,
+    rehearse: bool = False,
 ) -> Performed:
     """Do these operations, each accepted or refused by itself. ``allowed`` are the fingerprints of what is no secret.
 
-    Raises :class:`LockHeld` after ``wait`` seconds, :class:`Blocked` where it cannot be written; then none was done.
+    ``together``: where one is refused none is done. ``rehearse``: none is done; the answers are what they would be.
+
+    Raises :class:`LockHeld` where another writes for long, :class:`Blocked` where it cannot be written; then none was.
     """
     tried = [_prepare(one, limits or Limits(), allowed) for one in asked]
-    written = store.write(lambda rows, base: _decide(tried, rows, base), wait)
+
+    def decide(rows: Rows, base: Base) -> Decided[tuple[Answer, ...]]:
+        decided = _decide(tried, rows, base)
+        stopped = together and any(isinstance(one, Refused) for one in decided.answer)
+        return decided._replace(draft=None) if stopped or rehearse else decided
+
+    written = store.write(decide)
     return Performed(written.answer, written.told)
 
 
@@ -83,18 +97,17 @@ def found(places: Places, identity: tuple[str, str], asked: Asked) -> tuple[Stor
     return store, answers[0]
 
 
-def rehearse(facts: Facts, asked: Asked, limits: Limits | None = None) -> Planned | Refused:
-    """What it would come to now; nothing is done."""
-    tried = _prepare(asked, limits or Limits(), no_secrets_allowed)
-    return tried.refused or plan(asked.operation, asked.principal, facts, tried.moment(Base(None, now())))
-
-
 def read_content(store: Store, file: Uuid, hash: str) -> bytes:
     """A version of a file, whose reading was told by an operation before."""
     data = store.repository.read(f"{folder_of(file)}/{hash}")
     if data is None:
         raise Blocked(f"a version of file {file} is missing in the records: {hash}", "'cn doctor' tells how to mend it")
     return data
+
+
+def new_entropy() -> bytes:
+    """Random bytes from which the ids of an operation are made."""
+    return os.urandom(_ENTROPY)
 
 
 class _Tried(NamedTuple):
@@ -110,7 +123,7 @@ class _Tried(NamedTuple):
 
 
 def _prepare(asked: Asked, limits: Limits, allowed: Callable[[], Collection[str]]) -> _Tried:
-    return _Tried(asked, os.urandom(_ENTROPY), limits, _no_secret(asked.operation, allowed))
+    return _Tried(asked, asked.entropy or new_entropy(), limits, _no_secret(asked.operation, allowed))
 
 
 def _no_secret(operation: Operation, allowed: Callable[[], Collection[str]]) -> Refused | None:
@@ -146,7 +159,7 @@ class _Writing:
 
     def answer(self, one: _Tried) -> Answer:
         """Plan an operation, and take what comes of it into the commit."""
-        operation, principal, request_id = one.asked
+        operation, principal, request_id, _ = one.asked
         before = done_before(operation, principal, request_id, self._rows)
         if isinstance(before, Request):
             return Done(answer_again(before, self._rows))

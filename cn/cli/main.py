@@ -59,6 +59,14 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "push": ("threads:push_command", "Bring local main to origin."),
         "save": ("threads:save_command", "Commit and push."),
     },
+    "Agency": {
+        "agency": ("agency:agency", "Outcomes, handlers and what each may do: init, status, can, log, export …"),
+        "outcome": ("agency_outcome:outcome", "What is to be accomplished, what for, and how."),
+        "handler": ("agency_handler:handler", "Who is responsible: delegate, insert, move, remove, stop."),
+        "kb": ("agency_kb:kb", "The knowledge base: files with all their versions."),
+        "mail": ("agency_mail:mail", "Messages between handlers, and yours; also: show, send, done."),
+        "grant": ("agency_grant:grant", "What handlers may do besides: list, add, revoke."),
+    },
     "Set-up": {
         "init": ("setup:init_command", "Make a new hub."),
         "peer": ("peer:peer", "The hubs this one talks to: add, key, list, remove, sync."),

@@ -20,6 +20,7 @@ from cn.agency.operations import (
     CreateOutcome,
     Delegate,
     FoundAgency,
+    Moment,
     Operation,
     ReadFile,
     StopHandler,
@@ -28,7 +29,7 @@ from cn.agency.operations import (
     WriteFile,
 )
 from cn.agency.operations import Seen as SeenVersion
-from cn.agency.perform import Answer, Asked, Done, found, perform, read_content, rehearse
+from cn.agency.perform import Answer, Asked, Done, found, new_entropy, perform, read_content
 from cn.agency.plan.result import Refused
 from cn.agency.store.check import check_records
 from cn.agency.store.store import Store
@@ -139,12 +140,31 @@ def test_what_looks_like_a_secret_is_refused_unless_it_is_allowed(store: Store, 
         assert isinstance(allowed, Done)
 
 
-def test_a_rehearsal_says_what_would_happen_and_writes_nothing(store: Store) -> None:
-    before = store.repository.tip()
-    with store.reading() as facts:
-        planned = rehearse(facts, Asked(CreateOutcome("Maybe", "", (root(store),)), ADA))
-    assert not isinstance(planned, Refused)
+def test_a_rehearsal_answers_and_writes_nothing(store: Store) -> None:
+    before, asked = store.repository.tip(), Asked(CreateOutcome("Maybe", "", (root(store),)), ADA)
+    (answer,) = perform(store, [asked], rehearse=True).answers
+    assert isinstance(answer, Done)
+    assert answer.changes
     assert store.repository.tip() == before
+    with store.reading() as facts:
+        assert facts.outcome(Uuid(answer.answer["outcome"])) is None  # type: ignore[arg-type]
+
+
+def test_operations_together_are_all_done_or_none(store: Store) -> None:
+    top, entropy = root(store), new_entropy()
+    made = Moment(now(), entropy).uuid("outcome")
+    both = [
+        Asked(CreateOutcome("Group", "", (top,)), ADA, entropy=entropy),
+        Asked(Delegate(made, message="\0"), ADA),
+    ]
+    before = store.repository.tip()
+    first, second = perform(store, both, together=True).answers
+    assert isinstance(first, Done)
+    assert isinstance(second, Refused)
+    assert store.repository.tip() == before
+    answers = perform(store, [both[0], Asked(Delegate(made), ADA)], together=True).answers
+    assert [one.answer.get("handler") for one in answers if isinstance(one, Done)] == [None, made]
+    assert commits(store) == 2
 
 
 def test_pages_are_written_with_what_they_tell_and_only_then(store: Store) -> None:
