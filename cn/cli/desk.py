@@ -17,6 +17,7 @@ from cn.system.clock import now
 from cn.values.errors import Refused as RefusedError
 from cn.values.errors import UsageError
 from cn.values.text import visible
+from cn.values.timestamps import StampRefused
 
 if TYPE_CHECKING:  # looking needs none of it
     from cn.agency.perform import Answer, Asked, Done
@@ -197,7 +198,7 @@ def desk(env: Env, acting: str = "") -> Iterator[Desk]:
             opened = Desk(env, agency, facts, agency.person, now())
             try:
                 yield opened._replace(principal=_acting(opened, acting)) if acting else opened
-            except NameRefused as refused:
+            except (NameRefused, StampRefused) as refused:
                 raise UsageError(refused.text, refused.hint) from None
     finally:
         agency.store.close()

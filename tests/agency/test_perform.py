@@ -153,10 +153,7 @@ def test_a_rehearsal_answers_and_writes_nothing(store: Store) -> None:
 def test_operations_together_are_all_done_or_none(store: Store) -> None:
     top, entropy = root(store), new_entropy()
     made = Moment(now(), entropy).uuid("outcome")
-    both = [
-        Asked(CreateOutcome("Group", "", (top,)), ADA, entropy=entropy),
-        Asked(Delegate(made, message="\0"), ADA),
-    ]
+    both = [Asked(CreateOutcome("Group", "", (top,)), ADA, entropy=entropy), Asked(Delegate(made, message="\0"), ADA)]
     before = store.repository.tip()
     first, second = perform(store, both, together=True).answers
     assert isinstance(first, Done)
