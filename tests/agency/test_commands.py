@@ -120,6 +120,7 @@ def test_what_was_granted_is_gone_with_its_outcome_and_a_new_delegation_revives_
     org.cn("handler", "delegate", "{site}", "--as", "root")
     no = org.cn("agency", "can", "{site}", "read", "{plan}", code=1).stdout
     assert "no, it has none" in no
+    assert "in tenure 1, which is over" in no
     assert "grant" not in org.refused("kb", "read", "{plan}", "--as", "{shop}").split("→")[0]
     assert "access" in org.refused("kb", "read", "{plan}", "--as", "{site}")
     org.cn("grant", "add", "{site}", "read", "kb:{plan}", "--as", "root")
@@ -157,7 +158,7 @@ def test_a_layer_that_cannot_be_delegated_leaves_no_half(org: Org) -> None:
 def test_mail_is_read_dealt_with_and_its_outcome_completes_by_itself(org: Org) -> None:
     (mail,) = org.ask("mail", "--as", "{shop}")["mail"]
     assert org.titles("--workable", "--handler", "{shop}") == ["Open the shop", "Process inbox"]
-    assert org.cn("mail", "show", mail["mail"][:6], "--as", "{shop}").stdout == "Sell something."
+    assert org.cn("mail", "show", mail["mail"][:6], "--as", "{shop}").stdout == "Sell something.\n"
     org.cn("mail", "done", mail["mail"][:6], "--as", "{shop}")
     assert org.titles("--workable", "--handler", "{shop}") == ["Open the shop"]
     org.cn("mail", "send", "user:ann", "--body", "May I?", "--as", "root")

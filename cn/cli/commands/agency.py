@@ -15,8 +15,9 @@ from cn.values.errors import EXIT_REFUSED
 
 if TYPE_CHECKING:  # each command imports what it calls
     from cn.agency.events import Event
+    from cn.agency.names import Resource
     from cn.agency.plan.access import Reason
-    from cn.agency.rows import Facts
+    from cn.agency.rows import Facts, Handler
 
 _ROOT_TITLE = "Help the user accomplish all their work"
 _COUNT = 50
@@ -145,12 +146,25 @@ def can_command(env: Env, handler: str, level: str, resource: str, acting: str) 
         row = facts.handler(id)
         assert row is not None, "it was just found"
         explained = why(ByHandler(id, row.tenure, ""), about, facts)
+        reasons = (*explained.reasons, *_of_the_past(row, about, facts))
         yes = rank(about, explained.level) >= wanted
         value = {"can": yes, "level": explained.level, "resource": str(about), "handler": id}
-        value["reasons"] = [_reason(reason) for reason in explained.reasons]
-        env.facts(value, lambda: _can_lines(opened, value, level, explained.reasons, wanted))
+        value["reasons"] = [_reason(reason) for reason in reasons]
+        env.facts(value, lambda: _can_lines(opened, value, level, reasons, wanted))
     if not yes:
         sys.exit(EXIT_REFUSED)
+
+
+def _of_the_past(row: Handler, resource: Resource, facts: Facts) -> list[Reason]:
+    """What it was granted in tenures that are over: whoever asks may remember that."""
+    from cn.agency.names import rank
+    from cn.agency.plan.access import Reason
+
+    grants = (one for past in range(1, row.tenure) for one in facts.grants_on(row.id, past, str(resource)))
+    over = "granted by {}, in tenure {}, which is over"
+    return [
+        Reason(rank(resource, one.level), False, over.format(one.grantor, one.holder_tenure), one) for one in grants
+    ]
 
 
 def _reason(reason: Reason) -> dict[str, object]:

@@ -48,7 +48,8 @@ def _branch(opened: Desk, id: Uuid, shown: list[dict[str, Any]]) -> Any:
     words = [f"{open_count} open", *([f"{mail} mail"] if mail else []), *([row.runner] if row.runner else [])]
     words += [f"boss {row.boss}"] if row.boss != row.parent else []
     words += ["an agent works"] if live else []
-    below = [_branch(opened, one, shown) for one in facts.underlings(id)]
+    rows = sorted((found.since, one) for one in facts.underlings(id) if (found := facts.outcome(one)))
+    below = [_branch(opened, one, shown) for _, one in rows]
     return Branch(f"{name(id, facts)} ({', '.join(words)})", below)
 
 

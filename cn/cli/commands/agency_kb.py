@@ -79,8 +79,8 @@ def read_command(env: Env, file: str, number: int | None, acting: str) -> None:
         show_file(opened, opened.file(file), number)
 
 
-def show_file(opened: Desk, file: Uuid, number: int | None = None) -> None:
-    """Read a version, tell its number and hash, and give its content."""
+def show_file(opened: Desk, file: Uuid, number: int | None = None, *, mail: bool = False) -> None:
+    """Read a version and print it, and what to say to write over it; of a message, on whole lines, that alone."""
     from cn.agency.operations import ReadFile
     from cn.agency.perform import Asked, read_content
 
@@ -93,14 +93,13 @@ def show_file(opened: Desk, file: Uuid, number: int | None = None) -> None:
 
         show_json(answer | {"content": data.decode("utf-8", "replace")})
         return
-    _print(data)
-    if not env.quiet:
-        click.echo(
-            f"· version {answer['version']}: --seen {answer['version']}:{answer['hash'][:_SHOWN_HASH]}", err=True
-        )
-        for word in ("broken", "unreadable"):
-            for id in answer.get(word, ()):
-                click.echo(f"· {word} link: kb://{id}", err=True)
+    _print(data + b"\n" if mail and not data.endswith(b"\n") else data)
+    if not (env.quiet or mail):
+        seen = f"{answer['version']}:{answer['hash'][:_SHOWN_HASH]}"
+        click.echo(f"· version {answer['version']}; to write over it: --seen {seen}", err=True)
+    for word in () if env.quiet else ("broken", "unreadable"):
+        for id in answer.get(word, ()):
+            click.echo(f"· {word} link: kb://{id}", err=True)
 
 
 def _print(data: bytes) -> None:

@@ -53,7 +53,7 @@ def show_command(env: Env, mail: str, acting: str) -> None:
     with desk(env, acting) as opened:
         row = opened.facts.mail(opened.mail(mail))
         assert row is not None, "it was just found"
-        show_file(opened, row.file)
+        show_file(opened, row.file, mail=True)
 
 
 _SUBJECT = click.option("--subject", default="", help="Its subject; else the beginning of the text.")

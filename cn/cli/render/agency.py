@@ -69,7 +69,7 @@ def _about(change: Change, facts: Facts | None) -> str:
         case OutcomesPassed(to, outcomes):
             return f"{len(outcomes)} to handler {name(to, facts)}"
         case Delegated(handler, number, parent):
-            again = f", for the {number}. time" if number > 1 else ""
+            again = f", tenure {number}" if number > 1 else ""
             return f"{name(handler, facts)}, below {parent[:_SHORT]}{again}"
         case HandlerEnded(handler, _, how, heir):
             return f"{name(handler, facts)}, {how}; {heir[:_SHORT]} has what it leaves"
