@@ -28,7 +28,7 @@ class Guide:
         self.ids: dict[str, str] = {}
 
     def type(self, command: str, shown: str) -> None:
-        """Run it with the ids of here, and compare what it says with the page; what is ordered by ids may be otherwise."""
+        """Run it with the ids of here, and compare what it says with the page, in any order: some is by ids."""
         said = self.run(re.sub(_ID, lambda found: self.here(found[0]), command)).splitlines()
         lines = shown.splitlines()
         assert sorted(map(plain, said)) == sorted(map(plain, lines)), command
