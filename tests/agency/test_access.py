@@ -10,6 +10,7 @@ from cn.agency.operations import (
     CloseOutcome,
     CompleteOutcome,
     Delegate,
+    FinishMail,
     GrantAccess,
     MoveHandler,
     ReadFile,
@@ -197,14 +198,15 @@ def test_a_capability_can_end_with_an_outcome_below_the_holders_root(office: Off
 def test_an_outcome_delegated_again_revives_nothing(office: Office) -> None:
     office.grant(office.boss, office.left, f"kb:{office.paper}", "write")
     office.do(SendMail(office.left, text="Read this"), office.agent(office.boss))
-    message = next(one.file for one in office.rows.pending(office.left))
+    (mail,) = office.rows.pending(office.left)
+    office.do(FinishMail((mail.id,)), office.agent(office.left))
     own = office.file(office.agent(office.left))
     stale = office.agent(office.left)
     office.do(StopHandler(office.left), office.agent(office.boss))
     assert office.delegate(office.left, office.agent(office.boss)) == office.left
     assert office.handler(office.left).tenure == 2
     assert office.level(office.left, f"kb:{office.paper}") == "none"
-    assert office.level(office.left, f"kb:{message}") == "none"
+    assert office.level(office.left, f"kb:{mail.file}") == "none"
     assert office.levels(f"kb:{own}") == ["read", "write", "none", "none"]
     assert office.no(ReadFile(own), stale).rule == "active-handler"
     assert access(stale, Resource("outcome", office.left), office.rows) == "none"
@@ -227,14 +229,16 @@ def test_a_capability_does_not_outlive_the_tenure_of_who_granted_it(office: Offi
     """The holder was moved away before its former boss was stopped and began again."""
     office.do(GrantAccess(office.root, Wanted("mcp:gmail", "use")))
     office.grant(office.root, office.boss, "mcp:gmail", "use")
-    office.grant(office.boss, office.left, "mcp:gmail", "use")
+    state = f"kb:{office.handler(office.boss).state}"
+    for resource, level in (("mcp:gmail", "use"), (state, "read")):
+        office.grant(office.boss, office.left, resource, level)
     office.do(MoveHandler(office.left, office.root), office.agent(office.root))
-    assert office.level(office.left, "mcp:gmail") == "use"
+    assert [office.level(office.left, one) for one in ("mcp:gmail", state)] == ["use", "read"]
     office.do(StopHandler(office.boss), office.agent(office.root))
-    assert office.level(office.left, "mcp:gmail") == "none"
+    assert [office.level(office.left, one) for one in ("mcp:gmail", state)] == ["none", "none"]
     office.delegate(office.boss, office.agent(office.root), [Wanted("mcp:gmail", "use")])
-    assert office.level(office.boss, "mcp:gmail") == "use"
-    assert office.level(office.left, "mcp:gmail") == "none"
+    assert [office.level(office.boss, one) for one in ("mcp:gmail", state)] == ["use", "write"]
+    assert [office.level(office.left, one) for one in ("mcp:gmail", state)] == ["none", "none"]
 
 
 def test_two_capabilities_never_hold_up_each_other(office: Office) -> None:
