@@ -144,6 +144,11 @@ class History:
 
     def _unlink(self, principal: Principal, picks: Picks) -> Operation | None:
         links = list(self.records.rows.of(Link))
+        rows, me = self.records.rows, getattr(principal, "handler", "")
+        mine = [
+            one for one in links if self.records.row(one.parent).responsible == me and len(rows.parents(one.child)) > 1
+        ]
+        links = mine if mine and picks[1] % 3 else links
         link = self._pick(links, picks[1]) if links else None
         return ops.UpdateOutcome(link.child, unlink=(link.parent,)) if link else None
 

@@ -59,7 +59,9 @@ def _not_yours(principal: Principal, outcome: Outcome, decider: Party, facts: Fa
     boss = (facts.handler(me) or _NOBODY).boss if me else None
     if outcome.id == me:
         return Refused(ACCESS, f"{name} is your own root", f"ask your boss, {boss}, which decides about it", boss)
-    line = [] if is_user(decider) else [Uuid(decider), *above(Uuid(decider), facts)]
+    if is_user(decider):
+        return Refused(ACCESS, f"{name} is {decider}'s to decide", f"ask {decider}", decider)
+    line = [Uuid(decider), *above(Uuid(decider), facts)]
     if me in line:
         underling = line[line.index(me) - 1]
         remedy = f"send mail to your underling {underling}, or stop it to have its outcomes again"
