@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cn.agency.events import Granted, Revoked
@@ -22,7 +22,7 @@ from cn.agency.operations import (
     party_of,
 )
 from cn.agency.plan.result import Planned, Refused
-from cn.agency.plan.structure import above, active, delegated, holder, open_children, owner, walk, writer
+from cn.agency.plan.structure import above, active, below, delegated, holder, open_children, owner, walk, writer
 from cn.agency.rows import Facts, File, Grant, Handler, Outcome
 
 ACCESS = "access"
@@ -179,11 +179,25 @@ def _on_outcome(handler: Handler, outcome: Outcome, facts: Facts) -> Iterator[Re
 
 
 def _serves(outcome: Outcome, handler: Handler, facts: Facts) -> bool:
-    """Is there an open outcome below it for which the handler, or one below it, is responsible?"""
+    """Is there an open outcome below it for which the handler, or one below it, is responsible?
+
+    Looked for from both ends by turns: either may be large, and seldom both are.
+    """
     if any(id == outcome.id for id in walk([handler.id], facts.parents)):
         return True
-    found = (facts.outcome(id) for id in walk([outcome.id], lambda id: open_children(id, facts)))
-    return any(one is not None and _is_at_or_below(one.responsible, handler, facts) for one in found)
+    team = (handler.id, *below(handler.id, facts))
+    up = walk((id for one in team for id in facts.open_outcomes(one)), lambda id: _parents_of_open(id, facts))
+    down = walk([outcome.id], lambda id: open_children(id, facts))
+    for higher, lower in zip(up, down, strict=False):
+        found = facts.outcome(lower)
+        if higher == outcome.id or (found and _is_at_or_below(found.responsible, handler, facts)):
+            return True
+    return False
+
+
+def _parents_of_open(id: Uuid, facts: Facts) -> Sequence[Uuid]:
+    found = facts.outcome(id)
+    return facts.parents(id) if found and found.is_open else ()
 
 
 def _is_part(outcome: Outcome, handler: Handler, facts: Facts) -> bool:
