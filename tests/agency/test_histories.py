@@ -484,7 +484,7 @@ def _random_steps(seed: int, length: int) -> list[tuple[str, Picks]]:
     return [(source.choice(_KINDS), (pick(), pick(), pick(), pick())) for _ in range(length)]
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(_steps)
 def test_whatever_is_asked_the_rules_hold_and_a_naive_model_agrees(steps: list[tuple[str, Picks]]) -> None:
     _play(steps)
