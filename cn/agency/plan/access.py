@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from cn.agency.events import Granted, Revoked
@@ -183,11 +183,8 @@ def _serves(outcome: Outcome, handler: Handler, facts: Facts) -> bool:
 
     Looked for from both ends by turns: either may be large, and seldom both are.
     """
-    if any(id == outcome.id for id in walk([handler.id], facts.parents)):
-        return True
-    team = (handler.id, *below(handler.id, facts))
-    up = walk((id for one in team for id in facts.open_outcomes(one)), lambda id: _parents_of_open(id, facts))
-    down = walk([outcome.id], lambda id: open_children(id, facts))
+    work = (id for one in _team(handler, facts) for id in facts.open_outcomes(one))
+    up, down = walk(work, facts.parents), walk([outcome.id], lambda id: open_children(id, facts))
     for higher, lower in zip(up, down, strict=False):
         found = facts.outcome(lower)
         if higher == outcome.id or (found and _is_at_or_below(found.responsible, handler, facts)):
@@ -195,20 +192,14 @@ def _serves(outcome: Outcome, handler: Handler, facts: Facts) -> bool:
     return False
 
 
-def _parents_of_open(id: Uuid, facts: Facts) -> Sequence[Uuid]:
-    found = facts.outcome(id)
-    return facts.parents(id) if found and found.is_open else ()
+def _team(handler: Handler, facts: Facts) -> Iterator[Uuid]:
+    yield handler.id
+    yield from below(handler.id, facts)
 
 
 def _is_part(outcome: Outcome, handler: Handler, facts: Facts) -> bool:
-    """Does it stand, open below open ones, or ended, below an outcome of the handler, or of one below it?"""
-
-    def upwards(id: Uuid) -> list[Uuid]:
-        child = facts.outcome(id)
-        parents = ((parent, facts.outcome(parent)) for parent in facts.parents(id))
-        return [parent for parent, row in parents if row and child and (row.is_open or not child.is_open)]
-
-    found = (facts.outcome(id) for id in walk([outcome.id], upwards))
+    """Does it stand below an outcome of the handler, or of one below it?"""
+    found = (facts.outcome(id) for id in walk([outcome.id], facts.parents))
     return any(one is not None and _is_at_or_below(holder(one, facts), handler, facts) for one in found)
 
 

@@ -102,11 +102,6 @@ def open_children(outcome: Uuid, facts: Facts) -> list[Uuid]:
     return [id for id in facts.children(outcome) if (found := facts.outcome(id)) and found.is_open]
 
 
-def open_parents(outcome: Uuid, facts: Facts) -> list[Uuid]:
-    """What it is still good for."""
-    return [id for id in facts.parents(outcome) if (found := facts.outcome(id)) and found.is_open]
-
-
 def open_descendants(outcome: Uuid, facts: Facts) -> list[Uuid]:
     """What is still to be done for it, through outcomes that are open."""
     return list(walk([outcome], lambda id: open_children(id, facts)))
