@@ -308,3 +308,22 @@ def test_an_outcome_is_a_file_too_and_access_to_both_is_one(office: Office) -> N
     assert file
     office.do(UpdateOutcome(office.work, text="better", seen=Seen(1, file.hash)), office.agent(office.left))
     assert office.no(CompleteOutcome(office.work), office.agent(office.left)).rule == "access"
+
+
+def test_a_former_boss_does_not_read_what_is_done_elsewhere_later(office: Office) -> None:
+    """Neither after a move, nor where the work went on for somebody else."""
+    goal, other = (office.outcome(title, office.root, by=office.agent(office.root)) for title in ("Goal", "Other"))
+    both = office.outcome("Both", goal, other, by=office.agent(office.root))
+    group = office.delegate(goal, office.agent(office.root))
+    stays = office.delegate(both, office.agent(group))
+    office.do(MoveHandler(office.left, office.root), office.agent(office.root))
+    office.do(CloseOutcome(group, "no", cascade=True), office.agent(office.root))
+    assert office.handler(stays).boss == office.root
+    ended = []
+    for handler in (office.left, stays):
+        ended.append(office.outcome("Later", handler, by=office.agent(handler)))
+        office.do(CompleteOutcome(ended[-1]), office.agent(handler))
+        office.do(CompleteOutcome(handler), office.agent(Uuid(office.handler(handler).boss)))
+    assert office.rows.parents(stays) == [other]
+    assert [office.level(office.boss, f"outcome:{id}") for id in ended] == ["none", "none"]
+    assert [office.level(office.root, f"outcome:{id}") for id in ended] == ["write", "write"]
