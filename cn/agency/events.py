@@ -413,10 +413,9 @@ _REMEDY = "restore the repository from a copy; cn writes no such line"
 
 def _read_change(kind: type[Change], found: dict[str, object]) -> Change:
     given: dict[str, Any] = {}
-    for part in fields(kind):
-        if part.name in found or part.default is MISSING:
-            read = _READERS.get(f"{kind.__name__}.{part.name}") or _BY_NAME.get(part.name) or _BY_TYPE[str(part.type)]
-            given[part.name] = read(found.pop(part.name))
+    for name, needed, read in _PARTS[kind]:
+        if needed or name in found:
+            given[name] = read(found.pop(name))
     if found:
         raise ValueError(f"{_NAMES[kind]} has no field {next(iter(found))!r}")
     return kind(**given)
@@ -434,7 +433,7 @@ def _no_constant(text: str) -> object:
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str) or not is_text(value):
+    if not isinstance(value, str) or not (value.isascii() or is_text(value)):
         raise ValueError("a text is expected")
     return value
 
@@ -533,6 +532,20 @@ _BY_TYPE: Mapping[str, Callable[[object], object]] = {
 }
 
 
+def _reader(kind: type[Change], part: Any) -> Callable[[object], object]:
+    return _READERS.get(f"{kind.__name__}.{part.name}") or _BY_NAME.get(part.name) or _BY_TYPE[str(part.type)]
+
+
+_PARTS: Mapping[type[Change], tuple[tuple[str, bool, Callable[[object], object]], ...]] = {
+    kind: tuple((part.name, part.default is MISSING, _reader(kind, part)) for part in fields(kind))
+    for kind in TYPES.values()
+}
+"""Class → for each field its name, whether it has to be there, and how it is read."""
+_SUBJECTS: Mapping[type[Change], tuple[str, ...]] = {
+    kind: tuple(name for name, _, _ in parts if name not in ("links", "owner")) for kind, parts in _PARTS.items()
+}
+
+
 def format_message(subject: str, events: Iterable[Event]) -> str:
     """A commit's message: a subject for people, an empty line, a line for each event."""
     return "\n".join([one_line(subject, 120), "", *map(format_event, events), ""])
@@ -556,10 +569,9 @@ def _numbered(line: str, number: int) -> Event:
 def subjects_of(change: Change) -> tuple[str, ...]:
     """The outcomes, files, handlers, grants and messages in whose history the change belongs, each once."""
     found: list[str] = []
-    for part in fields(change):
-        value = getattr(change, part.name)
-        if part.name not in ("links", "owner"):
-            found += value if isinstance(value, tuple) else [value] if isinstance(value, str) else []
+    for name in _SUBJECTS[type(change)]:
+        value = getattr(change, name)
+        found += value if isinstance(value, tuple) else [value] if isinstance(value, str) else []
     return tuple(dict.fromkeys(one for one in found if names.is_uuid(one)))
 
 

@@ -55,6 +55,9 @@ _INDEXES: dict[str, tuple[type[Row], Callable[[Any], Hashable]]] = {
 """Name → the kind of row, and the bucket in which a row stands; None: in none."""
 
 
+_OF_KIND = {kind: [(name, where) for name, (of, where) in _INDEXES.items() if of is kind] for kind in KEYS}
+
+
 class Memory(Rows):
     """Rows in dictionaries, with the indexes that the questions need."""
 
@@ -217,5 +220,4 @@ def _key(row: Row) -> tuple[object, ...]:
 
 
 def _buckets_of(row: Row) -> list[tuple[str, Hashable]]:
-    found = [(name, where(row)) for name, (kind, where) in _INDEXES.items() if kind is type(row)]
-    return [(name, bucket) for name, bucket in found if bucket is not None]
+    return [(name, bucket) for name, where in _OF_KIND[type(row)] if (bucket := where(row)) is not None]

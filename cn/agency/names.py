@@ -20,7 +20,8 @@ Actor = NewType("Actor", str)
 NO_ID: Final = Uuid(Party(""))
 """Names nothing."""
 SYSTEM: Final = Actor("system")
-_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+_UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+_WHOLE = re.compile(_UUID)
 _LINK = re.compile(rf"kb://({_UUID})", re.IGNORECASE)
 
 OPEN: Final = "open"
@@ -69,7 +70,7 @@ class Resource(NamedTuple):
 
 def is_uuid(text: str) -> bool:
     """Is it a version 4 UUID as it is written here?"""
-    return re.fullmatch(_UUID, text) is not None
+    return _WHOLE.fullmatch(text) is not None
 
 
 def parse_uuid(text: str) -> Uuid:

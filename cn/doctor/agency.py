@@ -17,11 +17,10 @@ def check_records(facts: HubFacts) -> Iterator[Finding]:
     from cn.agency.store.copies import copy_url
     from cn.agency.store.repository import Places, Repository
 
-    places = Places(facts.hub.state)
-    repository = Repository(places.repository, places.lock, facts.hub.identity)
+    repository = Repository(Places(facts.hub.state), facts.hub.identity)
     try:
         for flaw in (
-            *check_records(repository, places, facts.now, full=facts.full),
+            *check_records(repository, facts.now, full=facts.full),
             *check_copy(repository, copy_url(facts.hub.config), facts.now),
         ):
             yield (problem if flaw.serious else info)(flaw.what, flaw.why, flaw.remedy)

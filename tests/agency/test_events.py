@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cn.agency.events import (
@@ -153,6 +153,7 @@ def test_what_is_no_object_is_refused(line: str) -> None:
         parse_event(line)
 
 
+@settings(max_examples=30)
 @given(st.text() | st.recursive(st.text(), lambda inner: st.dictionaries(st.text(), inner)).map(json.dumps))
 def test_any_text_is_an_event_or_refused(line: str) -> None:
     with pytest.raises(EventRefused):

@@ -122,20 +122,6 @@ class Naive:
             todo = {above for one in todo for above in self.works[one].parents} - found
         return found
 
-    def ancestors_now(self, work: str) -> set[str]:
-        """Those of which it is a part: an open outcome is part of open ones only, an ended one of any."""
-        found: set[str] = set()
-        todo = {work}
-        while todo:
-            todo = {
-                parent
-                for one in todo
-                for parent in self.works[one].parents
-                if self.works[parent].is_open or not self.works[one].is_open
-            } - found
-            found |= todo
-        return found
-
     # Who may do what
 
     def structural(self, handler: str, resource: str) -> str:
@@ -162,19 +148,9 @@ class Naive:
     def _readable_works(self, handler: str) -> set[str]:
         team = self.team(handler)
         mine = {id for id in self.works if self.now(self.works[id].responsible) in team}
-        why = {above for id in mine if self.works[id].is_open for above in self._open_way_up(id)}
-        parts = {id for id in self.works if self.ancestors_now(id) & mine}
-        return mine | why | parts | {handler} | self.ancestors(handler)
-
-    def _open_way_up(self, work: str) -> set[str]:
-        """Ancestors reached through open outcomes; the last may have ended."""
-        found: set[str] = set()
-        todo = {work}
-        while todo:
-            above = {parent for one in todo for parent in self.works[one].parents} - found
-            found |= above
-            todo = {one for one in above if self.works[one].is_open}
-        return found
+        why = {above for id in mine if self.works[id].is_open for above in self.ancestors(id)}
+        parts = {id for id in self.works if self.ancestors(id) & mine}
+        return mine | why | parts | {handler}
 
     def _on_paper(self, handler: str, paper: Paper, name: str) -> str:
         owner = self.now(paper.owner)
@@ -327,4 +303,7 @@ class Naive:
                 break
             for id in more:
                 self.works[id].is_open = False
+        for one in self.works.values():
+            if one.is_open:
+                one.parents = {parent for parent in one.parents if self.works[parent].is_open}
         return {id for id in self.people if self.active(id) and not self.works[id].is_open}

@@ -22,7 +22,7 @@ from cn.agency.operations import (
     party_of,
 )
 from cn.agency.plan.result import Planned, Refused
-from cn.agency.plan.structure import above, active, delegated, holder, open_children, owner, walk, writer
+from cn.agency.plan.structure import above, active, below, delegated, holder, open_children, owner, walk, writer
 from cn.agency.rows import Facts, File, Grant, Handler, Outcome
 
 ACCESS = "access"
@@ -179,22 +179,27 @@ def _on_outcome(handler: Handler, outcome: Outcome, facts: Facts) -> Iterator[Re
 
 
 def _serves(outcome: Outcome, handler: Handler, facts: Facts) -> bool:
-    """Is there an open outcome below it for which the handler, or one below it, is responsible?"""
-    if any(id == outcome.id for id in walk([handler.id], facts.parents)):
-        return True
-    found = (facts.outcome(id) for id in walk([outcome.id], lambda id: open_children(id, facts)))
-    return any(one is not None and _is_at_or_below(one.responsible, handler, facts) for one in found)
+    """Is there an open outcome below it for which the handler, or one below it, is responsible?
+
+    Looked for from both ends by turns: either may be large, and seldom both are.
+    """
+    work = (id for one in _team(handler, facts) for id in facts.open_outcomes(one))
+    up, down = walk(work, facts.parents), walk([outcome.id], lambda id: open_children(id, facts))
+    for higher, lower in zip(up, down, strict=False):
+        found = facts.outcome(lower)
+        if higher == outcome.id or (found and _is_at_or_below(found.responsible, handler, facts)):
+            return True
+    return False
+
+
+def _team(handler: Handler, facts: Facts) -> Iterator[Uuid]:
+    yield handler.id
+    yield from below(handler.id, facts)
 
 
 def _is_part(outcome: Outcome, handler: Handler, facts: Facts) -> bool:
-    """Does it stand, open below open ones, or ended, below an outcome of the handler, or of one below it?"""
-
-    def upwards(id: Uuid) -> list[Uuid]:
-        child = facts.outcome(id)
-        parents = ((parent, facts.outcome(parent)) for parent in facts.parents(id))
-        return [parent for parent, row in parents if row and child and (row.is_open or not child.is_open)]
-
-    found = (facts.outcome(id) for id in walk([outcome.id], upwards))
+    """Does it stand below an outcome of the handler, or of one below it?"""
+    found = (facts.outcome(id) for id in walk([outcome.id], facts.parents))
     return any(one is not None and _is_at_or_below(holder(one, facts), handler, facts) for one in found)
 
 

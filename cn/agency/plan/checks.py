@@ -7,7 +7,7 @@ from datetime import datetime
 
 from cn.agency.names import NO_ID, Party, Uuid, is_user
 from cn.agency.operations import ByHandler, BySystem, ByUser, Principal, Seen
-from cn.agency.plan.access import ACCESS, KNOWN
+from cn.agency.plan.access import ACCESS, KNOWN, boss_of
 from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import above, delegated, holder, writer
 from cn.agency.rows import Facts, File, Outcome
@@ -56,19 +56,17 @@ def decides(principal: Principal, outcome: Outcome, facts: Facts) -> Refused | N
 def _not_yours(principal: Principal, outcome: Outcome, decider: Party, facts: Facts) -> Refused:
     """Refuse, and say whom to ask: downwards the underling in between, otherwise one's boss."""
     name, me = _named(outcome), principal.handler if isinstance(principal, ByHandler) else NO_ID
-    boss = (facts.handler(me) or _NOBODY).boss if me else None
+    boss = boss_of(principal, facts)
     if outcome.id == me:
         return Refused(ACCESS, f"{name} is your own root", f"ask your boss, {boss}, which decides about it", boss)
-    line = [] if is_user(decider) else [Uuid(decider), *above(Uuid(decider), facts)]
+    if is_user(decider):
+        return Refused(ACCESS, f"{name} is {decider}'s to decide", f"ask {decider}", decider)
+    line = [Uuid(decider), *above(Uuid(decider), facts)]
     if me in line:
         underling = line[line.index(me) - 1]
         remedy = f"send mail to your underling {underling}, or stop it to have its outcomes again"
         return Refused(BOUNDARY, f"{name} is delegated", remedy, underling)
     return Refused(ACCESS, f"{name} is {decider}'s to decide", f"ask your boss, {boss}", boss)
-
-
-class _NOBODY:
-    boss = None
 
 
 def not_delegated(outcome: Outcome, facts: Facts) -> Refused | None:

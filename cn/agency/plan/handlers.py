@@ -246,7 +246,7 @@ def _move_below(
     parents = [(id, facts.outcome(id)) for id in facts.parents(handler.id)]
     if below_id not in (id for id, _ in parents):
         draft.add(OutcomeLinked(handler.id, below_id))
-    others = (id for id, row in parents if row and row.is_open and row.responsible != boss.id)
+    others = (id for id, row in parents if row and row.responsible != boss.id)
     draft.add(*(OutcomeUnlinked(handler.id, id) for id in others))
     if is_new or handler.boss != boss.id:
         draft.add(HandlerMoved(handler.id, boss.id, boss.id))

@@ -29,16 +29,7 @@ from cn.agency.plan.access import no_access, reason_for
 from cn.agency.plan.checks import decides, first, fit_line, fit_text, fresh, named, open_outcome, to_come, works_on
 from cn.agency.plan.ending import Draft, end_handlers, end_outcome
 from cn.agency.plan.result import Planned, Refused
-from cn.agency.plan.structure import (
-    active,
-    delegated,
-    in_order,
-    open_descendants,
-    open_parents,
-    owning_handler,
-    walk,
-    writer,
-)
+from cn.agency.plan.structure import active, delegated, in_order, open_descendants, owning_handler, walk, writer
 from cn.agency.rows import Facts, Outcome
 
 ONE_HANDLER = "one-handler"
@@ -156,8 +147,8 @@ def _relink(
         parents.remove(id)
         draft.add(OutcomeUnlinked(outcome.id, id))
     left = (facts.outcome(id) for id in parents)
-    if operation.unlink and not any(one and one.is_open and one.responsible == hands for one in left):
-        why = f"{named([outcome])} would have no open parent of its handler left"
+    if operation.unlink and not any(one and one.responsible == hands for one in left):
+        why = f"{named([outcome])} would have no parent of its handler left"
         return Refused(OPEN_PARENT, why, "link it to another one first, or close it")
     return None
 
@@ -188,7 +179,10 @@ def plan_block(operation: BlockOutcome, principal: Principal, facts: Facts, mome
 def plan_end(
     operation: CompleteOutcome | CloseOutcome, principal: Principal, facts: Facts, moment: Moment
 ) -> Planned | Refused:
-    """Complete or close it; with ``cascade`` also what was only for it. Its handlers end with their outcomes."""
+    """Complete or close it; with ``cascade`` also what was only for it. Their handlers end with them.
+
+    What stays open is no part of what ended any more: the parents of an open outcome are all open.
+    """
     outcome = open_outcome(operation.outcome, facts)
     if isinstance(outcome, Refused):
         return outcome
@@ -208,7 +202,10 @@ def plan_end(
     for id in order[1:]:
         if id in ended and (found := facts.outcome(id)):
             end_outcome(draft, found, CLOSED, f"closed with its parent: {operation.rationale or outcome.title}", facts)
-    _pass_survivors(draft, [id for id in order if id not in ended], ended, facts)
+    survivors = [id for id in order if id not in ended]
+    links = ((id, parent) for id in survivors for parent in facts.parents(id) if parent in ended)
+    draft.add(*(OutcomeUnlinked(id, parent) for id, parent in links))
+    _pass_survivors(draft, survivors, ended, facts)
     how = {outcome.id: ABANDONED if closes else FULFILLED}
     handlers = [(handler, how.get(id, ABANDONED)) for id in order if id in ended and (handler := active(id, facts))]
     end_handlers(draft, handlers[::-1], facts, moment)
@@ -235,7 +232,7 @@ def _ended_with(order: list[Uuid], facts: Facts) -> set[Uuid]:
     """The first, and of those below it each that has no open parent left; ``order`` has parents first."""
     ended = {order[0]}
     for id in order[1:]:
-        if all(parent in ended for parent in open_parents(id, facts)):
+        if all(parent in ended for parent in facts.parents(id)):
             ended.add(id)
     return ended
 
@@ -246,7 +243,7 @@ def _pass_survivors(draft: Draft, survivors: list[Uuid], ended: set[Uuid], facts
     passed: dict[Uuid, list[Uuid]] = {}
     for id in survivors:
         outcome = facts.outcome(id)
-        parents = [facts.outcome(parent) for parent in open_parents(id, facts) if parent not in ended]
+        parents = [facts.outcome(parent) for parent in facts.parents(id) if parent not in ended]
         hands = [responsible.get(parent.id, parent.responsible) for parent in parents if parent]
         if not outcome or owning_handler(outcome, facts) in hands:
             continue

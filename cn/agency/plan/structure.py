@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cn.agency.names import Party, Uuid, is_user
 from cn.agency.rows import Facts, Handler, Outcome
@@ -85,25 +85,21 @@ def is_workable(outcome: Outcome, facts: Facts, now: object) -> bool:
     return handler is None or outcome.responsible == handler.id
 
 
-def walk(start: Sequence[Uuid], next_of: Callable[[Uuid], Sequence[Uuid]]) -> Iterator[Uuid]:
+def walk(start: Iterable[Uuid], next_of: Callable[[Uuid], Sequence[Uuid]]) -> Iterator[Uuid]:
     """Each outcome that is reached from others, once; not those at which it starts, unless they are reached."""
     seen: set[Uuid] = set()
-    todo = [one for id in reversed(start) for one in reversed(next_of(id))]
-    while todo:
-        if (id := todo.pop()) not in seen:
-            seen.add(id)
-            yield id
-            todo += reversed(next_of(id))
+    for first in start:
+        todo = [*reversed(next_of(first))]
+        while todo:
+            if (id := todo.pop()) not in seen:
+                seen.add(id)
+                yield id
+                todo += reversed(next_of(id))
 
 
 def open_children(outcome: Uuid, facts: Facts) -> list[Uuid]:
     """Its children with something to do."""
     return [id for id in facts.children(outcome) if (found := facts.outcome(id)) and found.is_open]
-
-
-def open_parents(outcome: Uuid, facts: Facts) -> list[Uuid]:
-    """What it is still good for."""
-    return [id for id in facts.parents(outcome) if (found := facts.outcome(id)) and found.is_open]
 
 
 def open_descendants(outcome: Uuid, facts: Facts) -> list[Uuid]:

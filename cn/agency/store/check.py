@@ -35,9 +35,9 @@ class Flaw(NamedTuple):
     serious: bool = True
 
 
-def check_records(repository: Repository, places: Places, now: datetime, *, full: bool = False) -> Iterator[Flaw]:
+def check_records(repository: Repository, now: datetime, *, full: bool = False) -> Iterator[Flaw]:
     """Every flaw; changes nothing. With ``full`` every byte of every object and content is read."""
-    git = repository.git._replace(reader=None)
+    git, places = repository.git._replace(reader=None), repository.places
     if git.run("config", "--type=bool", "extensions.preciousObjects", check=False).text != "true":
         yield Flaw(
             f"{places.repository} lets git gc and git prune take objects away",
@@ -58,7 +58,7 @@ def check_records(repository: Repository, places: Places, now: datetime, *, full
     try:
         tip = repository.tip()
     except CnError as error:
-        yield Flaw(error.text, stops, _mend(repository, places) or error.hint)
+        yield Flaw(error.text, stops, _mend(repository) or error.hint)
         return
     try:
         index = build_in_memory(repository, tip)
@@ -97,8 +97,9 @@ def say_lag(behind: Lag) -> str:
     return f"lacks {behind.writes} writes{since}"
 
 
-def _mend(repository: Repository, places: Places) -> str:
+def _mend(repository: Repository) -> str:
     """The index remembers the last commit, where main was lost and the commit was not."""
+    places = repository.places
     known = tip_of_file(places.index_file)
     with suppress(CnError):
         if known and repository.has(known):

@@ -74,14 +74,20 @@ def _place(url: str) -> str:
     return url.removeprefix("file://").rstrip("/").removesuffix(".git")
 
 
+def is_copied(repository: Repository, url: str) -> bool:
+    """Was the copy confirmed to have main's tip?"""
+    (noted,) = read_info(repository.git, [_noted(url)])
+    return noted is not None and noted.oid == repository.tip().oid
+
+
 def push_copy(repository: Repository, url: str) -> Refusal | None:
     """Bring the copy to main's tip; why that could not be. One at a time: who comes second leaves it to the first."""
-    fd = hold(repository.lock.path.with_name("agency.copy.lock"))
+    fd = hold(repository.places.copy_lock)
     if fd is None:
         return None
     try:
         tip = repository.tip().oid
-        if list_refs(repository.git, _noted(url)).get(_noted(url)) == tip:
+        if is_copied(repository, url):
             return None
         pushed = push_forward(repository.git._replace(reader=None), url, _BRANCH, tip, _PUSH_SECONDS)
         if pushed.result is Result.DONE:

@@ -30,13 +30,13 @@ class OtherHistory(Exception):
 
 
 class DerivedIndex:
-    """The index of ``repository`` in the file ``path``, for one process.
+    """The index of ``repository`` in its file, for one process.
 
     :meth:`current` is for who holds the lock, :meth:`reading` for anybody, and waits for nobody.
     """
 
-    def __init__(self, path: Path, repository: Repository) -> None:
-        self.path, self.repository = path, repository
+    def __init__(self, repository: Repository) -> None:
+        self.path, self.repository = repository.places.index_file, repository
         self._open: Index | None = None
         self._inode: tuple[int, int] | None = None
 

@@ -36,7 +36,7 @@ def pack(repository: Repository) -> tuple[str, ...]:
 
     One at a time; who comes second does nothing. What is killed is done again the next time.
     """
-    fd = hold(repository.lock.path.with_name("agency.packing.lock"))
+    fd = hold(repository.places.packing_lock)
     if fd is None:
         return ()
     try:

@@ -61,6 +61,16 @@ class Places(NamedTuple):
         return self.state / "agency.lock"
 
     @property
+    def packing_lock(self) -> Path:
+        """Held by who packs."""
+        return self.state / "agency.packing.lock"
+
+    @property
+    def copy_lock(self) -> Path:
+        """Held by who pushes the copy."""
+        return self.state / "agency.copy.lock"
+
+    @property
     def index_file(self) -> Path:
         """Derived from the repository; may vanish at any time."""
         return self.state / "agency" / "index.sqlite"
@@ -88,17 +98,19 @@ class Moved(Blocked):
 
 
 class Repository:
-    """The repository at ``folder``. ``identity`` is the name and email of its commits.
+    """The repository below ``places``, or one that is being made in ``folder``.
+
+    ``identity`` is the name and email of its commits.
 
     Reading needs no lock, and any thread may do it; :meth:`append` is called with ``lock`` held.
     """
 
-    def __init__(self, folder: Path, lock_path: Path, identity: tuple[str, str]) -> None:
-        self.folder, self.identity = folder, identity
-        self._lock_path = lock_path
+    def __init__(self, places: Places, identity: tuple[str, str], folder: Path | None = None) -> None:
+        self.places, self.identity = places, identity
+        self.folder = folder or places.repository
         self._threads = threading.RLock()
         self._reader = Reader(lambda: self._plain.start(*ARGS))
-        self._plain = Git(folder, bare=True, around=child_environment())
+        self._plain = Git(self.folder, bare=True, around=child_environment())
         self.git = self._plain._replace(reader=self)
 
     def ask(self, lines: bytes, seconds: float) -> bytes:
@@ -109,7 +121,7 @@ class Repository:
     @cached_property
     def lock(self) -> WriteLock:
         """One writer at a time, in all processes."""
-        return WriteLock(self._lock_path)
+        return WriteLock(self.places.lock)
 
     @cached_property
     def _refs(self) -> RefWriter:
@@ -244,7 +256,7 @@ class Repository:
         """Does it only read, or move the ref with our lock held, which we hold now?"""
         if b"cat-file" in process.words or b"log" in process.words:
             return True
-        ours = os.stat(self._lock_path)
+        ours = os.stat(self.places.lock)
         with suppress(OSError):
             for name in os.listdir(process.folder / "fd"):
                 with suppress(OSError):
@@ -264,7 +276,7 @@ def open_records(places: Places, identity: tuple[str, str]) -> Repository | None
     """The repository below ``places``; None where there is none yet."""
     if not (places.repository / "HEAD").exists():
         return None
-    return Repository(places.repository, places.lock, identity)
+    return Repository(places, identity)
 
 
 def create_records(places: Places, identity: tuple[str, str], draft: Draft, at: int) -> Repository:
@@ -278,7 +290,7 @@ def build_records(places: Places, identity: tuple[str, str], fill: Callable[[Rep
 
     places.state.mkdir(parents=True, exist_ok=True)
     building = places.repository.with_name(f"{RECORDS}.new")
-    new = Repository(building, places.lock, identity)
+    new = Repository(places, identity, building)
     try:
         with new.lock.held(_WRITE_WAIT):
             if places.repository.exists():
@@ -291,7 +303,7 @@ def build_records(places: Places, identity: tuple[str, str], fill: Callable[[Rep
             sync_folder(places.state)
     finally:
         new.close()
-    return Repository(places.repository, places.lock, identity)
+    return Repository(places, identity)
 
 
 def _folders_above(path: str) -> Iterator[str]:

@@ -56,11 +56,11 @@ Decide = Callable[[Rows, Base], Decided[_T]]
 
 
 class Store:
-    """The records below ``places``, opened. ``clock`` is asked for the time of each write."""
+    """The records, opened. ``clock`` is asked for the time of each write."""
 
-    def __init__(self, places: Places, repository: Repository, clock: Callable[[], datetime] = now) -> None:
-        self.places, self.repository, self._clock = places, repository, clock
-        self._index = DerivedIndex(places.index_file, repository)
+    def __init__(self, repository: Repository, clock: Callable[[], datetime] = now) -> None:
+        self.repository, self._clock = repository, clock
+        self._index = DerivedIndex(repository)
 
     def write(self, decide: Decide[_T], wait: float = WAIT) -> Written[_T]:
         """Let ``decide`` plan on the present state, and commit what it wants: all of it, or nothing.
@@ -147,7 +147,7 @@ def open_store(places: Places, identity: tuple[str, str], clock: Callable[[], da
     repository = open_records(places, identity)
     if repository is None:
         raise ConfigError(f"there is no Agency in {places.state}", "'cn agency init' makes it")
-    return Store(places, repository, clock)
+    return Store(repository, clock)
 
 
 def create_store(
@@ -163,4 +163,4 @@ def create_store(
     if draft is None:
         raise Refused("Agency begins with an event", "found it with a root outcome")
     check_draft(draft, 0, int(at.timestamp()))
-    return Store(places, create_records(places, identity, draft, int(at.timestamp())), clock), answer
+    return Store(create_records(places, identity, draft, int(at.timestamp())), clock), answer

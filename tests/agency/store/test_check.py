@@ -49,7 +49,7 @@ def write_pages(store: Store) -> None:
 
 
 def flaws(store: Store, *, full: bool = True, later: timedelta = timedelta(0)) -> list[str]:
-    return [flaw.what for flaw in check_records(store.repository, store.places, AT + later, full=full)]
+    return [flaw.what for flaw in check_records(store.repository, AT + later, full=full)]
 
 
 def test_of_sound_records_nothing_is_said(store: Store) -> None:
@@ -135,7 +135,7 @@ def test_what_is_wrong_is_found_with_what_helps(
     with store.reading():
         pass
     damage(store)
-    found = list(check_records(store.repository, store.places, AT, full=True))
+    found = list(check_records(store.repository, AT, full=True))
     assert [flaw for flaw in found if what in flaw.what and remedy in flaw.remedy], found
 
 
@@ -143,7 +143,7 @@ def test_a_lost_ref_comes_back_by_the_command_that_is_told(store: Store) -> None
     store.write(look(FILE))
     before = store.repository.tip()
     _no_ref(store)
-    (flaw,) = [one for one in check_records(store.repository, store.places, AT) if "missing or damaged" in one.what]
+    (flaw,) = [one for one in check_records(store.repository, AT) if "missing or damaged" in one.what]
     subprocess.run(flaw.remedy.strip("'"), shell=True, check=True)
     assert store.repository.tip() == before
 

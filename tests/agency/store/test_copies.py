@@ -94,7 +94,7 @@ def test_records_that_are_here_are_never_replaced(store: Store, tmp_path: Path) 
     push_copy(store.repository, url)
     before = store.repository.tip()
     with pytest.raises(Refused, match="is there already"):
-        restore(store.places, WHO, url)
+        restore(store.repository.places, WHO, url)
     assert store.repository.tip() == before
 
 

@@ -94,7 +94,7 @@ class Trial:
             if list(facts.dump()) != list(rebuilt.dump()):  # type: ignore[attr-defined]
                 wrongs.append("the index is not what the history says")
             rebuilt.close()
-        wrongs += ["the index is behind"] if tip_of_file(store.places.index_file) != tip.oid else []
+        wrongs += ["the index is behind"] if tip_of_file(store.repository.places.index_file) != tip.oid else []
         store.close()
         wrongs += [said] if (said := git(repo, "fsck", "--no-dangling")) else []
         wrongs += [f"{path} is left" for path in repo.rglob("*.lock")]

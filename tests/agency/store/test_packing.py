@@ -89,7 +89,7 @@ def test_what_killed_processes_left_goes_with_packing(store: Store) -> None:
 
 
 def test_one_packs_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = reopen(store.places.state.parent)
+    other = reopen(store.repository.places.state.parent)
     asked = []
     monkeypatch.setattr("cn.agency.store.packing._maintain", lambda git, task: asked.append(pack(other.repository)))
     pack(store.repository)
@@ -119,7 +119,7 @@ def _disturb(repo: Path, until: Callable[[], bool]) -> int:
 
 def _write_beside(store: Store, writers: int, each: int) -> tuple[int, int]:
     """Processes write, others pack, and people run what they find; how many writes, and how many of those runs."""
-    folder = store.places.state.parent
+    folder = store.repository.places.state.parent
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     workers = []
     for number in range(writers):

@@ -158,7 +158,7 @@ def test_git_that_dies_meanwhile_is_started_again(records: Repository) -> None:
 
 
 def test_one_writes_at_a_time_and_who_waits_in_vain_is_told(records: Repository) -> None:
-    other = Repository(records.folder, records.lock.path, WHO)
+    other = Repository(records.places, WHO)
     with records.lock.held(1):
         with pytest.raises(LockHeld, match=f"pid {os.getpid()}"), other.lock.held(0.05):
             pass

@@ -37,7 +37,7 @@ def check(store: Store) -> int:
     """The index in the file is what the history says, and main's; how many events there are."""
     tip = store.repository.tip()
     rebuilt = build_in_memory(store.repository, tip)
-    assert tip_of_file(store.places.index_file) == tip.oid
+    assert tip_of_file(store.repository.places.index_file) == tip.oid
     with store.reading() as facts:
         assert list(facts.dump()) == list(rebuilt.dump())  # type: ignore[attr-defined]
         return state(facts)
@@ -139,7 +139,7 @@ def test_whatever_becomes_of_the_index_nothing_is_lost(
     store = found(tmp_path)
     store.write(create(b"1"))
     store.close()
-    file, older = store.places.index_file, tmp_path / "older"
+    file, older = store.repository.places.index_file, tmp_path / "older"
     shutil.copy(file, older)
     store = reopen(tmp_path)
     store.write(create(b"2"))
@@ -173,16 +173,16 @@ def test_an_index_of_a_commit_beside_mains_history_is_made_anew(store: Store) ->
     before = store.repository.tip().oid
     store.write(create(b"2"))
     git(store.repository.folder, "update-ref", "refs/heads/main", before)
-    other = reopen(store.places.state.parent)
-    shutil.move(store.places.index_file, store.places.state / "beside")
+    other = reopen(store.repository.places.state.parent)
+    shutil.move(store.repository.places.index_file, store.repository.places.state / "beside")
     other.write(create(b"3"))
     other.write(create(b"4"))
     other.close()
-    for name in store.places.index_file.parent.iterdir():
+    for name in store.repository.places.index_file.parent.iterdir():
         name.unlink()
-    shutil.copy(store.places.state / "beside", store.places.index_file)
+    shutil.copy(store.repository.places.state / "beside", store.repository.places.index_file)
     store.close()
-    store = reopen(store.places.state.parent)
+    store = reopen(store.repository.places.state.parent)
     store.write(create(b"5"))
     assert check(store) == 5
     store.close()
@@ -211,8 +211,8 @@ def test_an_error_of_the_index_after_main_moved_is_told_and_not_returned(
 
 def test_where_no_index_can_be_kept_the_records_are_written_all_the_same(store: Store) -> None:
     store.write(create(b"0"))
-    shutil.rmtree(store.places.index_file.parent)
-    store.places.index_file.parent.write_text("a file lies here")
+    shutil.rmtree(store.repository.places.index_file.parent)
+    store.repository.places.index_file.parent.write_text("a file lies here")
     written = store.write(create(b"1"))
     assert written.commit
     assert "could not be kept" in written.told[0]
@@ -223,7 +223,7 @@ def test_where_no_index_can_be_kept_the_records_are_written_all_the_same(store: 
 def test_who_looks_waits_for_nobody(store: Store) -> None:
     """Also where a writer has moved main and not yet brought the index there."""
     store.write(create(b"1"))
-    other = reopen(store.places.state.parent)
+    other = reopen(store.repository.places.state.parent)
     with other.repository.lock.held(1):
         tip = other.repository.tip()
         memory = build_in_memory(other.repository, tip)
@@ -233,7 +233,7 @@ def test_who_looks_waits_for_nobody(store: Store) -> None:
         other.repository.append(tip, draft, tip.time)
         with store.reading() as facts:
             assert state(facts) == 3
-        store.places.index_file.unlink()
+        store.repository.places.index_file.unlink()
         with store.reading() as facts:
             assert state(facts) == 3
     other.close()
@@ -242,10 +242,10 @@ def test_who_looks_waits_for_nobody(store: Store) -> None:
 def test_a_look_at_records_that_cannot_be_written_is_a_look(store: Store) -> None:
     file = store.write(create(b"1")).answer
     store.close()
-    words = ["chmod", "-R", "a-w", str(store.places.state)]
+    words = ["chmod", "-R", "a-w", str(store.repository.places.state)]
     subprocess.run(words, check=True)
     try:
-        again = reopen(store.places.state.parent)
+        again = reopen(store.repository.places.state.parent)
         with again.reading() as facts:
             assert facts.file(file) is not None  # type: ignore[arg-type]
         again.close()
