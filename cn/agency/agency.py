@@ -42,6 +42,14 @@ class Agency(NamedTuple):
 
         return read_settings(self.hub, "HEAD").config.allowed_secrets
 
+    def follow(self) -> None:
+        """Let packing and the copy follow what was written, in a process of their own that nobody waits for."""
+        from cn.agency.store.behind import start
+        from cn.agency.store.copies import copy_url
+
+        url = copy_url(self.hub.config)
+        start(self.store.repository, url if isinstance(url, str) else "")
+
 
 def places_of(hub: Hub) -> Places:
     """Where a hub's records are."""

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from cn.agency.agency import Agency
 from cn.agency.operations import BySystem, DeliverDue
 from cn.agency.perform import Asked, Done, perform
-from cn.agency.store.copies import copy_url, push_copy
-from cn.agency.store.packing import needs_packing, pack
+from cn.agency.store.behind import follow
+from cn.agency.store.copies import copy_url
 from cn.system.clock import now
 from cn.values.errors import Refusal
 
@@ -16,7 +16,7 @@ _BATCH = 100
 
 
 class Ticked(NamedTuple):
-    """What was done; ``refused`` is why the copy is not up to date."""
+    """What was done; ``told`` is what was in the way, ``refused`` why there can be no copy there."""
 
     done: tuple[Done, ...]
     told: tuple[str, ...]
@@ -36,19 +36,12 @@ def tick(agency: Agency, *, dry_run: bool = False) -> Ticked:
             break
     if dry_run:
         return Ticked(tuple(done), (), None)
-    repository = agency.store.repository
-    if needs_packing(repository):
-        told += pack(repository)
-    return Ticked(tuple(done), tuple(told), _copy(agency))
+    url = copy_url(agency.hub.config)
+    refused = url if isinstance(url, Refusal) else None
+    told += follow(agency.store.repository, url if isinstance(url, str) else "")
+    return Ticked(tuple(done), tuple(told), refused)
 
 
 def _due(agency: Agency) -> list[Asked]:
     with agency.store.reading() as facts:
         return [Asked(DeliverDue(one.id), BySystem()) for one in facts.due(now(), _BATCH)]
-
-
-def _copy(agency: Agency) -> Refusal | None:
-    url = copy_url(agency.hub.config)
-    if isinstance(url, Refusal):
-        return url
-    return push_copy(agency.store.repository, url) if url else None

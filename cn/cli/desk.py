@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from cn.agency.agency import Agency, open_agency
 from cn.agency.names import LEVELS, NameRefused, Party, Resource, Uuid, is_user, is_uuid, parse_party
 from cn.agency.operations import ByHandler, Operation, Principal, Seen
+from cn.agency.plan.access import no_access, reason_for
 from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
 from cn.cli.options import Env
+from cn.cli.render.text import SHORT
 from cn.system.clock import now
 from cn.values.errors import Refused as RefusedError
 from cn.values.errors import UsageError
@@ -24,8 +26,6 @@ if TYPE_CHECKING:  # looking needs none of it
 
     Told = Sequence[str]
 
-SHORT = 8
-"""Digits of a UUID that are shown; four or more are taken where they are unique."""
 _FEWEST = 4
 _SHOWN = 5
 _DIGITS = frozenset("0123456789abcdef-")
@@ -112,6 +112,11 @@ class Desk(NamedTuple):
             self.refuse(value)
         self.env.page(dict(value), lambda: lines(value), self.agency.hub)
 
+    def check_read(self, resource: Resource) -> None:
+        """Who may not read it is refused."""
+        if reason_for(self.principal, resource, "read", self.facts) is None:
+            self.refuse(no_access(self.principal, resource, "read", self.facts))
+
     def do(self, operation: Operation, remedies: Mapping[str, str] | None = None) -> Done | None:
         """Have it done, and told; None where it is only rehearsed. ``remedies``: by rule, what to type here."""
         from cn.agency.perform import Asked
@@ -123,7 +128,10 @@ class Desk(NamedTuple):
         """All of it, or none; nothing where it is only rehearsed."""
         done, told = self.ask_all(asked, remedies)
         show_done(self.env, done, told, self.facts)
-        return [] if self.env.dry_run else done
+        if self.env.dry_run:
+            return []
+        self.agency.follow()
+        return done
 
     def ask_all(self, asked: Sequence[Asked], remedies: Mapping[str, str] | None = None) -> tuple[list[Done], Told]:
         """The same without a word; sentences about what else had to be done."""

@@ -48,7 +48,8 @@ def _suggest(env: Env, kind: str, typed: str) -> list[tuple[str, str]]:
 def _all(opened: Desk, kind: str) -> Titled:
     from cn.agency.names import OUTCOME
     from cn.agency.plan.structure import below
-    from cn.agency.store.look import Wanted, list_outcomes
+    from cn.agency.store.look import list_outcomes
+    from cn.agency.store.outcome_list import Wanted
 
     facts = opened.facts
     head = facts.head()

@@ -57,7 +57,7 @@ class Org(NamedTuple):
     def check(self) -> None:
         """What is there follows from the events, byte for byte."""
         agency = open_agency(open_hub(self.hub))
-        assert list(check_records(agency.store.repository, agency.store.places, now(), full=True)) == []
+        assert list(check_records(agency.store.repository, now(), full=True)) == []
         agency.store.close()
 
 

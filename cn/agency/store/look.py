@@ -1,4 +1,4 @@
-"""Questions that people have, over all rows at once: lists that fit a screen, sums, the last events.
+"""Questions that people have, over all rows at once: lists, sums, the last events.
 
 Planners ask :class:`cn.agency.rows.Facts`, by key; this is asked of the index alone, for a person who waits.
 """
@@ -10,89 +10,19 @@ from datetime import datetime
 from typing import NamedTuple
 
 from cn.agency.events import Event, parse_event
-from cn.agency.names import OPEN, Uuid
+from cn.agency.names import Uuid
 from cn.agency.rows import Facts
 from cn.agency.store.index import Index
+from cn.agency.store.outcome_list import BLOCKED, OPEN, STATE, WORKABLE, Listed, Wanted
+from cn.agency.store.outcome_list import list_outcomes as ask_for_outcomes
 
-WORKABLE, WAITING, BLOCKED = "workable", "waiting", "blocked"
-"""What an open outcome can be: something can be done about it, about one below it, or not now."""
 _STEP = 500
-
-_STATE = f"""
-CASE WHEN o.status <> '{OPEN}' THEN o.status
-     WHEN o.blocked <> '' AND (o.until IS NULL OR o.until > :now) THEN '{BLOCKED}'
-     WHEN EXISTS (SELECT 1 FROM link JOIN outcome c ON c.id = link.child
-                  WHERE link.parent = o.id AND c.status = '{OPEN}') THEN '{WAITING}'
-     ELSE '{WORKABLE}' END
-"""  # noqa: S608  no word of a caller
-_BELOW = """
-WITH RECURSIVE below (id, depth) AS (
-  SELECT :top, 0
-  UNION
-  SELECT link.child, depth + 1 FROM below JOIN link ON link.parent = below.id WHERE depth < :depth)
-"""
-
-
-class Row(NamedTuple):
-    """An outcome in a list. ``state`` is what can be done about it, of an ended one its status."""
-
-    id: Uuid
-    title: str
-    state: str
-    responsible: Uuid
-    delegated: bool
-    why_blocked: str
-
-
-class Listed(NamedTuple):
-    """The first rows, and how many there are in all."""
-
-    rows: list[Row]
-    total: int
-
-
-class Wanted(NamedTuple):
-    """Which outcomes are listed: of a handler, workable, ended ones too, with words in title or text, not too deep."""
-
-    handler: Uuid | None = None
-    workable: bool = False
-    ended: bool = False
-    words: str = ""
-    depth: int | None = None
 
 
 def list_outcomes(facts: Facts, wanted: Wanted, now: datetime, most: int) -> Listed:
-    """What is workable first, then oldest first; at most ``most`` rows."""
-    where = ["1"] if wanted.ended else [f"o.status = '{OPEN}'"]
-    given: dict[str, object] = {"now": int(now.timestamp())}
-    if wanted.handler:
-        where.append("o.responsible = :handler")
-        given["handler"] = wanted.handler
-    prefix = ""
-    if wanted.depth is not None:
-        head = facts.head()
-        prefix = _BELOW
-        where.append("o.id IN (SELECT id FROM below)")
-        given |= {"top": wanted.handler or (head.root if head else ""), "depth": wanted.depth}
-    state = f"WHERE state = '{WORKABLE}'" if wanted.workable else ""
-    found = _ask(
-        facts,
-        f"{prefix} SELECT * FROM (SELECT o.id, o.title, {_STATE} AS state, o.responsible,"  # noqa: S608  no word of a caller
-        " EXISTS (SELECT 1 FROM handler h WHERE h.id = o.id AND h.active), o.blocked, o.text, o.since"
-        f" FROM outcome o WHERE {' AND '.join(where)}) {state}"
-        f" ORDER BY state <> '{WORKABLE}', since, id",
-        given,
-    )
-    words = wanted.words.casefold().split()
-    rows: list[Row] = []
-    count = 0
-    for id, title, state, responsible, delegated, blocked, text, _ in found:
-        if words and not all(word in f"{title}\n{text}".casefold() for word in words):
-            continue
-        count += 1
-        if count <= most:
-            rows.append(Row(id, title, state, responsible, bool(delegated), blocked))
-    return Listed(rows, count)
+    """See :func:`cn.agency.store.outcome_list.list_outcomes`."""
+    assert isinstance(facts, Index), "asked of what a store reads"
+    return ask_for_outcomes(facts.database, wanted, int(now.timestamp()), most)
 
 
 class Sums(NamedTuple):
@@ -112,7 +42,7 @@ class Sums(NamedTuple):
 def sums(facts: Facts, now: datetime) -> Sums:
     """What there is now."""
     given: dict[str, object] = {"now": int(now.timestamp())}
-    states = f"SELECT {_STATE} AS state, COUNT(*) FROM outcome o WHERE o.status = '{OPEN}' GROUP BY 1"  # noqa: S608
+    states = f"SELECT {STATE} AS state, COUNT(*) FROM outcome o WHERE o.status = '{OPEN}' GROUP BY 1"  # noqa: S608
     found: dict[str, int] = dict(_ask(facts, states, given))
     head = facts.head()
     more = [

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from cn.agency.rows import Facts
-from cn.cli.desk import SHORT, desk, short
+from cn.cli.desk import desk, short
 from cn.cli.options import DRY_RUN, Env, options
+from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_grant, complete_handler, complete_outcome
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from cn.agency.names import NO_ID, Uuid
-from cn.cli.desk import SHORT, Desk, desk
+from cn.cli.desk import Desk, desk
 from cn.cli.options import DRY_RUN, Env, options
+from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_handler, complete_outcome
 from cn.values.errors import UsageError
 
@@ -147,7 +148,7 @@ def insert_command(env: Env, title: str, outcomes: tuple[str, ...], runner: str,
 
     with desk(env, acting) as opened:
         group = tuple(dict.fromkeys(map(opened.outcome, outcomes)))
-        old = {id: _open_parents(opened, id) for id in group}
+        old = {id: _parents(opened, id) for id in group}
         parents = tuple(dict.fromkeys(parent for id in group for parent in old[id] if parent not in group))
         entropy = new_entropy()
         made = Moment(opened.now, entropy).uuid("outcome")
@@ -157,14 +158,13 @@ def insert_command(env: Env, title: str, outcomes: tuple[str, ...], runner: str,
         opened.do_all([*asked, Asked(Delegate(made, runner, message=message), who)])
 
 
-def _open_parents(opened: Desk, id: Uuid) -> list[Uuid]:
+def _parents(opened: Desk, id: Uuid) -> list[Uuid]:
     """Those in the hands in which the outcome is."""
-    from cn.agency.plan.structure import open_parents, owning_handler
+    from cn.agency.plan.structure import owning_handler
 
     facts, row = opened.facts, opened.facts.outcome(id)
     hands = owning_handler(row, facts) if row else None
-    found = ((parent, facts.outcome(parent)) for parent in open_parents(id, facts))
-    return [parent for parent, one in found if one and one.responsible == hands]
+    return [parent for parent in facts.parents(id) if (one := facts.outcome(parent)) and one.responsible == hands]
 
 
 @handler.command("move")

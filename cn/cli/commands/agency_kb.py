@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from cn.agency.names import Uuid
-from cn.cli.desk import SHORT, Desk, desk
+from cn.cli.desk import Desk, desk
 from cn.cli.options import DRY_RUN, Env, options, read_input
+from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_file
 from cn.values.shell_words import command
 
@@ -185,13 +186,10 @@ def _audit_lines(view: dict[str, Any]) -> list[str]:
 def links_command(env: Env, file: str, acting: str) -> None:
     """List what a file names as kb://UUID, and what names it."""
     from cn.agency.names import Resource
-    from cn.agency.plan.access import no_access, reason_for
 
     with desk(env, acting) as opened:
         id, facts = opened.file(file), opened.facts
-        resource = Resource("kb", id)
-        if reason_for(opened.principal, resource, "read", facts) is None:
-            opened.refuse(no_access(opened.principal, resource, "read", facts))
+        opened.check_read(Resource("kb", id))
         value = {"names": [*facts.references(id)], "named_by": [*facts.referenced_by(id)]}
         opened.look(value, lambda view: _link_lines(opened, view))
 

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from cn.agency.names import Party
-from cn.cli.desk import SHORT, Desk, desk
+from cn.cli.desk import Desk, desk
 from cn.cli.options import DRY_RUN, Env, body_options, list_group, options
+from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_file, complete_handler, complete_mail
 
 

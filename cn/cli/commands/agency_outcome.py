@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cn.agency.names import OPEN, Resource, Uuid
-from cn.agency.plan.access import no_access, reason_for
-from cn.agency.plan.result import Refused
-from cn.agency.rows import Outcome
-from cn.agency.store.look import WORKABLE, Listed, Wanted, list_outcomes
-from cn.cli.desk import SHORT, Desk, desk
 from cn.cli.options import DRY_RUN, Env, body_options, options
-from cn.cli.render.text import clean, grid, paint, rows_that_fit
+from cn.cli.render.text import SHORT, clean, columns, cut, paint, rows_that_fit
 from cn.cli.suggest import AS, complete_handler, complete_outcome
 
-if TYPE_CHECKING:  # lists need none of it
+if TYPE_CHECKING:  # each command imports what it calls: the list is waited for
+    from cn.agency.names import Uuid
+    from cn.agency.rows import Outcome
+    from cn.agency.store.outcome_list import Listed, Wanted
+    from cn.cli.desk import Desk
     from cn.cli.render.agency import Branch
 
 _OUTCOME = click.argument("outcome", shell_complete=complete_outcome)
@@ -25,6 +23,7 @@ _TEXT = body_options("The text below the title.")
 _SEEN = click.option("--seen", default="", metavar="VERSION:HASH", help="The version you saw last, as it was shown.")
 _CASCADE = click.option("--cascade", is_flag=True, help="Close what was only for it, too.")
 _MOST_TREE = 1000
+_COLOURS = {"workable": "green", "blocked": "yellow", "completed": "bright_black", "closed": "bright_black"}
 
 
 @click.group("outcome")
@@ -43,46 +42,64 @@ def list_command(
     env: Env, acting: str, handler: str, depth: int | None, search: str, *, workable: bool, everything: bool
 ) -> None:
     """List open outcomes, workable ones first: as many as fit the screen."""
+    from cn.agency.store.outcome_list import Wanted
+
+    wanted = Wanted(None, workable, everything, search, depth)
+    most = 2**31 if everything or env.json else rows_that_fit()
+    found = _list_of(env, acting, handler, wanted, most) if acting or handler else _list_quickly(env, wanted, most)
+    shown = {"outcomes": [row._asdict() for row in found.rows] if env.json else [], "count": found.total}
+    env.facts(shown, lambda: list_lines(found) or [f"no {'workable' if workable else 'open'} outcome"])
+
+
+def _list_quickly(env: Env, wanted: Wanted, most: int) -> Listed:
+    """Of all handlers, for a user: from the index as it is, if that is up to date."""
+    import time
+    from pathlib import Path
+
+    from cn.agency.store.outcome_list import find_state, list_outcomes, open_quickly
+
+    state = find_state(Path(env.hub_path or ".").absolute())
+    database = open_quickly(state) if state else None
+    if database is None:
+        return _list_of(env, "", "", wanted, most)
+    try:
+        return list_outcomes(database, wanted, int(time.time()), most)
+    finally:
+        database.close()
+
+
+def _list_of(env: Env, acting: str, handler: str, wanted: Wanted, most: int) -> Listed:
+    from cn.agency.store.look import list_outcomes
+    from cn.cli.desk import desk
+
     with desk(env, acting) as opened:
         whose = opened.handler(handler) if handler else getattr(opened.principal, "handler", None)
-        if whose and (refused := _not_above(opened, whose)):
-            opened.refuse(refused)
-        most = 2**31 if everything or env.json else rows_that_fit()
-        wanted = Wanted(whose, workable, everything, search, depth)
-        found = list_outcomes(opened.facts, wanted, opened.now, most)
-        shown = {"outcomes": [row._asdict() for row in found.rows], "count": found.total}
-        env.facts(shown, lambda: list_lines(found) or [f"no {'workable' if workable else 'open'} outcome"])
+        if whose:
+            _check_above(opened, whose)
+        return list_outcomes(opened.facts, wanted._replace(handler=whose), opened.now, most)
 
 
-def _not_above(opened: Desk, handler: Uuid) -> Refused | None:
+def _check_above(opened: Desk, handler: Uuid) -> None:
     """What is a handler's is seen by it, those above it, and users."""
+    from cn.agency.names import Resource
+
     row = opened.facts.handler(handler)
-    resource = Resource("kb", row.audit if row else handler)
-    if reason_for(opened.principal, resource, "read", opened.facts):
-        return None
-    return no_access(opened.principal, resource, "read", opened.facts)
+    opened.check_read(Resource("kb", row.audit if row else handler))
 
 
 def list_lines(found: Listed) -> list[str]:
-    """A table, and how many more there are."""
-    from cn.cli.render.agency import COLOURS
-
-    rows = [
-        (row.id[:SHORT], row.state, row.responsible[:SHORT], clean(row.title, 200) + _why(row.why_blocked, row.state))
-        for row in found.rows
-    ]
-    head = ("ID", "STATE", "HANDLER", "TITLE")
-    colours = ["", *(COLOURS.get(row.state, "") for row in found.rows)]
-    lines = [line for one in grid([head, *rows], 1, colours) for line in one] if rows else []
-    if lines:
-        lines[0] = paint(lines[0], dim=True)
+    """A table that fits the width, and how many more there are."""
+    room = columns() - 2 * SHORT - 15
+    lines = [paint("ID        STATE      HANDLER   TITLE", dim=True)] if found.rows else []
+    for id, title, responsible, state, blocked in found.rows:
+        text = f"{title} ({blocked})" if state == "blocked" else title
+        if not (text.isascii() and text.isprintable()) or ":" in text:  # 10,000 of them: most are plain
+            text = clean(text)
+        word = paint(state, _COLOURS.get(state, "")) + " " * (9 - len(state))
+        lines.append(f"{id[:SHORT]}  {word}  {responsible[:SHORT]}  {cut(text, room)}")
     if left := found.total - len(found.rows):
         lines.append(f"and {left:,} more; --all shows them, --search finds one")
     return lines
-
-
-def _why(reason: str, state: str) -> str:
-    return f" ({clean(reason, 80)})" if reason and state == "blocked" else ""
 
 
 @outcome.command("show")
@@ -91,6 +108,7 @@ def _why(reason: str, state: str) -> str:
 def show_command(env: Env, outcome: str, acting: str) -> None:
     """Show an outcome: its text, parents, children, who is responsible, and its history."""
     from cn.agency.plan.views import view_outcome
+    from cn.cli.desk import desk
 
     with desk(env, acting) as opened:
         id = opened.outcome(outcome)
@@ -114,7 +132,7 @@ def _page_lines(view: dict[str, Any]) -> list[str]:
 
 
 def _state(view: dict[str, Any]) -> str:
-    return WORKABLE if view["workable"] else "blocked" if view["blocked"] else str(view["status"])
+    return "workable" if view["workable"] else "blocked" if view["blocked"] else str(view["status"])
 
 
 @outcome.command("create")
@@ -125,6 +143,7 @@ def _state(view: dict[str, Any]) -> str:
 def create_command(env: Env, title: str, parents: tuple[str, ...], body: str, acting: str) -> None:
     """Create an outcome below others: without --parent below the root, or that of the handler you act for."""
     from cn.agency.operations import CreateOutcome
+    from cn.cli.desk import desk
 
     with desk(env, acting) as opened:
         above = parents or (str(getattr(opened.principal, "handler", "root")),)
@@ -140,6 +159,7 @@ def create_command(env: Env, title: str, parents: tuple[str, ...], body: str, ac
 def update_command(env: Env, outcome: str, title: str | None, body: str, seen: str, acting: str) -> None:
     """Change title or text of an outcome, in place of the version that you saw."""
     from cn.agency.operations import UpdateOutcome
+    from cn.cli.desk import desk
 
     with desk(env, acting) as opened:
         id = opened.outcome(outcome)
@@ -168,6 +188,8 @@ def block_command(env: Env, outcome: str, reason: str, until: str, acting: str, 
 
     if lift is bool(reason) or (lift and until):
         raise click.UsageError("give a REASON, or --lift and nothing else")
+    from cn.cli.desk import desk
+
     with desk(env, acting) as opened:
         at = parse_until(until, opened.now) if until else None
         opened.do(BlockOutcome(opened.outcome(outcome), reason, at))
@@ -181,6 +203,7 @@ def block_command(env: Env, outcome: str, reason: str, until: str, acting: str, 
 def complete_command(env: Env, outcome: str, rationale: str, acting: str, *, cascade: bool) -> None:
     """Mark an outcome as accomplished; if it is delegated, its handler ends, and all that was granted for it."""
     from cn.agency.operations import CompleteOutcome
+    from cn.cli.desk import desk
 
     with desk(env, acting) as opened:
         opened.do(CompleteOutcome(opened.outcome(outcome), rationale, cascade))
@@ -194,6 +217,7 @@ def complete_command(env: Env, outcome: str, rationale: str, acting: str, *, cas
 def close_command(env: Env, outcome: str, rationale: str, acting: str, *, cascade: bool) -> None:
     """Give an outcome up, for a reason that stays in it."""
     from cn.agency.operations import CloseOutcome
+    from cn.cli.desk import desk
 
     with desk(env, acting) as opened:
         opened.do(CloseOutcome(opened.outcome(outcome), rationale, cascade))
@@ -206,6 +230,7 @@ def _linking(name: str, help: str) -> None:
     @options(AS, DRY_RUN)
     def command(env: Env, child: str, parent: str, acting: str) -> None:
         from cn.agency.operations import UpdateOutcome
+        from cn.cli.desk import desk
 
         with desk(env, acting) as opened:
             ids = (opened.outcome(parent),)
@@ -223,13 +248,15 @@ _linking("unlink", "CHILD is no longer a way to accomplish PARENT.")
 @options(AS)
 def tree_command(env: Env, outcome: str, depth: int | None, acting: str, *, everything: bool) -> None:
     """Draw an outcome and what stands below it: how it is to be accomplished."""
+    from cn.cli.desk import desk
+
     with desk(env, acting) as opened:
         own = getattr(opened.principal, "handler", "root")
         id = opened.outcome(own if outcome == "root" else outcome)
         facts = opened.facts
 
         def next_of(one: Uuid) -> Sequence[Uuid]:
-            return [c for c in facts.children(one) if everything or ((row := facts.outcome(c)) and row.status == OPEN)]
+            return [c for c in facts.children(one) if everything or ((row := facts.outcome(c)) and row.is_open)]
 
         _draw(opened, id, next_of, depth)
 
@@ -239,16 +266,17 @@ def tree_command(env: Env, outcome: str, depth: int | None, acting: str, *, ever
 @options(AS)
 def why_command(env: Env, outcome: str, acting: str) -> None:
     """Draw what an outcome is good for: its parents, theirs, up to the root."""
+    from cn.cli.desk import desk
+
     with desk(env, acting) as opened:
         _draw(opened, opened.outcome(outcome), opened.facts.parents, None)
 
 
 def _draw(opened: Desk, id: Uuid, next_of: Callable[[Uuid], Sequence[Uuid]], depth: int | None) -> None:
+    from cn.agency.names import Resource
     from cn.cli.render.agency import tree_lines
 
-    resource = Resource("outcome", id)
-    if reason_for(opened.principal, resource, "read", opened.facts) is None:
-        opened.refuse(no_access(opened.principal, resource, "read", opened.facts))
+    opened.check_read(Resource("outcome", id))
     shown: dict[Uuid, dict[str, object]] = {}
     branch = _branch(opened, id, next_of, depth, shown)
     value = {"outcomes": list(shown.values()), "more": len(shown) >= _MOST_TREE}
@@ -263,7 +291,7 @@ def _branch(
     shown: dict[Uuid, dict[str, object]],
 ) -> Branch:
     """Each outcome once with what follows on it; met again, it is only named."""
-    from cn.cli.render.agency import COLOURS, Branch
+    from cn.cli.render.agency import Branch
 
     facts, row = opened.facts, opened.facts.outcome(id)
     assert row is not None, "a link names outcomes"
@@ -276,14 +304,14 @@ def _branch(
     following = next_of(id)
     shown[id] = {"outcome": id, "title": row.title, "state": state, "next": [*following]}
     if depth == 0 and following:
-        return Branch(f"{text}, {len(following)} more", (), COLOURS.get(state, ""))
+        return Branch(f"{text}, {len(following)} more", (), _COLOURS.get(state, ""))
     below: list[Branch] = []
     for number, one in enumerate(following):
         if len(shown) >= _MOST_TREE:
             below.append(Branch(f"and {len(following) - number} more; give an outcome, or --depth"))
             break
         below.append(_branch(opened, one, next_of, None if depth is None else depth - 1, shown))
-    return Branch(text, below, COLOURS.get(state, ""))
+    return Branch(text, below, _COLOURS.get(state, ""))
 
 
 def _state_of(row: Outcome, opened: Desk) -> str:
@@ -291,4 +319,4 @@ def _state_of(row: Outcome, opened: Desk) -> str:
         return row.status
     if row.blocked and (row.until is None or row.until > opened.now):
         return "blocked"
-    return "waiting" if opened.facts.has_open_child(row.id) else WORKABLE
+    return "waiting" if opened.facts.has_open_child(row.id) else "workable"

@@ -28,9 +28,8 @@ from cn.agency.events import (
 )
 from cn.agency.names import Party, Uuid, is_uuid
 from cn.agency.rows import Facts
-from cn.cli.render.text import clean, columns, cut, paint
+from cn.cli.render.text import SHORT, clean, columns, cut, paint
 
-_SHORT = 8
 _INDENT = "  "
 
 
@@ -39,7 +38,7 @@ def name(id: str, facts: Facts | None) -> str:
     if not is_uuid(id):
         return clean(id)
     row = facts.file(Uuid(Party(id))) if facts else None
-    return f"{id[:_SHORT]} {clean(row.description, 60)}" if row else id[:_SHORT]
+    return f"{id[:SHORT]} {clean(row.description, 60)}" if row else id[:SHORT]
 
 
 def sentence(change: Change, facts: Facts | None = None) -> str:
@@ -59,7 +58,7 @@ _WORDS = {
 def _about(change: Change, facts: Facts | None) -> str:
     match change:
         case OutcomeCreated(outcome, title):
-            return f"{outcome[:_SHORT]} {clean(title, 60)}"
+            return f"{outcome[:SHORT]} {clean(title, 60)}"
         case OutcomeLinked(child, parent) | OutcomeUnlinked(child, parent):
             word = "below" if isinstance(change, OutcomeLinked) else "no more below"
             return f"{name(child, facts)}, {word} {name(parent, facts)}"
@@ -70,22 +69,22 @@ def _about(change: Change, facts: Facts | None) -> str:
             return f"{len(outcomes)} to handler {name(to, facts)}"
         case Delegated(handler, number, parent):
             again = f", tenure {number}" if number > 1 else ""
-            return f"{name(handler, facts)}, below {parent[:_SHORT]}{again}"
+            return f"{name(handler, facts)}, below {parent[:SHORT]}{again}"
         case HandlerEnded(handler, _, how, heir):
-            return f"{name(handler, facts)}, {how}; {heir[:_SHORT]} has what it leaves"
+            return f"{name(handler, facts)}, {how}; {heir[:SHORT]} has what it leaves"
         case HandlerMoved(handler, parent, boss):
-            return f"{name(handler, facts)}, below {parent[:_SHORT]}, boss {name(boss, facts)}"
+            return f"{name(handler, facts)}, below {parent[:SHORT]}, boss {name(boss, facts)}"
         case Granted(id, holder, _, _, _, resource, level, scope):
-            what = f"{id[:_SHORT]} {level} on {_resource(resource, facts)}"
-            return f"{what} to {holder[:_SHORT]}, while {scope[:_SHORT]} is open"
+            what = f"{id[:SHORT]} {level} on {_resource(resource, facts)}"
+            return f"{what} to {holder[:SHORT]}, while {scope[:SHORT]} is open"
         case FileCreated(file, kind, description):
-            return f"{file[:_SHORT]} {clean(description, 60)}" + (f" ({kind})" if kind != "file" else "")
+            return f"{file[:SHORT]} {clean(description, 60)}" + (f" ({kind})" if kind != "file" else "")
         case FileWritten(file, version) | FileRead(file, version):
             return f"{name(file, facts)}, version {version}"
         case MailDelivered(mail, file, _, _, to) | MailDeferred(mail, file, _, _, to):
             when = f", at {change.due:%Y-%m-%d %H:%M} UTC" if isinstance(change, MailDeferred) else ""
             subject = name(file, facts).partition(" ")[2] if facts and facts.file(file) else ""
-            return f"{mail[:_SHORT]} to {name(to, facts)}{when}" + (f": {subject}" if subject else "")
+            return f"{mail[:SHORT]} to {name(to, facts)}{when}" + (f": {subject}" if subject else "")
         case _:
             return _plain(change, facts)
 
@@ -112,7 +111,7 @@ def event_cells(event: Event, facts: Facts) -> tuple[str, str, str]:
 
 def actor_name(actor: str) -> str:
     """``1a2b3c4d/user:ada``, ``user:ada``."""
-    return "/".join(part[:_SHORT] if is_uuid(part) else part for part in actor.split("/"))
+    return "/".join(part[:SHORT] if is_uuid(part) else part for part in actor.split("/"))
 
 
 class Branch(NamedTuple):
@@ -150,16 +149,6 @@ def _indented(branches: Sequence[Branch], indent: str) -> list[str]:
         lines.append(cut(indent + branch.text, columns()))
         lines += _indented(branch.children, indent + _INDENT)
     return lines
-
-
-COLOURS = {
-    "workable": "green",
-    "blocked": "yellow",
-    "waiting": "",
-    "completed": "bright_black",
-    "closed": "bright_black",
-}
-"""Of the states of an outcome."""
 
 
 def heading(text: str) -> str:
