@@ -113,6 +113,7 @@ def _print(data: bytes) -> None:
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
 
 @kb.command("write")

@@ -19,6 +19,7 @@ from cn.agency.events import (
     HandlerMoved,
     MailDeferred,
     MailDelivered,
+    MailPassed,
     OutcomeBlocked,
     OutcomeCreated,
     OutcomeLinked,
@@ -67,6 +68,8 @@ def _about(change: Change, facts: Facts | None) -> str:
             return f"{name(outcome, facts)}{when}, {clean(reason, 200)}"
         case OutcomesPassed(to, outcomes):
             return f"{len(outcomes)} to handler {name(to, facts)}"
+        case MailPassed(to, mail):
+            return f"{len(mail)} to {name(to, facts)}"
         case Delegated(handler, number, parent):
             again = f", tenure {number}" if number > 1 else ""
             return f"{name(handler, facts)}, below {parent[:SHORT]}{again}"
