@@ -24,7 +24,8 @@ from typing import Any, NoReturn
 
 from git import Repo
 
-sys.path[0] = str(Path(__file__).resolve().parents[1])
+sys.path.pop(0)  # this folder, in which demo would be this file
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from demo.organisation import organisation
 from tests.support.model_server import KEY, MODEL, ModelServer, fill, model_server
