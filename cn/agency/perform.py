@@ -26,6 +26,7 @@ from cn.secrets.findings import refuse
 from cn.secrets.scanner import Text, find_secrets, text_of
 from cn.system.clock import now
 from cn.values.errors import Blocked
+from cn.values.errors import Refused as RefusedError
 
 _ENTROPY = 16
 
@@ -90,11 +91,19 @@ def perform(
     return Performed(written.answer, written.told)
 
 
-def found(places: Places, identity: tuple[str, str], asked: Asked) -> tuple[Store, Answer]:
-    """Make the records with the operation that founds them. Raises what says so where there are some."""
+def found(places: Places, identity: tuple[str, str], asked: Asked) -> tuple[Store, Done]:
+    """Make the records with the operation that founds them. Raises :class:`cn.values.errors.Refused` where a rule
+    says no, or there are some already.
+    """
     tried = [_prepare(asked, Limits(), no_secrets_allowed)]
-    store, answers = create_store(places, identity, lambda rows, base: _decide(tried, rows, base), now)
-    return store, answers[0]
+
+    def decide(rows: Rows, base: Base) -> Decided[Done]:
+        draft, (answer,) = _decide(tried, rows, base)
+        if isinstance(answer, Refused):
+            raise RefusedError(f"{answer.rule}: {answer.reason}", answer.remedy)
+        return Decided(draft, answer)
+
+    return create_store(places, identity, decide, now)
 
 
 def read_content(store: Store, file: Uuid, hash: str) -> bytes:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -349,6 +350,7 @@ def test_a_copy_is_pushed_by_tick_and_another_clone_is_made_the_home(
     assert org.ask("agency", "status")["copy"] == {"url": str(tmp_path / "copy.git"), "behind": 0}
     shutil.copytree(hub_template, tmp_path / "new", symlinks=True)
     home = Org(tmp_path / "new", org.ids)
+    assert home.cn("agency", "restore", tmp_path / "copy.git", "--dry-run").stdout.startswith("would ")
     assert "events are here" in home.cn("agency", "restore", tmp_path / "copy.git").stdout
     assert home.titles() == org.titles()
     home.check()
@@ -370,6 +372,24 @@ def test_who_does_not_use_it_loads_nothing_of_it(prepared: Org) -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "cn.run" in done.stderr
     assert "cn.agency" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["init", ""], ["init", "A\nB"]])
+def test_an_agency_that_cannot_begin_says_why_and_is_not_there(
+    tmp_path: Path, hub_template: Path, words: list[str]
+) -> None:
+    shutil.copytree(hub_template, tmp_path / "hub", symlinks=True)
+    said = Org(tmp_path / "hub", {}).refused("agency", *words)
+    assert "words: the title" in said
+    assert not (tmp_path / "hub/.git/cn/agency.git").exists()
+
+
+def test_writers_side_by_side_all_get_what_they_asked_for(org: Org) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda n: org.ask("outcome", "create", f"At once {n}")["outcome"], range(8)))
+    assert len(set(done)) == 8
+    assert {f"At once {n}" for n in range(8)} <= set(org.titles())
+    org.check()
 
 
 def test_without_an_agency_every_command_says_how_to_begin(hub_template: Path) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # each command imports what it calls
     from cn.agency.names import Resource
     from cn.agency.plan.access import Reason
     from cn.agency.rows import Facts, Handler
+    from cn.agency.store.repository import Places
 
 _ROOT_TITLE = "Help the user accomplish all their work"
 _COUNT = 50
@@ -40,25 +41,29 @@ def init_command(env: Env, title: str, body: str, runner: str) -> None:
     """
     from cn.agency.agency import person_of, places_of
     from cn.agency.operations import FoundAgency
-    from cn.agency.perform import Asked, Done, found
-    from cn.values.errors import Refused
-    from cn.values.report import Report
+    from cn.agency.perform import Asked, found
+    from cn.cli.desk import show_done
 
     hub = env.hub()
     places = places_of(hub)
     if env.dry_run:
-        if places.repository.exists():
-            raise Refused(f"{places.repository} is there already", "'cn agency status' shows what it holds")
-        report = Report()
-        report.plan(f"begin Agency in {places.repository}: {title}")
-        env.show(report)
+        _plan_new(env, places, f"begin Agency in {places.repository}: {title}")
         return
     store, answer = found(places, hub.identity, Asked(FoundAgency(title, body, runner), person_of(hub)))
     store.close()
-    if isinstance(answer, Done):
-        from cn.cli.desk import show_done
+    show_done(env, [answer], [], None)
 
-        show_done(env, [answer], [], None)
+
+def _plan_new(env: Env, places: Places, text: str) -> None:
+    """A dry run of what makes the records."""
+    from cn.values.errors import Refused
+    from cn.values.report import Report
+
+    if places.repository.exists():
+        raise Refused(f"{places.repository} is there already", "'cn agency status' shows what it holds")
+    report = Report()
+    report.plan(text)
+    env.show(report)
 
 
 @agency.command("status")
@@ -299,7 +304,7 @@ def export_command(env: Env, folder: Path, acting: str) -> None:
 
 @agency.command("restore")
 @click.argument("url")
-@options()
+@options(DRY_RUN)
 def restore_command(env: Env, url: str) -> None:
     """Make this clone the home of Agency, from its copy at URL, when the old machine is gone.
 
@@ -310,6 +315,9 @@ def restore_command(env: Env, url: str) -> None:
     from cn.values.report import Report
 
     hub = env.hub()
+    if env.dry_run:
+        _plan_new(env, places_of(hub), f"make this clone the home of Agency, from {url}")
+        return
     restored = restore_home(hub, places_of(hub), person_of(hub), url)
     report = Report()
     report.done(f"{restored.events} events are here; the last is of {restored.last:%Y-%m-%d %H:%M} UTC")
