@@ -23,6 +23,7 @@ _TEXT = body_options("The text below the title.")
 _SEEN = click.option("--seen", default="", metavar="VERSION:HASH", help="The version you saw last, as it was shown.")
 _CASCADE = click.option("--cascade", is_flag=True, help="Close what was only for it, too.")
 _MOST_TREE = 1000
+_MOST_TOLD = 100
 _COLOURS = {"workable": "green", "blocked": "yellow", "completed": "bright_black", "closed": "bright_black"}
 
 
@@ -112,27 +113,31 @@ def show_command(env: Env, outcome: str, acting: str) -> None:
 
     with desk(env, acting) as opened:
         id = opened.outcome(outcome)
-        opened.look(view_outcome(id, opened.principal, opened.facts, opened.now), _page_lines)
+        opened.look(
+            view_outcome(id, opened.principal, opened.facts, opened.now), lambda view: _page_lines(opened, view)
+        )
 
 
-def _page_lines(view: dict[str, Any]) -> list[str]:
-    from cn.cli.render.agency import actor_name
+def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
+    from cn.agency.events import FileRead
+    from cn.cli.render.agency import event_cells, name
     from cn.cli.render.thread_page import text_lines
 
+    facts, id = opened.facts, view["outcome"]
     lines = [*text_lines(view["markdown"]), "", f"seen: {view['version']}:{view['hash'][:12]}"]
-    lines.append(f"{_state(view)}; decided by {view['decided_by']}" + ("; delegated" if view["delegated"] else ""))
+    given = "; delegated" if view["delegated"] else ""
+    lines.append(f"{_state(view)}; decided by {name(view['decided_by'], facts)}{given}")
     for word in ("parents", "children"):
-        lines += [
-            f"{word}:",
-            *(f"  {one['outcome'][:SHORT]} {_state(one)} {clean(one['title'])}" for one in view[word]),
-        ]
-    lines.append("history:")
-    told = ((one["time"], actor_name(one["actor"]), one["type"].replace("_", " ")) for one in view["history"])
-    return [*lines, *(f"  {'  '.join(words)}" for words in told)]
+        rows = [f"  {one['outcome'][:SHORT]} {_state(one)} {clean(one['title'])}" for one in view[word]]
+        lines += [f"{word}:", *rows] if rows else []
+    told = (event for event in facts.history(id, 2**53, _MOST_TOLD) if not isinstance(event.change, FileRead))
+    return [*lines, "history:", *(f"  {'  '.join(event_cells(event, facts))}" for event in told)]
 
 
 def _state(view: dict[str, Any]) -> str:
-    return "workable" if view["workable"] else "blocked" if view["blocked"] else str(view["status"])
+    if view["status"] != "open":
+        return str(view["status"])
+    return "workable" if view["workable"] else "blocked" if view["blocked"] else "waiting"
 
 
 @outcome.command("create")
