@@ -18,6 +18,7 @@ from cn.agency.store.store import Store, open_store
 from cn.git.repository import Hub
 from cn.values.errors import ConfigError
 from cn.values.names import is_name
+from cn.values.shell_words import command
 from cn.values.text import slug
 
 _LIMITS = {"depth": "depth", "underlings": "underlings", "open_outcomes": "outcomes", "agents": "agents"}
@@ -84,6 +85,7 @@ def limits_of(hub: Hub) -> Limits:
         text = hub.config.last(f"agency.{key}")
         if text:
             if not (text.isascii() and text.isdigit() and int(text)):
-                raise ConfigError(f"agency.{key} is {text[:40]!r}", f"'git config agency.{key} N' sets it to a number")
+                remedy = f"{command('git config {} N', f'agency.{key}')} sets it to a number"
+                raise ConfigError(f"agency.{key} is {text[:40]!r}", remedy)
             found[name] = int(text)
     return Limits(**found)

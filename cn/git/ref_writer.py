@@ -69,7 +69,7 @@ class RefWriter:
                 said, err = (said + data, err) if pipe is child.stdout else (said, err + data)
                 if not data:
                     child.wait()
-                    return tail(err).strip() or f"git update-ref ended with {child.returncode}"
+                    return tail(err).strip() or f"update-ref ended with {child.returncode}"
         return ""
 
     def close(self) -> None:
