@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Three on two cores: some tests wait for a time limit.
 PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 
-.PHONY: test quick lint types unit full fuzz crash crash-agent attacks at-once remotes faults year reliability tables demo bench bench-full bench-year bench-runtime clean
+.PHONY: test quick lint types unit full fuzz crash crash-agent attacks at-once remotes faults records year reliability tables demo bench bench-full bench-year bench-runtime clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -63,6 +63,9 @@ remotes: $(STAMP)
 
 faults: $(STAMP)
 	$(HARNESS) tests/reliability/test_machine_faults.py -k room
+
+records: $(STAMP)
+	$(HARNESS) tests/agency/store
 
 year: $(STAMP)
 	$(HARNESS) tests/reliability/test_long_run.py

@@ -24,8 +24,10 @@ from typing import Any, NoReturn
 
 from git import Repo
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.pop(0)  # this folder, in which demo would be this file
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from demo.organisation import organisation
 from tests.support.model_server import KEY, MODEL, ModelServer, fill, model_server
 from tests.support.telegram_server import TOKEN, USER, TelegramServer, telegram_server
 
@@ -468,7 +470,7 @@ def _holds_secret(folder: Path) -> bool:
 
 def epilogue(stage: Stage) -> None:
     """Both logs, and what they must hold."""
-    stage.scene("8  Both logs")
+    stage.scene("9  Both logs")
     for hub in ("cn-sigma", "cn-pi"):
         print()
         stage.run(f"cat {hub}/logs/inbox/*.md")
@@ -500,6 +502,7 @@ def where_to_look(stage: Stage, seconds: float) -> None:
   asked and answered     ls cn-sigma/logs/input cn-sigma/logs/output
   sent, confirmed        ls cn-sigma/threads/mail/sent
   the history            git -C cn-sigma log --graph --oneline
+  the organisation       cn --hub cn-pi agency log
 
   {stage.checks} claims checked in {seconds:.0f} s, all as told.""")
 
@@ -510,7 +513,7 @@ def main() -> int:
     sys.stdout.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
     stage = Stage(Path(tempfile.mkdtemp(prefix="cn-demo-")).resolve())
     print(f"The inbox loop, with real git repositories, in {stage.root}")
-    for act in (set_up, merged, stale, deleted, replied, own_work, answered, chatted, epilogue):
+    for act in (set_up, merged, stale, deleted, replied, own_work, answered, chatted, organisation, epilogue):
         act(stage)
     where_to_look(stage, time.monotonic() - started)
     return 0

@@ -26,6 +26,7 @@ STRATA: Mapping[str, Mapping[str, int]] = {
         "llm": 0,
         "peers": 1,
         "threads": 2,
+        "agency": 3,
         "outbox": 1,
         "inbox": 1,
         "agent": 1,

@@ -26,6 +26,7 @@ TITLES = {
     "stops": "stopped while another run comes, and continued",
     "commits": "a person commits all in the middle of a run",
     "long-run": "a long time",
+    "records": "a write to Agency's records killed, or beside any git",
     "attacks": "attacks tried",
     "fuzz": "parsers against bytes nobody would write",
 }

@@ -11,6 +11,18 @@ from benchmarks.workloads.history import HISTORY
 from benchmarks.workloads.idle import IDLE
 from benchmarks.workloads.look import LOOK
 from benchmarks.workloads.network import NETWORK
+from benchmarks.workloads.records import RECORDS
 from benchmarks.workloads.startup import STARTUP
 
-ALL: tuple[Workload, ...] = (*STARTUP, *LOOK, *IDLE, *NETWORK, *HISTORY, *ARRIVALS, *DECISIONS, *DELIVERY, *GROWTH)
+ALL: tuple[Workload, ...] = (
+    *STARTUP,
+    *LOOK,
+    *IDLE,
+    *NETWORK,
+    *HISTORY,
+    *ARRIVALS,
+    *DECISIONS,
+    *DELIVERY,
+    *RECORDS,
+    *GROWTH,
+)

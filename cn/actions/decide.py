@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import NamedTuple
 
-from cn.actions.drafts import Commit, say_now_or_later
+from cn.actions.drafts import Commit
 from cn.agent.execute import find_artifacts, inbox_facts, sources_of
 from cn.agent.hooks import update_queue
 from cn.agent.plan.ops import Order, plan_order
@@ -31,7 +32,6 @@ from cn.run.secret_gate import check_plan, clean_refusal, without_secrets
 from cn.run.snapshot import Snapshot
 from cn.secrets.findings import unnamed
 from cn.secrets.scanner import Text, joined, text_of
-from cn.system.clock import now
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import find_own, use_own
 from cn.values.errors import Refusal, Refused, UsageError
@@ -59,15 +59,6 @@ def decide(hub: Hub, thread: str, make: Make, *, actor: str = "", body: str = ""
     return run.report
 
 
-def comment(hub: Hub, thread: str, message: str, *, body: str = "", actor: str = "", dry_run: bool = False) -> Report:
-    """Say something about a peer's thread to its creator; the thread stays as it is."""
-    text = f"{message}\n\n{body}" if body else message
-    if not is_text(thread + actor + text):
-        raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
-    draft = Draft("comment", thread, message, actor, now(), body.encode())
-    return say_now_or_later(hub, draft, say_comment, dry_run=dry_run)
-
-
 def say_comment(run: Run, draft: Draft, commit: Commit) -> None:
     """A comment, in a run that is open."""
     who, text = _actor(run, draft.actor), draft.text
@@ -78,7 +69,7 @@ def say_comment(run: Run, draft: Draft, commit: Commit) -> None:
             return "cn: written anew"
         if not isinstance(facts, Facts):
             raise Refused(f"{facts.source} is a thread of our own: nobody else reads it", "write into its file")
-        outcome = plan_comment(facts, who, text)
+        outcome = plan_comment(facts, who, text, draft.written)
         given = unnamed([text_of("the comment", text)], facts.item.topic)
         _perform(run, executor, facts, outcome if isinstance(outcome, Plan) else (outcome,), given)
         executor.notes.done(f"{facts.source}: comment by {who}; it waits as before", source=facts.source)
@@ -110,10 +101,20 @@ def _perform(
 
 
 def decide_now(
-    run: Run, thread: str, make: Make, *, actor: str = "", body: str = "", commit: Commit | None = None
+    run: Run,
+    thread: str,
+    make: Make,
+    *,
+    actor: str = "",
+    body: str = "",
+    at: datetime | None = None,
+    commit: Commit | None = None,
 ) -> None:
-    """The same in a run that is open. Raises :class:`Refused` with the rule that forbids it."""
-    deciding = _deciding(run, make, actor, body)
+    """The same in a run that is open; ``at`` is when it was said, if that was before.
+
+    Raises :class:`Refused` with the rule that forbids it.
+    """
+    deciding = _deciding(run, make, actor, body)._replace(at=at)
 
     def plan(executor: Executor) -> str | None:
         facts = _decide_one(run, executor, deciding, thread)
@@ -176,6 +177,7 @@ class _Deciding(NamedTuple):
     who: Name
     body: str
     seen: Snapshot
+    at: datetime | None = None
 
 
 def _deciding(run: Run, make: Make, actor: str, body: str) -> _Deciding:
@@ -201,7 +203,8 @@ def _decide_one(
         return None
     if head and isinstance(facts, Facts) and facts.item.head != head:
         raise Refused(f"{facts.source} has moved to {facts.item.head[:8]} since it was shown", "look at it again")
-    order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", find_artifacts(executor.snapshot, (op,)))
+    artifacts = find_artifacts(executor.snapshot, (op,))
+    order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", artifacts, deciding.at)
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", deciding.body)]
     # The name of a branch is no news to who made it.
     topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 
 from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
 from cn.protocol.draft import Draft, format_draft
 from cn.protocol.effects import Plan, Put
 from cn.run.executor import Executor
+from cn.run.find_thread import look_for_pending
 from cn.run.run import Run, open_run
 from cn.transaction.base import OriginUnreachable
+from cn.values.errors import Refused
 from cn.values.report import Report
 from cn.values.text import one_line
 
@@ -36,10 +40,24 @@ def say_now_or_later(hub: Hub, draft: Draft, say: Say, *, dry_run: bool) -> Repo
     except OriginUnreachable as gone:
         with open_run(hub, dry_run=dry_run, offline=True) as run:
             say(run, draft, lambda plan: _try(run, plan))
-            run.commit(lambda executor: _keep(executor, draft))
+            run.commit(lambda executor: _keep(executor, _as_seen(run, draft)))
         if not run.dry_run:
             run.report.info(f"{gone.text}; the {draft.act} waits here, and goes when origin answers", source=draft.to)
         return run.report
+
+
+def _as_seen(run: Run, draft: Draft) -> Draft:
+    """With what it is about as it is now: it may be another matter when origin answers."""
+    with suppress(Refused):
+        if draft.act != "send" and (found := look_for_pending(run.snapshot, draft.to)):
+            return replace(draft, thread=found[1].get("thread"), head=found[1].head)
+    return draft
+
+
+def is_as_seen(run: Run, draft: Draft) -> bool:
+    """Is the thread that waits under this name the one that it is about, at the head that was seen?"""
+    found = look_for_pending(run.snapshot, draft.to) if draft.head else None
+    return found is None or (found[1].get("thread"), found[1].head) == (draft.thread, draft.head)
 
 
 def _try(run: Run, plan: Planner) -> None:

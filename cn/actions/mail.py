@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cn.actions.decide import Overtaken, decide_now, say_comment
-from cn.actions.drafts import Commit, say_now_or_later
+from cn.actions.drafts import Commit, is_as_seen, say_now_or_later
 from cn.git.repository import Hub
 from cn.protocol import rules
 from cn.protocol.draft import Draft
@@ -22,7 +22,7 @@ from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import Text, text_of
 from cn.system.clock import now
 from cn.values.errors import Refused, UsageError
-from cn.values.names import Name, reply_subject, reply_topic
+from cn.values.names import Name, Oid, parse_oid, reply_subject, reply_topic
 from cn.values.report import Report
 from cn.values.text import is_text, one_line, slug
 
@@ -80,12 +80,26 @@ def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool 
 
 def _reply(run: Run, draft: Draft, commit: Commit) -> None:
     snapshot = run.snapshot
+    if not is_as_seen(run, draft):
+        return _about_another(run, draft, commit)
     try:
-        decide_now(run, draft.to, Reply, body=draft.text, commit=commit)
+        decide_now(run, draft.to, Reply, body=draft.text, at=draft.written, commit=commit)
     except NoThread as refused:
         if isinstance(refused, Overtaken):
             run.report.info(f"{refused.text}; its text goes as a message of its own", source=refused.row.source)
         _follow_up(run, snapshot, draft, refused, commit)
+
+
+def _about_another(run: Run, draft: Draft, commit: Commit) -> None:
+    """Said about a head that is not there any more: a message of its own, which decides nothing."""
+    found = find_done(run.snapshot, list(run.settings.peers), draft.thread)
+    if found is None:
+        raise Refused(f"{draft.thread} is not there any more", "say it again with 'cn send'")
+    peer, event = found
+    source = f"{peer}/{event.topic}"
+    text = f"{source} has moved since this was said; its text goes as a message of its own"
+    run.report.info(text, source=source)
+    _write_to(run, draft, peer, event, parse_oid(draft.head), commit)
 
 
 def _follow_up(run: Run, snapshot: Snapshot, draft: Draft, refused: Refused, commit: Commit) -> None:
@@ -94,14 +108,39 @@ def _follow_up(run: Run, snapshot: Snapshot, draft: Draft, refused: Refused, com
     if found is None:
         raise refused
     peer, event = found
+    _write_to(run, draft, peer, event, event.head, commit)
+
+
+def _write_to(run: Run, draft: Draft, peer: Name, event: Event, head: Oid, commit: Commit) -> None:
+    """A message to a peer that answers its branch at ``head``; ``event`` is of the thread."""
     theirs = mask_line(event.fields.get("subject", ""), run.settings)
     subject = reply_subject(theirs or f"{peer}/{event.topic}")
-    mail = Message(MESSAGE, run.settings.us, peer, subject, draft.written, draft.text, event.head)
+    mail = Message(MESSAGE, run.settings.us, peer, subject, draft.written, draft.text, head)
     post = Post(mail, reply_topic(event.topic), event.fields.get("thread", ""), f"{peer}/{event.topic}")
     _queue(run, post, f"reply to {peer}/{event.topic}", [text_of("the message", draft.text)], commit)
 
 
-SAYS = {"send": _send, "reply": _reply, "comment": say_comment}
+def comment(hub: Hub, thread: str, message: str, *, body: str = "", actor: str = "", dry_run: bool = False) -> Report:
+    """Say something about a peer's thread to its creator; the thread stays as it is."""
+    text = f"{message}\n\n{body}" if body else message
+    if not is_text(thread + actor + text):
+        raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
+    draft = Draft("comment", thread, message, actor, now(), body.encode())
+    return say_now_or_later(hub, draft, _comment, dry_run=dry_run)
+
+
+def _comment(run: Run, draft: Draft, commit: Commit) -> None:
+    """A comment; about a thread that is done it is a message of its own."""
+    snapshot = run.snapshot
+    if not is_as_seen(run, draft):
+        return _about_another(run, draft, commit)
+    try:
+        say_comment(run, draft, commit)
+    except NoThread as refused:
+        _follow_up(run, snapshot, draft, refused, commit)
+
+
+SAYS = {"send": _send, "reply": _reply, "comment": _comment}
 """What carries out a draft, by its act."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cn.actions.propose import Target, find_target, place_of, queue_proposal
 from cn.git.entries import read_changes
 from cn.git.objects import merge_bases, read_info
-from cn.git.rebase import commits_to_rebase, rebase
+from cn.git.rebase import commits_to_rebase, rebase, says_the_same
 from cn.git.remote import fetch_commits, list_remotes
 from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
@@ -87,6 +87,12 @@ def _rebased(run: Run, target: Target, head: Oid) -> Oid:
         hint = f"on your branch {fetch}, then 'git rebase FETCH_HEAD', resolve as git tells, then {again}"
         raise Refused(
             f"{new.tip[:8]} conflicts with {target.peer.name}'s {target.main} in {paths}; nothing was changed", hint
+        )
+    if not says_the_same(run.hub.git, target.tip, head, new.tip):
+        again = command("cn propose {}", target.topic)
+        raise Refused(
+            f"a merge in {target.branch} changes something itself, which a rebase leaves out; nothing was changed",
+            f"on your branch 'git rebase --rebase-merges', or merge {target.main} into it, then {again}",
         )
     if new.tip == target.tip:
         delete = command("git push {} :{}", place_of(run, target.peer), target.branch)

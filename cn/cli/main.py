@@ -77,6 +77,14 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "trust": ("setup:trust_command", "Accept a change to a protected file that came from origin."),
         "replay": ("model:replay_command", "Ask archived inputs again; what would be decided now?"),
     },
+    "Agency": {
+        "agency": ("agency:agency", "Outcomes, handlers and what each may do: init, status, can, log, export …"),
+        "outcome": ("agency_outcome:outcome", "What is to be accomplished, what for, and how."),
+        "handler": ("agency_handler:handler", "Who is responsible: delegate, insert, move, remove, stop."),
+        "kb": ("agency_kb:kb", "The knowledge base: files with all their versions."),
+        "mail": ("agency_mail:mail", "Messages between handlers, and yours; also: show, send, done."),
+        "grant": ("agency_grant:grant", "What handlers may do besides: list, add, revoke."),
+    },
 }
 """Every command that the help shows, by section; where it is below ``cn.cli.commands``, and its line in
 the help (so that the help imports none of them)."""

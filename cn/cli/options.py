@@ -245,16 +245,22 @@ def _read_body(body: str, path: str | None) -> str:
         return body
     if body:
         raise UsageError("--body and --body-file exclude each other", "give one of them")
+    data = read_input(path)
+    try:
+        return data.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError:
+        raise UsageError("the text is not UTF-8", "write it as UTF-8") from None
+
+
+def read_input(path: str) -> bytes:
+    """What the file ``path`` holds (``-``: standard input), at most 8 MB. Raises :class:`UsageError`."""
     try:
         data = sys.stdin.buffer.read(_MOST + 1) if path == "-" else _read(path)
     except OSError as why:
         raise UsageError(f"cannot read {path}: {why.strerror}", "give a file, or '-' for stdin") from None
     if len(data) > _MOST:
-        raise UsageError(f"{path} holds more than {_MOST >> 20} MB", "give a shorter text")
-    try:
-        return data.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
-    except UnicodeDecodeError:
-        raise UsageError("the text is not UTF-8", "write it as UTF-8") from None
+        raise UsageError(f"{path} holds more than {_MOST >> 20} MB", "give a shorter one")
+    return data
 
 
 def _read(path: str) -> bytes:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cn.actions.trust import lock_damaged
-from cn.doctor import agent, clone, config, records
+from cn.doctor import agency, agent, clone, config, records
 from cn.doctor.finding import Finding, Fix, HubFacts, Level, examine_from, from_error, ok, problem
 from cn.git.objects import list_refs, resolve, update_refs
 from cn.git.repository import Hub
@@ -70,6 +70,7 @@ _CHECKS = (
     Check("aside", "nothing waits that was put aside", clone.check_files),
     Check("index", "the index takes nothing back that came to main", clone.check_index, "main"),
     Check("hidden", "git watches every file", clone.check_hidden),
+    Check("agency", "Agency's records are sound, or there are none", agency.check_records),
     Check("crontab", "the crontab runs this hub", config.check_crontab, ""),
 )
 

@@ -293,7 +293,10 @@ def check_host(facts: HubFacts) -> Iterator[Finding]:
 def check_peers(facts: HubFacts) -> Iterator[Finding]:
     """Who could not be reached, and what did not come or was lost (from memory; nobody is contacted)."""
     memory = Memory(facts.hub, facts.now)
+    peers = facts.settings.peers if facts.settings is not None else {}
     for name, entry in memory.unreachable.entries.items():
+        if name not in peers and not name.startswith("("):
+            continue
         since = entry.get("since")
         what = f"{'the mailbox' if name.startswith('(') else name} has been unreachable since {since}"
         yield problem(what, one_line(redact(str(entry.get("reason")))), "'cn peer sync' tries again now")

@@ -16,7 +16,7 @@ from cn.values.errors import Refused
 from cn.values.names import HubPath
 
 
-def create_repo(path: Path, main: str, settings: Mapping[str, str]) -> None:
+def create_repo(path: Path, main: str, settings: Mapping[str, str], *, bare: bool = False) -> None:
     """``git init`` at ``path`` without templates or hooks; ``settings`` go to its own config."""
     before = dict(os.environ)
     for name in before.keys() - users_environment().keys():
@@ -24,7 +24,7 @@ def create_repo(path: Path, main: str, settings: Mapping[str, str]) -> None:
     try:
         import git
 
-        git.Git(path).init(initial_branch=main, env={"GIT_TEMPLATE_DIR": ""})
+        git.Git(path).init(initial_branch=main, bare=bare, env={"GIT_TEMPLATE_DIR": ""})
         with git.Repo(path, expand_vars=False) as repo, repo.config_writer() as config:
             for key, value in settings.items():
                 section, _, option = key.rpartition(".")

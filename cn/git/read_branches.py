@@ -151,7 +151,7 @@ def _path(path: str) -> str:
 def _body(text: FileText, limit: int) -> list[str]:
     """Its lines, of which so many bytes are shown."""
     lines = lines_of(text.text if text.patch is None else text.patch)
-    sizes = accumulate(len(_as_bytes(line)) + 1 for line in lines)
+    sizes = accumulate(len(line.encode("utf-8", "replace")) + 1 for line in lines)
     if (most := bisect_right(list(sizes), limit)) < len(lines):
         lines[most:] = ["", f"… cut here: {len(lines) - most} lines more"]
     return ["(the new text)", "", *lines] if text.patch is None and text.word == "changed" else lines

@@ -22,7 +22,7 @@ class Rebased(NamedTuple):
 
 
 def commits_to_rebase(git: Git, onto: Oid, head: Oid) -> list[Oid]:
-    """What ``head`` has beyond ``onto``, oldest first, without merges."""
+    """What ``head`` has beyond ``onto``, oldest first, without merges: see :func:`says_the_same`."""
     return [
         Oid(line) for line in git.run("rev-list", "--reverse", "--topo-order", "--no-merges", f"{onto}..{head}").lines
     ]
@@ -44,6 +44,16 @@ def rebase(hub: Hub, onto: Oid, commits: Sequence[Oid], at: datetime) -> Rebased
         if merged.tree != there or theirs == before:
             tip = commit_again(hub, commit, merged.tree, [tip], at)
     return Rebased(tip)
+
+
+def says_the_same(git: Git, onto: Oid, head: Oid, rebased: Oid) -> bool:
+    """Does the new tip hold what a merge of ``head`` into ``onto`` would?
+
+    Merges among its commits are left out, and may have changed something themselves.
+    """
+    if not git.run("rev-list", "--merges", "--max-count=1", f"{onto}..{head}").lines:
+        return True
+    return merge_trees(git, onto, head).tree == _trees(git, rebased)[0]
 
 
 def _trees(git: Git, *names: str) -> list[Oid]:

@@ -448,6 +448,13 @@ def push_own(
     return {ref: told.get(ref) or RefResult(Result.UNKNOWN, done.reason) for ref in (*told, *gone)}
 
 
+def push_forward(git: Git, url: str, branch: str, new: Oid, seconds: float) -> RefResult:
+    """Bring a branch of a remote forward to ``new``: refused where it has what ``new`` does not contain."""
+    ref = HEADS + branch
+    words = (*_PUSH, *push_options(git, url), "--", url, f"{new}:{ref}")
+    return _each(git.run(*words, check=False, network=True, seconds=seconds), [ref])[ref]
+
+
 def push_refs(git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float) -> dict[str, RefResult]:
     """Set a few refs (full names) at a remote, or delete them (None), whatever they are there."""
     specs = [f"+{new}:{ref}" if new else f":{ref}" for ref, new in refs.items()]

@@ -24,7 +24,7 @@ ORIGIN_REF = "refs/cn/origin/main"
 """Origin's main as this clone last took it over."""
 
 _ASKED = (
-    r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.(filemode|sharedrepository)|cn\..*"
+    r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.(filemode|sharedrepository)|cn\..*|agency\..*"
     r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand"
     r"|extensions\.(partialclone|objectformat)|include\.path|includeif\..*\.path)$"
 )

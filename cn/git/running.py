@@ -5,19 +5,40 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from cn.git.repository import Hub
 from cn.values.text import one_line
 
+RECORDS = "agency.git"
+"""Below ``.git/cn``: a repository of its own, whose gits touch nothing of the hub."""
+
 
 def git_processes(hub: Hub) -> list[str]:
     """``pid 123 (git)`` of each git that may be at work in the hub; rather one too many."""
+    records = os.path.realpath(hub.state / RECORDS)
+    return find_gits(hub.git_dir, hub.work_git_dir, hub.root, passed_over=lambda process: process.cwd == records)
+
+
+class Process(NamedTuple):
+    """A git that runs: its folder below ``/proc``, its words, the folder in which it works."""
+
+    folder: Path
+    words: tuple[bytes, ...]
+    cwd: str
+
+
+def find_gits(*folders: Path, passed_over: Callable[[Process], bool] = lambda _: False) -> list[str]:
+    """``pid 123 (git)`` of each git that may be at work in these folders, the repository's first; rather one too many.
+
+    What is ``passed_over`` is known to do no harm; where the system does not tell what each git does, nothing is.
+    """
     proc = Path("/proc")
     if (proc / "self" / "cwd").exists():
-        return list(_from_proc(proc, hub))
+        return list(_from_proc(proc, folders, passed_over))
     done = subprocess.run(["ps", "-A", "-o", "pid=,comm="], capture_output=True, check=False)
     rows = [line.split(None, 1) for line in done.stdout.decode("utf-8", "replace").splitlines()]
     return [f"pid {r[0]} ({one_line(r[1], 40)})" for r in rows if len(r) == 2 and _is_git(Path(r[1]).name)]
@@ -34,8 +55,8 @@ def find_locks(*git_dirs: Path) -> list[Path]:
     return sorted(found)
 
 
-def _from_proc(proc: Path, hub: Hub) -> Iterator[str]:
-    inside = tuple(os.path.realpath(p) for p in (hub.root, hub.git_dir, hub.work_git_dir))
+def _from_proc(proc: Path, folders: tuple[Path, ...], passed_over: Callable[[Process], bool]) -> Iterator[str]:
+    inside = tuple(os.path.realpath(p) for p in folders)
     for folder in proc.iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
             continue
@@ -48,13 +69,14 @@ def _from_proc(proc: Path, hub: Hub) -> Iterator[str]:
                 continue  # it has ended, and only its parent has not taken note
             cwd = os.readlink(folder / "cwd")
         except PermissionError:
-            if _may_work_here(folder, hub.git_dir) or any(os.fsencode(p) in words for p in inside):
+            if _may_work_here(folder, folders[0]) or any(os.fsencode(p) in words for p in inside):
                 yield f"pid {folder.name} of another user"
             continue
         except OSError:
             continue
         here = any(cwd == p or cwd.startswith(p + "/") for p in inside)
-        if here or any(os.fsencode(p) in words for p in inside):
+        here = here or any(os.fsencode(p) in words for p in inside)
+        if here and not passed_over(Process(folder, tuple(words.split(b"\0")), cwd)):
             yield f"pid {folder.name} ({one_line(name, 20)})"
 
 

@@ -66,7 +66,7 @@ def find_work_clone(folder: Path) -> WorkClone:
     git = Git(folder, finds=True)
     done = git.run("rev-parse", "--show-toplevel", check=False)
     if not done.ok:
-        raise Refused(f"{folder} is in no work tree of git", "go to a clone of your peer's hub, then run it again")
+        raise Refused(f"{folder} is in no work tree of git", "go to one, a clone with its files, then run it again")
     root = Path(os.path.realpath(done.path))
     git = git._replace(root=root)
     git_dir = Path(os.path.realpath(root / git.run("rev-parse", "--git-common-dir").path))

@@ -22,7 +22,7 @@ from cn.git.read_branches import (
     read_written,
 )
 from cn.git.signatures import Signature, read_signatures, signed_digest
-from cn.inbox.conversation import answered, said_before
+from cn.inbox.conversation import answered, earlier_thread, said_before
 from cn.inbox.plan.arrivals import (
     LOOKED,
     Step,
@@ -57,6 +57,8 @@ from cn.values.text import decode as decode_text
 from cn.values.text import one_line
 from cn.values.timestamps import format_day
 
+_MOST_SAID = 2 << 20
+"""Characters of a thread in which answers are shown: what comes then is a thread of its own."""
 _NOTICES = 10
 """How many refused branches a peer is told of in one run."""
 
@@ -79,6 +81,7 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
         names += [path.rpartition("/")[2] for path in executor.changed if path.startswith(f"{INBOX}/")]
         taken = {fold(name) for name in names if name.startswith(format_day(executor.now))}
     read = _read(executor, seen, fresh) if fresh else []
+    read.sort(key=lambda pair: pair[0].written or executor.now)
     told_of = _read_told_of(executor, [arrival for arrival, _ in read])
     said = _read_said(executor, [arrival for arrival, _ in read])
     for arrival, refusal in read:
@@ -354,17 +357,18 @@ def _continue(executor: Executor, arrival: Arrival) -> bool:
     """Show an answer in the thread about which we wrote what it answers, while that waits for its decision."""
     if arrival.step is Step.MOVED:
         return False
-    names = {event.fields.get("thread") for event in answered(executor, arrival)} - {None, ""}
+    names = {event.fields.get("thread") for event in answered(executor, arrival)}
+    names = (names | {earlier_thread(executor, arrival)}) - {None, ""}
     for peer, known in executor.snapshot.pending():
         item = executor.item(peer, IN, known.topic)
         if peer != arrival.peer or item is None or item.get("thread") not in names:
             continue
         name = ThreadName(item.get("thread"))
         working = use_working_text(executor, name)
-        if working is None:
+        if working is None or len(working) + len(arrival.content) > _MOST_SAID:
             return False
         working = _masked(executor, name, working, _mains(executor, inbox_path(name)))
-        executor.perform(plan_continued(arrival, item, working))
+        executor.perform(plan_continued(arrival, executor.settings.us, item, working))
         executor.notes.done(f"{arrival.source} is an answer, shown in {inbox_path(name)}", source=arrival.source)
         return True
     return False
@@ -424,7 +428,9 @@ def renew_stale(executor: Executor, peer: Name, item: Item, working: Working | N
 
 
 def use_working_text(executor: Executor, name: ThreadName) -> str | None:
-    """The thread as it lies in the work tree, an input of the run; else as in main."""
+    """The thread as this run wrote it; else as it lies in the work tree, an input of the run; else as in main."""
+    if inbox_path(name) in executor.changed and (written := executor.read(inbox_path(name))) is not None:
+        return decode_text(written)
     working = read_working(executor.hub, name)
     if working is not None:
         executor.perform(Plan(name, (WorkingCopy(*working),)))

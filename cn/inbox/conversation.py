@@ -6,12 +6,12 @@ from contextlib import suppress
 
 from cn.outbox.plan.receipts import Arrival
 from cn.protocol.layout import OUTBOX, SENT, done_path, inbox_path
-from cn.protocol.ledger import OUT, Event
+from cn.protocol.ledger import IN, OUT, Event, each_event
 from cn.protocol.message import MessageRefused, parse_message
-from cn.protocol.outbox_entry import Deliver, file_name, parse_entry
-from cn.protocol.thread_file import WROTE, peer_block
+from cn.protocol.outbox_entry import Deliver, Propose, file_name, parse_entry
+from cn.protocol.thread_file import PROPOSED, WROTE, peer_block
 from cn.run.executor import Executor
-from cn.values.names import HubPath, Name, Oid, ThreadName, is_oid
+from cn.values.names import HubPath, Name, Oid, ThreadName, is_oid, topic_of
 from cn.values.record_header import RecordRefused
 from cn.values.text import decode, quote
 from cn.values.timestamps import format_stamp
@@ -32,10 +32,25 @@ def answered(executor: Executor, arrival: Arrival) -> list[Event]:
     return [event for events in told.values() for event in events if event.kind == "queued"]
 
 
+def earlier_thread(executor: Executor, arrival: Arrival) -> str:
+    """Where the last of what was said before about the same branch of ours is shown; empty: nothing was."""
+    about = arrival.message.about if arrival.message is not None else None
+    if about is None:
+        return ""
+    events = executor.snapshot.events_of_topic(arrival.peer, OUT, topic_of(about.branch))
+    answers = [event.fields.get("answer", "") for event in events if event.kind == "answered"]
+    heads = [Oid(head) for head in dict.fromkeys(answers) if is_oid(head) and head != arrival.head]
+    told = executor.snapshot.events_at_heads(arrival.peer, IN, heads) if heads else {}
+    shown = [event for head in heads for event in told.get(head, []) if event.fields.get("thread")]
+    return shown[-1].fields["thread"] if shown else ""
+
+
 def said_before(executor: Executor, arrival: Arrival) -> str:
     """What stands in a new thread above an answer: the message before our words, and these; else nothing."""
     said = []
-    for event in answered(executor, arrival):
+    if earlier := earlier_thread(executor, arrival):
+        said = [*_their_words(executor, earlier), *_our_answers(executor, arrival.peer, earlier)]
+    for event in () if said else answered(executor, arrival):
         if ours := _our_words(executor, arrival.peer, event):
             said += [*_their_words(executor, event.fields.get("thread", "")), ours]
     return "\n\n".join([_BEFORE, *said, f"{_NOW}\n\n"]) if said else ""
@@ -47,11 +62,20 @@ def _our_words(executor: Executor, peer: Name, event: Event) -> str:
     data = executor.read(HubPath(f"{SENT}/{name}")) or executor.read(HubPath(f"{OUTBOX}/{name}"))
     with suppress(RecordRefused, MessageRefused):
         entry = parse_entry(data or b"", executor.snapshot.algorithm)
+        if isinstance(entry, Propose):
+            said = PROPOSED.format(executor.settings.us, format_stamp(event.at), entry.branch, entry.head[:10])
+            return f"{said}\n\n{quote(_end_of(entry.subject))}"
         if isinstance(entry, Deliver):
             message = parse_message(entry.content)
             said = WROTE.format(message.sender, format_stamp(message.created), entry.branch)
             return f"{said}\n\n{quote(_end_of(message.body or message.subject))}"
     return ""
+
+
+def _our_answers(executor: Executor, peer: Name, thread: str) -> list[str]:
+    """What we said about a thread."""
+    sent = [e for e in each_event(executor.snapshot.history(peer)) if e.side == OUT and e.kind == "queued"]
+    return [words for e in sent if e.fields.get("thread") == thread and (words := _our_words(executor, peer, e))]
 
 
 def _their_words(executor: Executor, thread: str) -> list[str]:

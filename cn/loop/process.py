@@ -70,6 +70,7 @@ def process_as_agent(
 
 
 def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[[Run], None] | None = None) -> None:
+    say_drafts(run)  # they were said before what is decided now
     snapshot = run.snapshot
     answered = [read_call(name) for name in answered_names(run)]
     decided = {
@@ -88,7 +89,6 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
     if deliver_first is not None:
         deliver_first(run)
     check_inbox(run)
-    say_drafts(run)
     deliver(run)
 
 

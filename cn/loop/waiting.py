@@ -23,13 +23,15 @@ from cn.values.shell_words import command
 def flush(hub: Hub, *, dry_run: bool = False) -> Report:
     """Say what waits, and deliver the outbox now, whatever the back-off says."""
     with open_run(hub, dry_run=dry_run) as run:
-        say_drafts(run)
+        say_drafts(run, tell=True)
         deliver(run, force=True)
     return run.report
 
 
-def say_drafts(run: Run) -> None:
-    """Say what waits, each in one commit with the end of its draft. One that is refused stays, and is told once."""
+def say_drafts(run: Run, *, tell: bool = False) -> None:
+    """Say what waits, each in one commit with the end of its draft. One that is refused stays, and is told once, or
+    now (``tell``).
+    """
     if not run.snapshot.folder(DRAFTS):
         run.memory.conditions.replace("drafts", {})
         return
@@ -38,8 +40,11 @@ def say_drafts(run: Run) -> None:
     refused = {}
     for entry in list(run.snapshot.folder(DRAFTS)):
         path = HubPath(f"{DRAFTS}/{entry.path.rpartition('/')[2]}")
+        data = run.snapshot.read(path)
+        if data is None:
+            continue  # another clone has said it meanwhile
         try:
-            draft = parse_draft(run.snapshot.read(path) or b"")
+            draft = parse_draft(data)
             SAYS[draft.act](run, draft, partial(_say, run, path))
         except KeyError as unknown:
             refused[path] = Condition(
@@ -49,12 +54,16 @@ def say_drafts(run: Run) -> None:
             remedy = f"{command('git rm -- {}', path)}, committed, drops it; else {why.hint or 'mend it'}"
             refused[path] = Condition(f"{path} is not said: {why.text}", remedy)
     for path, told in refused.items():
-        run.report.refused(told.text, told.remedy, told_before=run.memory.told("draft said", path, told.text))
+        run.report.refused(
+            told.text, told.remedy, told_before=run.memory.told("draft said", path, told.text) and not tell
+        )
     run.memory.conditions.replace("drafts", {str(path): told for path, told in refused.items()})
 
 
 def _say(run: Run, path: HubPath, plan: Planner) -> None:
     def whole(executor: Executor) -> str | None:
+        if executor.snapshot.blob(path) is None:
+            return None  # another clone said it, and was first at origin
         executor.perform(Plan(path, (Drop(path),)))
         return plan(executor)
 

@@ -22,7 +22,7 @@ from cn.peers.observe import Observation, fetch_mains, find_main, head_name
 from cn.peers.older_state import A_DAY
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
-from cn.protocol.layout import FINAL
+from cn.protocol.layout import ACKED, FINAL
 from cn.protocol.ledger import FOLDER, IN, OUT, Event, Item, LedgerRefused, events_of_topics, months, topics
 from cn.protocol.message import About
 from cn.protocol.peers_file import Peer, others_can_write
@@ -233,6 +233,8 @@ def record_proven(executor: Executor, seen: Observation) -> None:
             continue
         executor.memory.told(*looked)
         for event in read_theirs(executor, seen, peer, IN, topic_of(branch), item.head):
+            if event.kind == "noticed":
+                status = ACKED
             if event.kind == "decided":  # whatever was claimed last: a forged claim hides no true one
                 status, merge = event.fields.get("status", ""), event.fields.get("merge", "")
         about = About(branch, item.head, status, Oid(merge) if is_oid(merge) else None)
@@ -268,6 +270,9 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
         executor.notes.info(f"{text} (claimed, unproven: {proof.reason}){reason}", source=source)
     elif deleted and ours is not None:
         executor.notes.info(f"{text}{reason}; that was at {about.head[:8]}, and it has moved since", source=source)
+    elif known and proof is not None and about.branch == expected:
+        why = f"(claimed, unproven: {proof.reason})"
+        executor.notes.info(f"{text} {why}{reason}; what was said before stands", source=source)
     elif deleted or (about.branch == expected and ours and (ours.state, ours.head) == ("deleting", about.head)):
         executor.notes.info(f"{text}{reason}; it is cleaned up, or about to be", source=source)
     else:
@@ -293,7 +298,8 @@ def _check_claim(executor: Executor, seen: Observation, peer: Peer, about: About
         return _unproven(f"{unknown.reason}, and {peer.name}'s main cannot be read")
     told = read_theirs(executor, seen, peer, IN, topic_of(about.branch), about.head)
     ends = [event.fields.get("status") for event in told if event.kind == "decided"]
-    if ends[-1:] == [about.status]:
+    shown = about.status == ACKED and any(event.kind == "noticed" for event in told)
+    if ends[-1:] == [about.status] or shown:
         return None
     return _unproven(f"{unknown.reason}, and {peer.name}'s main does not say so")
 

@@ -108,4 +108,5 @@ def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str) -> Lack:
     }[lack.right]
     if prefix == _PINS_PREFIX:
         why, needed = "pins stay in each clone, and only there they keep reviewed commits alive", False
-    return Lack(f"{us} may not {lack.right} {place}: {lack.reason}", why, f"{ask} (docs/hosts.md)", needed)
+    stays = f"; {lack.stays} stays there until it may be deleted" if lack.stays else ""
+    return Lack(f"{us} may not {lack.right} {place}: {lack.reason}{stays}", why, f"{ask} (docs/hosts.md)", needed)

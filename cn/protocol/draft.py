@@ -15,7 +15,11 @@ FORM = "draft/1"
 
 @dataclass(frozen=True)
 class Draft:
-    """A command that waits: ``act`` is send, reply or comment, ``to`` a peer or a thread."""
+    """A command that waits: ``act`` is send, reply or comment, ``to`` a peer or a thread.
+
+    ``thread`` and ``head`` are the file and the head of a peer's branch as they were when it was said; empty for what
+    is about none that waits.
+    """
 
     act: str
     to: str
@@ -23,6 +27,8 @@ class Draft:
     actor: str
     written: datetime
     body: bytes
+    thread: str = ""
+    head: str = ""
 
     @property
     def text(self) -> str:
@@ -44,4 +50,6 @@ def format_draft(draft: Draft) -> bytes:
 
 def parse_draft(data: bytes) -> Draft:
     """The inverse; raises :class:`RecordRefused`."""
-    return parse_record(FORM, data, lambda texts, body: read_texts(Draft, {"actor": "", **texts}, body=body))
+    return parse_record(
+        FORM, data, lambda texts, body: read_texts(Draft, {"actor": "", "thread": "", "head": "", **texts}, body=body)
+    )

@@ -12,13 +12,15 @@ DRAFTS = HubPath("threads/drafts")
 SAY = "-say.md"
 """How the name of a file ends that is to be said in a chat (:mod:`cn.protocol.outbox_entry`)."""
 PROPOSAL, MESSAGE, NOTICE, CONCERN = "proposal", "message", "notice", "concern"
-FINAL = ("merged", "replied", "opened", "delegated", "acked", "done", "discarded")
+ACKED = "acked"
+FINAL = ("merged", "replied", "opened", "delegated", ACKED, "done", "discarded")
 """The statuses of a notice that end a branch: its creator deletes it."""
 TRIED = r"cn-check-[0-9a-f]{8}"
 """The topics of branches that only try whether they may be made; they go at once, and nobody reads them."""
 REBASE_BEFORE_MERGE = "rebase-before-merge"
 """The rule whose refusal a rebase mends (:mod:`cn.protocol.rules`)."""
-NOT_FINAL = ("refused", "timed-out", "failed", "deferred", "commented")
+COMMENTED = "commented"
+NOT_FINAL = ("refused", "timed-out", "failed", "deferred", COMMENTED)
 
 
 def inbox_path(name: ThreadName) -> HubPath:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,6 +60,43 @@ def parse_key(text: str) -> str:
     if len(words) < 2 or not words[0].startswith(_KEY_TYPES) or not re.fullmatch(r"[A-Za-z0-9+/]+=*", words[1]):
         raise NameRefused("the key is no SSH public key", "give the text of a .pub file, such as 'ssh-ed25519 AAAA…'")
     return f"{words[0]} {words[1]}"
+
+
+_MOST_FIELDS = 5
+
+
+def is_key(text: str) -> bool:
+    """Has it the form of a key?"""
+    with suppress(NameRefused):
+        return bool(parse_key(text))
+    return False
+
+
+def parse_whole_key(text: str) -> str:
+    """The same of what a person gives; one that is cut off would refuse all that the peer sends."""
+    key = parse_key(text)
+    if not _is_whole(*key.split()):
+        raise NameRefused("the key is cut off, or no SSH public key", "give the whole line of a .pub file")
+    return key
+
+
+def _is_whole(kind: str, encoded: str) -> bool:
+    """Do the fields, of which the first names the type, fill it exactly (RFC 4253, 6.6; RFC 4251, 5)?"""
+    import base64
+    import binascii
+
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        return False
+    fields = list[bytes]()
+    while data and len(fields) < _MOST_FIELDS:
+        size = int.from_bytes(data[:4], "big")
+        if len(data) < 4 + size:
+            return False
+        fields.append(data[4 : 4 + size])
+        data = data[4 + size :]
+    return not data and len(fields) > 1 and fields[0] == kind.encode() and all(fields)
 
 
 def fingerprint(key: str) -> str:

@@ -142,8 +142,9 @@ class Input:
 
     @property
     def names(self) -> frozenset[str]:
-        """What an op may call it: the id, or the thread with or without ``.md``."""
-        return frozenset({self.id, self.thread, f"{self.thread}.md"} - {"", ".md"})
+        """What an op may call it: the id, the thread with or without ``.md``, or ``peer/topic``."""
+        source = f"{self.sender}/{self.topic}" if self.topic else ""
+        return frozenset({self.id, self.thread, f"{self.thread}.md", source} - {"", ".md"})
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,8 @@ def clean(facts: MergeFacts) -> Refusal | None:
         return Refusal(CLEAN_MERGE, why, "rename it in the branch and push it again", notify=True)
     if facts.dirty:
         why = f"your {_some(facts.dirty)} {'have' if len(facts.dirty) > 1 else 'has'} local changes"
-        return Refusal(CLEAN_MERGE, why, "commit or put them away first")
+        more = "where git shows none, 'git sparse-checkout add' takes in what is left out here"
+        return Refusal(CLEAN_MERGE, why, f"commit or put them away first; {more}")
     return None
 
 

@@ -509,6 +509,8 @@ class Words(NamedTuple):
 
 WROTE = "**{} wrote, {}** ({})"
 """Who, when, and what it was or where it came from."""
+PROPOSED = "**{} proposed, {}** ({} at {})"
+"""Who, when, the branch and its head."""
 _WROTE = re.compile(r"\*\*[^*]+ wrote, [^*]+\*\* \(")
 
 
@@ -524,6 +526,9 @@ def _said(text: str) -> list[str]:
 def add_words(text: str, words: Words) -> str:
     """The thread with these words below all that was said, each line behind ``> ``, and above a Triage section."""
     before, section = _cut(text)
+    form = _FORM.search(text)
+    if not section and form and _FILLED.search(form[1]):  # somebody is about to decide there
+        before, section = text[: form.start()], text[form.start() :]
     line = WROTE.format(words.who, format_stamp(words.at), _shown(words.what))
     end = f"---\n\n{section}" if section else _split_form(text)[1]
     return "\n\n".join([_trimmed(before), f"{line}\n\n{quote(words.text)}", end]).rstrip("\n") + "\n"

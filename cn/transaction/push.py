@@ -18,7 +18,6 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +27,7 @@ from cn.git.objects import empty_tree, is_ancestor, list_refs, read_info, resolv
 from cn.git.process import Git, GitConfig, GitError, transport_options
 from cn.git.remote import OWN, Push, RefResult, Result, is_unreached, push_own, remedy_of
 from cn.git.repository import Hub, read_config
-from cn.git.running import find_locks, git_processes
+from cn.git.running import find_gits, find_locks
 from cn.protocol.ledger import IN, OUT
 from cn.system.files import drop, read_regular, write_file
 from cn.transaction.base import SECONDS, Base, list_origin, origin_url
@@ -377,7 +376,7 @@ def locks_at_origin(hub: Hub) -> list[HeldLock]:
     for path in find_locks(folder):
         with suppress(OSError):
             found.append((path, max(0.0, time.time() - path.lstat().st_mtime)))
-    users = git_processes(replace(hub, root=folder, git_dir=folder, work_git_dir=folder)) if found else []
+    users = find_gits(folder) if found else []
     return [HeldLock(path, age, users) for path, age in found]
 
 

@@ -26,15 +26,19 @@ _NOTE = "tried"
 
 
 class Missing(NamedTuple):
-    """The first right that a host does not give below a prefix, and why; ``told``: the host itself said so."""
+    """The first right that a host does not give below a prefix, and why; ``told``: the host itself said so.
+
+    ``stays`` is the ref that was made, and could not be deleted.
+    """
 
     right: str
     reason: str
     told: bool
+    stays: str = ""
 
 
 class Tried(NamedTuple):
-    """The refs that were begun at one remote, and how often one was to delete them without an answer."""
+    """The refs that were begun at one remote, and how often one was to delete them in vain."""
 
     sweeps: int
     refs: list[str]
@@ -61,8 +65,12 @@ def try_rights(
         for prefix, ref in refs.items():
             if ref in told and told[ref].result is not Result.DONE:
                 missing.setdefault(prefix, _missing(right, told[ref]))
+                if right == _RIGHTS[-1]:
+                    missing[prefix] = missing[prefix]._replace(stays=ref)
+    others = {place: rest for place, rest in _read(hub).items() if place != url}
+    left = [one.stays for one in missing.values() if one.stays]
     if all(one.told for one in missing.values()):
-        _write(hub, {place: rest for place, rest in _read(hub).items() if place != url})
+        _write(hub, {**others, url: Tried(0, left)} if left else others)
     return missing
 
 
@@ -85,9 +93,9 @@ def sweep_tried(hub: Hub, seconds: float) -> None:
     left: dict[str, Tried] = {}
     for url, tried in _read(hub).items():
         told = push_refs(hub.git, url, dict.fromkeys(tried.refs), seconds)
-        unknown = [ref for ref, one in told.items() if one.result is Result.UNKNOWN]
-        if unknown and tried.sweeps + 1 < _MOST_SWEEPS:
-            left[url] = Tried(tried.sweeps + 1, unknown)
+        there = [ref for ref, one in told.items() if one.result is not Result.DONE]
+        if there and tried.sweeps + 1 < _MOST_SWEEPS:
+            left[url] = Tried(tried.sweeps + 1, there)
     _write(hub, left)
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import branches, git
+from cn.protocol.draft import Draft, format_draft
+from cn.values.timestamps import parse_stamp
+from tests.support.hubs import ROOT, branches, clone, commit, git, identify, push, write_commit
+from tests.support.meanwhile import meanwhile
 from tests.support.world import Node, World
 
 
@@ -76,10 +81,9 @@ def test_one_that_is_refused_later_stays_and_keeps_no_other(world: World, sigma:
     world.propose(pi, sigma)
     sigma.sync()
     git(sigma.root, "config", "remote.origin.url", f"{sigma.url}.away")
-    sigma.cn("comment", "pi/proposal", "Why?")
     sigma.cn("send", "pi", "Hello")
-    other = world.second(sigma)
-    other.cn("done", "pi/proposal")
+    lost = Draft("comment", "pi/none", "Why?", "", parse_stamp("2026-02-05T15:00Z"), b"")
+    commit(sigma.root, {lost.path: format_draft(lost)}, "about a thread that is nowhere")
     back(sigma)
     done = sigma.process(1)
     assert done.stderr.count("is not said") == 1
@@ -98,3 +102,51 @@ def test_a_dry_run_keeps_nothing(away: Node) -> None:
     head = git(away.root, "rev-parse", "main")
     away.cn("send", "pi", "Hello", "--dry-run")
     assert git(away.root, "rev-parse", "main") == head
+
+
+def test_what_was_said_about_a_head_decides_nothing_about_another(world: World, sigma: Node, pi: Node) -> None:
+    pi.cn("send", "sigma", "Shall I keep the backups?")
+    sigma.sync()
+    name = sigma.only_thread()
+    git(sigma.root, "config", "remote.origin.url", f"{sigma.url}.away")
+    sigma.cn("reply", name, "Yes, please.")
+    person = world.person(pi, sigma)
+    git(person, "fetch", "--quiet", sigma.url, "pi/shall-i-keep-the-backups")
+    text = git(person, "show", "FETCH_HEAD:message.md").replace("keep", "delete") + "\n"
+    new = write_commit(person, {"message.md": text}, "x", [], "pi <pi@cn.invalid>")
+    push(person, sigma.url, f"+{new}:refs/heads/pi/shall-i-keep-the-backups")
+    back(sigma)
+    done = sigma.sync()
+    assert "has moved since this was said; its text goes as a message of its own" in done.stdout
+    assert sigma.threads() == [name], "nothing is decided"
+    assert "delete the backups?" in sigma.thread(name)
+    assert "> Yes, please." not in sigma.thread(name)
+    assert any("re-shall-i-keep" in branch for branch in branches(pi.url))
+
+
+def test_what_waits_is_said_before_what_is_decided_later(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    git(sigma.root, "config", "remote.origin.url", f"{sigma.url}.away")
+    sigma.cn("comment", "pi/proposal", "Well done.")
+    sigma.triage("pi/proposal", "do:merge")
+    back(sigma)
+    assert "comment by sigma" in sigma.process().stdout
+    assert (sigma.threads(), drafts(sigma)) == ([], [])
+    pi.sync()
+    assert "> Well done." in pi.thread(pi.only_thread())
+
+
+def test_the_loser_of_a_race_says_nothing_again(world: World, sigma: Node, pi: Node, tmp_path: Path) -> None:
+    second = Node("sigma", clone(sigma.home, world.folder / "second"), sigma.home, sigma.url)
+    identify(second.root, "sigma", "sigma@cn.invalid")
+    git(sigma.root, "config", "remote.origin.url", f"{sigma.url}.away")
+    sigma.cn("send", "pi", "Hello")
+    back(sigma)
+    git(sigma.root, "push", "--quiet", "origin", "main")
+    run = f"{sys.executable} -m cn --hub {second.root} sync"
+    env = meanwhile(tmp_path / "bin", before=f"PYTHONPATH={ROOT} {run}")
+    done = sigma.cn("sync", env=env)
+    assert done.stderr == ""
+    assert [name for name in branches(pi.url) if name.startswith("sigma/hello")] == ["sigma/hello"]
+    assert drafts(sigma) == []

@@ -319,3 +319,17 @@ def test_a_rebase_of_what_is_no_proposal_of_ours_is_refused(shared: Desk) -> Non
     desk.cn("send", "sigma", "hello")
     for name in ("hello", "nothing", "sigma:nothing"):
         assert "no proposal of ours is called" in desk.cn("rebase", name, check=1).stderr
+
+
+def test_a_rebase_leaves_out_no_change_that_a_merge_holds(desk: Desk) -> None:
+    first = desk.begin({"docs/fix.md": "one\n"})
+    checkout(desk.root, "side", f"{first}~1")
+    commit(desk.root, {"docs/bad.md": "a bad idea\n"}, "Bad", author="Pia <pia@people.example>")
+    git(desk.root, "switch", "--quiet", "fix")
+    git(desk.root, "merge", "--quiet", "-s", "ours", "-m", "Without that", "side")
+    desk.cn("propose", "fix")
+    before = desk.there()
+    desk.sigma.write({"docs/else.md": "else\n"}, "main moves")
+    refused = desk.cn("rebase", "fix", check=1).stderr
+    assert "a merge in pi/fix changes something itself" in refused
+    assert desk.there() == before

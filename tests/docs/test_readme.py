@@ -96,7 +96,7 @@ def test_the_command_table_is_complete() -> None:
 def test_synonyms_work_and_stand_in_one_line_of_the_page_of_commands() -> None:
     line = next(line for line in COMMAND_PAGE.splitlines() if line.startswith("Synonyms"))
     assert set(re.findall(r"`(cn [a-z ]+)`", line.partition(":")[2])) == HIDDEN
-    assert {"cn read", *(f"cn {group} list" for group in ("inbox", "queue", "mca", "outbox"))} == HIDDEN
+    assert {"cn read", *(f"cn {group} list" for group in ("inbox", "queue", "mca", "outbox", "mail"))} == HIDDEN
     for name in HIDDEN:
         plain = COMMANDS[name.removesuffix(" list").replace("cn read", "cn thread show")]
         assert _options(COMMANDS[name]) == _options(plain), name
@@ -110,12 +110,12 @@ def test_help_shows_no_synonym(group: str) -> None:
 
 def test_help_has_sections_and_begins_with_what_matters_first() -> None:
     text = run_cn("--help", check=0).stdout
-    titles = ["Everyday", "The agent", "Threads of our own", "Set-up", "Look", "Maintain"]
+    titles = ["Everyday", "The agent", "Threads of our own", "Set-up", "Look", "Maintain", "Agency"]
     assert re.findall(r"^([A-Z][A-Za-z -]*):$", text, re.M) == ["Options", *titles]
     shown = re.findall(r"^  ([a-z]+) +[A-Z]", text.split("\nEveryday:\n")[1], re.M)
     assert shown[:6] == ["status", "inbox", "sync", "send", "comment", "reply"]
     assert shown == [name for section in SECTIONS.values() for name in section]
-    assert len(shown) == len(set(shown)) == 42
+    assert len(shown) == len(set(shown)) == 48
 
 
 def test_the_command_table_names_every_option() -> None:

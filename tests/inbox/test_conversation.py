@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 
@@ -144,3 +145,85 @@ def test_the_oldest_comes_first_by_the_time_of_writing(world: World, sigma: Node
         "apple.md",
         "mule.md",
     ]
+
+
+def test_answers_that_come_at_once_are_all_shown_in_the_order_in_which_they_were_written(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    """Beside a new head of the branch too."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    for question in ("Why red?", "Is it tested?"):
+        sigma.cn("comment", name, question)
+        time.sleep(1.1)  # what was written when is known to the second
+    pi.sync()
+    first, second = sorted(pi.threads(), key=lambda one: "Why red?" not in pi.thread(one))
+    pi.cn("reply", second, "It is.")
+    time.sleep(1.1)
+    pi.cn("reply", first, "Because.")
+    world.propose(pi, sigma, files={"docs/proposal.md": "again\n"}, force=True)
+    sigma.sync()
+    text = sigma.thread(name)
+    assert [text.count(words) for words in ("> It is.", "> Because.", "> Why red?", "> Is it tested?")] == [1, 1, 1, 1]
+    assert text.index("> It is.") < text.index("> Because.")
+    sigma.decide(name, "do:merge")
+    world.settle(sigma, pi)
+    assert list(branches(sigma.url)) == list(branches(pi.url)) == ["main"]
+
+
+def test_at_its_creator_several_comments_are_one_conversation(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    sigma.cn("comment", name, "Why?")
+    pi.sync()
+    pi.cn("reply", pi.only_thread(), "Because.")
+    sigma.sync()
+    sigma.cn("comment", name, "Is it tested?")
+    pi.sync()
+    text = pi.thread(pi.only_thread())
+    assert text.index("> Why?") < text.index("> > Because.") < text.index("> ## Now") < text.index("> Is it tested?")
+    sigma.cn("comment", name, "And the docs?")
+    pi.sync()
+    assert "> And the docs?" in pi.thread(pi.only_thread()), "in the thread that waits"
+
+
+def test_an_answer_beyond_the_first_ends_too(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.cn("comment", sigma.only_thread(), "Why?")
+    pi.sync()
+    question = pi.only_thread()
+    pi.cn("reply", question, "Because.")
+    sigma.sync()
+    pi.cn("reply", question, "And because of that.")
+    sigma.sync()
+    assert "> And because of that." in sigma.thread(sigma.only_thread())
+    world.settle(pi, sigma)
+    assert [name for name in branches(sigma.url) if name.startswith("pi/re-")] == []
+
+
+def test_words_of_a_deferral_arrive_to_be_read(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide(sigma.only_thread(), "defer:lunch", "--until", "3d", "--body", "Please split it meanwhile.")
+    pi.sync()
+    assert "> Please split it meanwhile." in pi.thread(pi.only_thread())
+    assert "deferred: lunch" in pi.cn("status").stdout
+    sigma.cn("comment", sigma.only_thread(), "And add a test.")
+    pi.sync()
+    assert "deferred: lunch" in pi.cn("status").stdout, "words change nothing of what became of it"
+
+
+def test_a_comment_above_a_form_that_is_filled_in_is_no_part_of_the_decision(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    path = sigma.root / "threads/inbox" / name
+    path.write_text(path.read_text().replace("decision:\n", "decision: do:reply:no\n").replace("-->", "\nSorry.\n-->"))
+    sigma.cn("comment", name, "Why?")
+    text = path.read_text()
+    assert text.index("> Why?") < text.index("<!-- To decide")

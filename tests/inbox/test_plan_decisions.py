@@ -114,7 +114,7 @@ def told(about: About, what: str, reason: str = "") -> Post:
     """The notice to the creator, dated as the decision."""
     body = f"Your branch pi/proposal at {HEAD} was {what}."
     body += f"\n\nReason: {reason}" if reason else ""
-    body += "\n\nNothing more is needed from it: its creator may delete it now." if about.final else "\n\nThank you."
+    body += "\n\nNothing more is needed from it: its creator may delete it now." if about.final else ""
     message = Message(NOTICE, SIGMA, PI, f"pi/proposal: {about.status}", AT, body, about=about)
     return Post(message, "notice-proposal", THREAD, "pi/proposal")
 
@@ -234,11 +234,13 @@ def kept(triage: Triage, heading: str, state: str) -> str:
 def test_defer(until: str, stored: str) -> None:
     triage = decide(Defer("later"), until=until)
     fields = {"until": stored, "reason": "later", "by": "sigma", "thread": THREAD}
+    about = About(BRANCH, HEAD, "deferred", None, "later")
+    words = Message(MESSAGE, SIGMA, PI, "Re: pi/proposal", AT, "Thank you.", HEAD, about, 1)
     assert planned(triage).effects == (
         Put(INBOX, kept(triage, "Deferred", "deferred")),
         Record(PI, Event(NOW, IN, "deferred", "proposal", HEAD, fields)),
         row("defer:later", "✓ deferred", "deferred"),
-        told(About(BRANCH, HEAD, "deferred", None, "later"), "put off", "later"),
+        Post(words, "re-proposal", THREAD, "pi/proposal", "defer:later"),
     )
 
 

@@ -11,33 +11,9 @@ from hypothesis import strategies as st
 from cn.llm.config import ANTHROPIC_ORIGIN, Budget, ContextConfig, Daemon, Telegram, parse_agent_config
 from cn.values.config_reader import is_loopback, parse_origin
 from cn.values.errors import EXIT_CONFIG, ConfigError
+from tests.examples.test_configuration import AGENT_YAML
 from tests.support.hubs import ROOT
 
-SEED = """\
-telegram:
-  token: ${TELEGRAM_TOKEN}
-  allowed_users:
-    - 498316684  # usurobor
-
-llm:
-  provider: anthropic
-  model: claude-sonnet-4-latest    # validated at startup, not compiled in
-  api_key: ${ANTHROPIC_KEY}
-  max_tokens: 8192
-
-context:
-  daily_threads: 3          # Load last N daily threads
-  weekly_thread: true       # Load current weekly
-  max_skills: 3             # Max skills to inject
-  conversation_limit: 10    # Max messages in history
-
-daemon:
-  poll_interval: 1          # Seconds between polls
-  poll_timeout: 30          # Long-polling timeout
-
-logging:
-  level: info
-"""
 SECRET, TOKEN = "sk-ant-Very-Secret_1", "12345:AAbbCC-dd_ee"
 ENV = {"ANTHROPIC_KEY": SECRET, "TELEGRAM_TOKEN": TOKEN}
 
@@ -51,7 +27,7 @@ def error(text: str, env: dict[str, str] | None = None) -> ConfigError:
 
 
 def test_a_whole_file_is_read() -> None:
-    config = parse_agent_config(SEED, ENV)
+    config = parse_agent_config(AGENT_YAML, ENV)
     assert config.telegram == Telegram(TOKEN, (498316684,), enabled=True)
     assert config.require_telegram() is config.telegram
     assert config.llm.api_key == SECRET
@@ -59,7 +35,7 @@ def test_a_whole_file_is_read() -> None:
     assert (config.llm.provider, config.llm.max_tokens) == ("anthropic", 8192)
     assert (config.context, config.daemon, config.log_level) == (ContextConfig(), Daemon(), "info")
     assert (config.warnings, config.missing) == ((), ())
-    assert parse_agent_config(SEED.replace("\n", "\r\n"), ENV) == config
+    assert parse_agent_config(AGENT_YAML.replace("\n", "\r\n"), ENV) == config
 
 
 def test_the_template_is_read_and_needs_no_telegram() -> None:
@@ -91,7 +67,7 @@ def test_either_name_of_the_key_will_do(name: str, text: str) -> None:
 
 
 def test_a_missing_variable_is_named_with_file_line_key_and_remedy() -> None:
-    config = parse_agent_config(SEED, {"ANTHROPIC_KEY": ""})
+    config = parse_agent_config(AGENT_YAML, {"ANTHROPIC_KEY": ""})
     with pytest.raises(ConfigError) as caught:
         config.require_llm()
     assert caught.value.text == (
@@ -176,7 +152,7 @@ def test_a_key_that_no_header_can_carry_is_refused_unshown(env: dict[str, str]) 
 
 
 def test_no_secret_is_shown() -> None:
-    config = parse_agent_config(SEED, ENV)
+    config = parse_agent_config(AGENT_YAML, ENV)
     for shown in (repr(config), str(config), f"{config.llm}", repr(config.telegram)):
         assert SECRET not in shown
         assert TOKEN not in shown

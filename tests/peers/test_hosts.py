@@ -63,8 +63,9 @@ def test_each_right_that_is_missing_is_found_in_the_words_of_the_host(
     assert f"sigma may not {right} branches sigma/* in pi's hub" in said
     assert f"FATAL: {right} refs/heads/sigma/cn-check-" in said
     assert "pi" in sigma.cn("peer", "list").stdout.split() or code
-    assert not (sigma.root / ".git/cn/tried").exists()
+    assert (sigma.root / ".git/cn/tried").exists() == (right == "delete"), "what stays goes when it may be deleted"
     assert len(branches(pi.home)) == 1 + (right == "delete")
+    assert ("stays there until it may be deleted" in said) == (right == "delete")
 
 
 def test_who_may_not_write_at_all_is_told_that_before_a_peer_is_added(hosts: tuple[Node, Node], tmp_path: Path) -> None:

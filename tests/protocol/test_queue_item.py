@@ -238,5 +238,5 @@ def test_a_further_attempt_says_why_the_last_did_not_hold_on_one_line() -> None:
 
 
 def test_an_op_may_call_an_item_by_its_id_or_its_thread() -> None:
-    assert ITEM.names == {ID, "20260205-pi-proposal", "20260205-pi-proposal.md"}
-    assert replace(ITEM, path=HubPath("")).names == {ID}
+    assert ITEM.names == {ID, "20260205-pi-proposal", "20260205-pi-proposal.md", "pi/proposal"}
+    assert replace(ITEM, path=HubPath(""), topic="").names == {ID}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
+from datetime import datetime
 from operator import itemgetter
 from typing import Any, NamedTuple, assert_never
 
@@ -28,7 +29,7 @@ from cn.inbox.plan.decisions import (
 from cn.protocol import ops, rules
 from cn.protocol import thread_file as triage
 from cn.protocol.effects import Effect, Log, Plan, Post, Put
-from cn.protocol.layout import CONCERN, MESSAGE
+from cn.protocol.layout import ACKED, CONCERN, MESSAGE
 from cn.protocol.log import Row
 from cn.protocol.message import Message
 from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Ending, Fail, Noop, Op, Reply, Send, Surface
@@ -58,7 +59,7 @@ class Order:
 
     ``names`` is what an op may call the item. ``input`` is the id under which the pair is
     archived, empty when a person acts. ``artifacts`` are the object ids of what commit ops
-    name, as far as they are there.
+    name, as far as they are there. ``at`` is when they were given, if that was before now.
     """
 
     actor: Name
@@ -67,6 +68,7 @@ class Order:
     body: str = ""
     input: str = ""
     artifacts: Mapping[str, Oid] = field(default_factory=dict)
+    at: datetime | None = None
 
 
 def check_output(output: Output, id: str) -> list[Refusal]:
@@ -291,7 +293,9 @@ def _end(facts: AnyFacts, order: Order, endings: Endings, first: Surface | Commi
     waits = facts.is_proposal and endings.end is reply and not final
     if reply is None or not (endings.said or waits):
         return _ended(_end_thread(facts, order, endings.end, first, order.body))
-    comment = plan_comment(replace(facts, subject=one_line(reply.message)), order.actor, order.body or reply.message)
+    comment = plan_comment(
+        replace(facts, subject=one_line(reply.message)), order.actor, order.body or reply.message, facts.now
+    )
     if isinstance(comment, Refusal):
         return comment
     text = next(effect.text for effect in comment.effects if isinstance(effect, Put))
@@ -321,7 +325,7 @@ def _end_thread(
     if decision is not None:
         until = ending.until if isinstance(ending, Defer) else ""
         text = body or ending.message if isinstance(ending, Reply) else ""
-        decided = triage.Triage(decision, order.actor, facts.now, text, until)
+        decided = triage.Triage(decision, order.actor, order.at or facts.now, text, until)
         subject = one_line(ending.message) if isinstance(ending, Reply) else ""
         return plan_decision(replace(facts, text=set_triage(facts.text, decided), subject=subject), decided)
     words, status, executed, reason = _closing(order, ending, first)
@@ -358,15 +362,15 @@ def _closing(order: Order, ending: Ending | None, first: Surface | Commit | None
         case Fail(_, reason):
             return f"fail:{reason}", "failed", "✓ closed", reason
         case Ack(_, reason) if reason:
-            return f"ack:{reason}", "acked", "✓ acked", reason
+            return f"ack:{reason}", ACKED, "✓ acked", reason
         case Noop(_, reason):
-            return f"noop:{reason}", "acked", "✓ acked", reason
+            return f"noop:{reason}", ACKED, "✓ acked", reason
         case Surface(description):
             return f"surface:{description}", "opened", "✓ opened", description
         case Commit(_, artifact):
             oid = order.artifacts.get(artifact, "")
             return f"commit:{artifact}", "done", f"✓ recorded {oid}", f"recorded {artifact} ({oid})"
         case None if not order.ops:
-            return "ack", "acked", "✓ acked (no op)", ""
+            return "ack", ACKED, "✓ acked (no op)", ""
         case _:
-            return "ack", "acked", "✓ acked", ""
+            return "ack", ACKED, "✓ acked", ""

@@ -46,17 +46,19 @@ def add_command(env: Env, name: str, url: str, key: str, deliver: str, kind: str
 
 def _key(given: str) -> str:
     """The key itself, or the one in the file of that name; a text that can be no name is not looked for."""
-    from cn.protocol.peers_file import parse_key
+    from cn.protocol.peers_file import is_key, parse_whole_key
     from cn.values.names import NameRefused
 
-    with suppress(NameRefused):
-        return parse_key(given)
+    if is_key(given):
+        return parse_whole_key(given)
     text = given
     with suppress(OSError, RuntimeError):  # too long a name, an unknown user's home
         path = Path(given).expanduser()
         if "\n" not in given and path.is_file():
             text = path.read_text("utf-8", "replace")
-    return parse_key(text)
+        elif given.endswith(".pub"):
+            raise NameRefused(f"there is no file {given}", "name the .pub file of a key, or give its text")
+    return parse_whole_key(text)
 
 
 @peer.command("list")
@@ -129,7 +131,7 @@ reply_command = action("reply", "actions.mail:reply", _REPLY, THREAD, _MESSAGE, 
 
 _COMMENT = "Say something about THREAD to its creator; it decides nothing, and the thread stays."
 _ACTOR = click.option("--actor", default="", help="Who says it; this hub's agent if not given.")
-comment_command = action("comment", "actions.decide:comment", _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR)
+comment_command = action("comment", "actions.mail:comment", _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR)
 
 
 @list_group("outbox")

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from cn.actions import review as act
-from cn.actions.decide import comment
+from cn.actions.mail import comment
 from cn.actions.review import Changed, NoThread, Review, Written
 from cn.cli.completers import complete_peer, complete_thread
 from cn.cli.options import ACTOR, DRY_RUN, Env, options

@@ -97,14 +97,18 @@ def _check_addressee(view: View, to: str) -> None:
 def _choose(view: View, choice: Choice) -> tuple[list[ThreadView], list[Chosen]]:
     """The threads of peers among them, as people see them, and all of them as they are to be decided."""
     from cn.actions.decide import Chosen
+    from cn.run.find_thread import read_call
     from cn.views.threads import list_inbox, of_peer
 
     inbox = list_inbox(view)
     if not choice.threads:
         found = list(of_peer(view, inbox, choice.peer).threads if choice.peer else inbox.threads)
         return found, [Chosen(one.thread, one.head) for one in found]
-    by_name = {name: one for one in inbox.threads for name in (one.source, one.thread, one.thread[:-3])}
-    named = {text: by_name.get(text.rpartition("/")[2]) or by_name.get(text) for text in choice.threads}
+    calls = {text: read_call(text) for text in choice.threads}
+    named = {
+        text: next((one for one in inbox.threads if call.means(one.source, one.thread)), None)
+        for text, call in calls.items()
+    }
     chosen = [Chosen(one.thread, one.head) if one else Chosen(text) for text, one in named.items()]
     return [one for one in named.values() if one], list(dict.fromkeys(chosen))
 

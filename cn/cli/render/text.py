@@ -13,6 +13,8 @@ from cn.cli.render import has_colours
 from cn.values.text import one_line, redact
 from cn.values.timestamps import format_age
 
+SHORT = 8
+"""Digits of a UUID that are shown; four or more are taken where they are unique."""
 _UNBOUNDED = 10_000
 _REMEDY = 4000
 """A command that was cut off cannot be typed; only what is no remedy of cn's is longer."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cn.outbox.plan.receipts import Arrival, notice
 from cn.protocol.effects import Drop, Effect, Log, Plan, Put, Record, Wake
-from cn.protocol.layout import NOTICE, inbox_path
+from cn.protocol.layout import ACKED, NOTICE, inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About
@@ -101,10 +101,11 @@ def _what_it_is(arrival: Arrival) -> dict[str, str]:
     }
 
 
-def plan_continued(arrival: Arrival, item: Item, working: str) -> Plan:
+def plan_continued(arrival: Arrival, us: Name, item: Item, working: str) -> Plan:
     """An answer to what we said about a pending thread is shown there, and brings it back if it was put off.
 
-    ``working`` is that thread's text in the work tree, or in main; ``item`` is its own.
+    ``working`` is that thread's text in the work tree, or in main; ``item`` is its own. An answer that ends a thread at
+    its creator's goes with what it ends; of any other its creator is told that it was shown.
     """
     assert arrival.message is not None
     name, message = ThreadName(item.get("thread")), arrival.message
@@ -112,8 +113,11 @@ def plan_continued(arrival: Arrival, item: Item, working: str) -> Plan:
     text = add_words(working, Words(arrival.peer, message.created, what, arrival.content))
     back = plan_returned(arrival.peer, item, arrival.at, message.hops).effects[:1] if item.state == "deferred" else ()
     row = arrival.row("answered", f"shown in {name}", thread=name)
-    effects = (Put(inbox_path(name), text), arrival.event("noticed", branch=arrival.branch), *back, row, Wake(name))
-    return Plan(arrival.source, effects)
+    about = About(arrival.branch, arrival.head, ACKED, None, f"shown in {name}")
+    ends = message.about is not None and message.about.final
+    told = () if ends else (notice(us, arrival.peer, arrival.topic, about, arrival.at, name),)
+    seen = arrival.event("noticed", branch=arrival.branch)
+    return Plan(arrival.source, (Put(inbox_path(name), text), seen, *back, row, *told, Wake(name)))
 
 
 def plan_moved(arrival: Arrival, us: Name, item: Item, working: str | None, known: Sequence[str]) -> Plan:

@@ -16,7 +16,7 @@ from cn.outbox.plan.receipts import notice
 from cn.protocol import rules
 from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.layout import MESSAGE, done_path, inbox_path
+from cn.protocol.layout import COMMENTED, MESSAGE, done_path, inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
@@ -217,7 +217,10 @@ def _defer(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
         return plan
     about = About(facts.branch, facts.item.head, "deferred", None, reason)
     us, topic = facts.config.name, facts.item.topic
-    told = notice(us, facts.peer, topic, about, triage.at, facts.thread, triage.body)
+    told = notice(us, facts.peer, topic, about, triage.at, facts.thread)
+    if triage.body.strip():  # words are to be read: they come as a message
+        words = format_decision(triage.decision)
+        told = _answer(facts, triage.actor, triage.body, triage.at, about, reply_topic(topic), words)
     return plan._replace(effects=(*plan.effects, told))
 
 
@@ -229,8 +232,8 @@ def put_off(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
     return _keep(facts, triage, "deferred", "Deferred", {"until": format_second(at), "reason": reason})
 
 
-def plan_comment(facts: Facts, actor: Name, text: str) -> Plan | Refusal:
-    """Say something about a thread to its creator; it decides nothing, and the thread stays."""
+def plan_comment(facts: Facts, actor: Name, text: str, at: datetime) -> Plan | Refusal:
+    """Say something about a thread to its creator, ``at`` this time; it decides nothing, and the thread stays."""
     refused = (
         rules.valid_actor(actor, facts.config)
         or rules.check_length(text, "the comment")
@@ -239,10 +242,11 @@ def plan_comment(facts: Facts, actor: Name, text: str) -> Plan | Refusal:
     )
     if refused:
         return refused
-    answer = _answer(facts, actor, text, facts.now, "commented", reply_topic(facts.item.topic), "comment")
-    said = add_words(facts.text, Words(actor, facts.now, "comment", text))
+    about = About(facts.branch, facts.item.head, COMMENTED)
+    answer = _answer(facts, actor, text, at, about, reply_topic(facts.item.topic), "comment")
+    said = add_words(facts.text, Words(actor, at, "comment", text))
     put = Put(inbox_path(facts.thread), said)
-    return Plan(facts.source, (put, _row(facts, "comment", "queued", "commented"), answer))
+    return Plan(facts.source, (put, _row(facts, "comment", "queued", COMMENTED), answer))
 
 
 def _keep(facts: Facts, triage: Triage, state: str, heading: str, fields: dict[str, str]) -> Plan:
@@ -309,7 +313,8 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
     if prefix not in ("", facts.config.name):
         why = f"the reply is a branch of ours, and {prefix}/ is not our prefix"
         return Refusal(rules.VALID_TRIAGE, why, f"write do:reply:{topic}")
-    answer = _answer(facts, triage.actor, triage.body, triage.at, "replied", topic, format_decision(triage.decision))
+    about = About(facts.branch, facts.item.head, "replied")
+    answer = _answer(facts, triage.actor, triage.body, triage.at, about, topic, format_decision(triage.decision))
     return plan_end(facts, cause_of(triage), "replied", "queued", answer=answer)
 
 
@@ -324,9 +329,8 @@ def count_hops(facts: Facts, actor: Name) -> int:
     return min(int(facts.item.get("hops") or 0) + 1, _MOST_HOPS)
 
 
-def _answer(facts: Facts, actor: Name, text: str, at: datetime, status: str, topic: str, words: str) -> Post:
+def _answer(facts: Facts, actor: Name, text: str, at: datetime, about: About, topic: str, words: str) -> Post:
     """A message to the creator about its branch."""
-    about = About(facts.branch, facts.item.head, status)
     subject = facts.subject or reply_subject(facts.about or facts.source)
     us, head = facts.config.name, facts.item.head
     message = Message(MESSAGE, us, facts.peer, subject, at, text, head, about, count_hops(facts, actor))

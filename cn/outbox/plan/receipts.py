@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from cn.protocol.effects import CleanUp, Effect, Keep, Log, Move, Pin, Plan, Post, Record
-from cn.protocol.layout import NOTICE
+from cn.protocol.layout import COMMENTED, NOTICE
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
@@ -77,15 +77,13 @@ def clean_up(peer: Name, item: Item, at: datetime, reason: str, source: str) -> 
     return CleanUp(Remove(peer, branch, item.head, at, reason, item.get("thread"), source))
 
 
-def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread: str = "", text: str = "") -> Post:
-    """The one message that tells a creator what became of its branch; ``text`` is what else who decided said."""
+def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread: str = "") -> Post:
+    """The one message that tells a creator what became of its branch."""
     words = {"merged": f"merged as {about.merge}", "opened": "taken up as a concern", "deferred": "put off"}
     what = words.get(about.status, about.status)
     body = f"Your branch {about.branch} at {about.head} was {what}."
     if about.reason:
         body += f"\n\nReason: {one_line(about.reason, 500)}"
-    if text:
-        body += f"\n\n{text}"
     if about.final:
         body += "\n\nNothing more is needed from it: its creator may delete it now."
     subject = f"{about.branch}: {about.status}"
@@ -129,6 +127,8 @@ def plan_notice(
     if not mine:
         effects.append(adopted(arrival.peer, about.branch, about.head, arrival.at))
     fields = {"status": about.status, "reason": about.reason, "merge": about.merge or "", "answer": arrival.head}
+    if about.status == COMMENTED and mine and ours is not None and ours.get("status"):
+        fields = {"answer": arrival.head}  # words about it change nothing of what became of it
     if proof is not None:
         fields["unproven"] = proof.reason
         told = f"claimed, unproven: {proof.reason}"

@@ -1,0 +1,91 @@
+"""Agency of a hub, opened: where its records are, who the person is, and how much there may be.
+
+git's configuration of the clone says what is not in the records: ``agency.user``, ``agency.depth``,
+``agency.underlings``, ``agency.outcomes``, ``agency.agents``, ``agency.remote``.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Collection
+from typing import NamedTuple
+
+from cn.agency.names import Party, user
+from cn.agency.operations import ByUser, Limits
+from cn.agency.store.repository import Places
+from cn.agency.store.store import Store, open_store
+from cn.git.repository import Hub
+from cn.values.errors import ConfigError
+from cn.values.names import is_name
+from cn.values.shell_words import command
+from cn.values.text import slug
+
+_LIMITS = {"depth": "depth", "underlings": "underlings", "open_outcomes": "outcomes", "agents": "agents"}
+
+
+class Agency(NamedTuple):
+    """What commands work with. ``person`` is who types them."""
+
+    hub: Hub
+    store: Store
+    person: ByUser
+    limits: Limits
+
+    @property
+    def me(self) -> Party:
+        """The person, as one to whom mail is sent."""
+        return user(self.person.name)
+
+    def allowed_secrets(self) -> Collection[str]:
+        """The fingerprints that the hub's configuration lets pass; it is read when one is found."""
+        from cn.run.settings import read_settings
+
+        return read_settings(self.hub, "HEAD").config.allowed_secrets
+
+    def follow(self) -> None:
+        """Let packing and the copy follow what was written, in a process of their own that nobody waits for."""
+        from cn.agency.store.behind import start
+        from cn.agency.store.copies import copy_url
+
+        url = copy_url(self.hub.config)
+        start(self.store.repository, url if isinstance(url, str) else "")
+
+
+def places_of(hub: Hub) -> Places:
+    """Where a hub's records are."""
+    return Places(hub.state)
+
+
+def open_agency(hub: Hub) -> Agency:
+    """Raises :class:`ConfigError` where the hub has none yet, or a setting makes no sense."""
+    return Agency(hub, open_store(places_of(hub), hub.identity), person_of(hub), limits_of(hub))
+
+
+def person_of(hub: Hub) -> ByUser:
+    """Who works here: ``agency.user``, else the name of the account."""
+    told = hub.config.last("agency.user")
+    if told and not is_name(told):
+        raise ConfigError(f"agency.user is {told!r}, which is no name", "set it to lower-case letters and digits")
+    return ByUser(told or _account())
+
+
+def _account() -> str:
+    try:
+        name = slug(pwd.getpwuid(os.geteuid()).pw_name, 40, "owner")
+    except KeyError:  # a container's number without a name
+        name = "owner"
+    return name if is_name(name) else "owner"
+
+
+def limits_of(hub: Hub) -> Limits:
+    """How much there may be, by git's configuration; raises :class:`ConfigError` for what is no number."""
+    found = {}
+    for name, key in _LIMITS.items():
+        text = hub.config.last(f"agency.{key}")
+        if text:
+            if not (text.isascii() and text.isdigit() and int(text)):
+                remedy = f"{command('git config {} N', f'agency.{key}')} sets it to a number"
+                raise ConfigError(f"agency.{key} is {text[:40]!r}", remedy)
+            found[name] = int(text)
+    return Limits(**found)

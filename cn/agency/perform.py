@@ -1,0 +1,221 @@
+"""Do what is asked of Agency: each operation is planned on what those before it left; one commit for all of them.
+
+Nothing else writes to the records. What was answered is on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import NamedTuple, TypeAlias, cast
+
+from cn.agency.apply import apply
+from cn.agency.events import Change, Event, Founded, format_message, subject_of
+from cn.agency.names import Uuid
+from cn.agency.operations import ByHandler, Limits, Moment, Operation, Principal, actor_of
+from cn.agency.pages import README, folder_of, page_of
+from cn.agency.plan.plan import digest_of, done_before, plan
+from cn.agency.plan.result import Planned, Refused
+from cn.agency.rows import Facts, Request, Rows
+from cn.agency.store.repository import Draft, Places
+from cn.agency.store.store import Base, Decided, Store, create_store
+from cn.agency.touched import pages_of, written_by
+from cn.secrets.findings import refuse
+from cn.secrets.scanner import Text, find_secrets, text_of
+from cn.system.clock import now
+from cn.values.errors import Blocked
+from cn.values.errors import Refused as RefusedError
+
+_ENTROPY = 16
+
+
+class Asked(NamedTuple):
+    """An operation, and who asks. ``request_id`` is the caller's name for it: the same again gets the same answer.
+
+    ``entropy`` are the random bytes from which its ids are made, for who has to know them before.
+    """
+
+    operation: Operation
+    principal: Principal
+    request_id: str = ""
+    entropy: bytes = b""
+
+
+class Done(NamedTuple):
+    """It was done. ``changes`` is empty where it was done before, and the answer is that of then."""
+
+    answer: Mapping[str, object]
+    changes: tuple[Change, ...] = ()
+
+
+Answer: TypeAlias = Done | Refused
+
+
+class Performed(NamedTuple):
+    """An answer to each operation, in order, and sentences about what else had to be done."""
+
+    answers: tuple[Answer, ...]
+    told: tuple[str, ...] = ()
+
+
+def no_secrets_allowed() -> Collection[str]:
+    """Every text that looks like a secret is refused."""
+    return ()
+
+
+def perform(
+    store: Store,
+    asked: Sequence[Asked],
+    limits: Limits | None = None,
+    allowed: Callable[[], Collection[str]] = no_secrets_allowed,
+    *,
+    together: bool = False,
+    rehearse: bool = False,
+) -> Performed:
+    """Do these operations, each accepted or refused by itself. ``allowed`` are the fingerprints of what is no secret.
+
+    ``together``: where one is refused none is done. ``rehearse``: none is done; the answers are what they would be.
+
+    Raises :class:`LockHeld` where another writes for long, :class:`Blocked` where it cannot be written; then none was.
+    """
+    tried = [_prepare(one, limits or Limits(), allowed) for one in asked]
+
+    def decide(rows: Rows, base: Base) -> Decided[tuple[Answer, ...]]:
+        decided = _decide(tried, rows, base)
+        stopped = together and any(isinstance(one, Refused) for one in decided.answer)
+        return decided._replace(draft=None) if stopped or rehearse else decided
+
+    written = store.write(decide)
+    return Performed(written.answer, written.told)
+
+
+def found(places: Places, identity: tuple[str, str], asked: Asked) -> tuple[Store, Done]:
+    """Make the records with the operation that founds them. Raises :class:`cn.values.errors.Refused` where a rule
+    says no, or there are some already.
+    """
+    tried = [_prepare(asked, Limits(), no_secrets_allowed)]
+
+    def decide(rows: Rows, base: Base) -> Decided[Done]:
+        draft, (answer,) = _decide(tried, rows, base)
+        if isinstance(answer, Refused):
+            raise RefusedError(f"{answer.rule}: {answer.reason}", answer.remedy)
+        return Decided(draft, answer)
+
+    return create_store(places, identity, decide, now)
+
+
+def read_content(store: Store, file: Uuid, hash: str) -> bytes:
+    """A version of a file, whose reading was told by an operation before."""
+    data = store.repository.read(f"{folder_of(file)}/{hash}")
+    if data is None:
+        raise Blocked(f"a version of file {file} is missing in the records: {hash}", "'cn doctor' tells how to mend it")
+    return data
+
+
+def new_entropy() -> bytes:
+    """Random bytes from which the ids of an operation are made."""
+    return os.urandom(_ENTROPY)
+
+
+class _Tried(NamedTuple):
+    """An operation with what does not change where it is planned again."""
+
+    asked: Asked
+    entropy: bytes
+    limits: Limits
+    refused: Refused | None
+
+    def moment(self, base: Base) -> Moment:
+        return Moment(base.now, self.entropy, self.limits)
+
+
+def _prepare(asked: Asked, limits: Limits, allowed: Callable[[], Collection[str]]) -> _Tried:
+    return _Tried(asked, asked.entropy or new_entropy(), limits, _no_secret(asked.operation, allowed))
+
+
+def _no_secret(operation: Operation, allowed: Callable[[], Collection[str]]) -> Refused | None:
+    """Looked for before the lock is taken: the detector takes a while."""
+    findings = find_secrets(list(_texts(operation)))
+    refusal = refuse(findings, allowed()) if findings else None
+    return Refused(refusal.rule, refusal.reason, refusal.remedy) if refusal else None
+
+
+def _texts(operation: Operation) -> Iterator[Text]:
+    for part in fields(operation):
+        value = getattr(operation, part.name)
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "replace")
+        if isinstance(value, str) and value:
+            yield text_of(part.name, value)
+
+
+def _decide(tried: Sequence[_Tried], rows: Rows, base: Base) -> Decided[tuple[Answer, ...]]:
+    writing = _Writing(rows, base)
+    answers = tuple(writing.answer(one) for one in tried)
+    return Decided(writing.draft(), answers)
+
+
+class _Writing:
+    """A commit in the making: events in order, the files that they need, and the pages that they change."""
+
+    def __init__(self, rows: Rows, base: Base) -> None:
+        self._rows, self._base = rows, base
+        self._events: list[Event] = []
+        self._files: dict[str, bytes | None] = {}
+        self._pages: dict[Uuid, None] = {}
+
+    def answer(self, one: _Tried) -> Answer:
+        """Plan an operation, and take what comes of it into the commit."""
+        operation, principal, request_id, _ = one.asked
+        before = done_before(operation, principal, request_id, self._rows)
+        if isinstance(before, Request):
+            return Done(answer_again(before, self._rows))
+        planned = before or one.refused or plan(operation, principal, self._rows, one.moment(self._base))
+        if isinstance(planned, Refused):
+            return planned
+        self._files |= {f"{folder_of(content.file)}/{content.hash}": content.data for content in planned.contents}
+        for change in planned.changes:
+            self._take(change, planned, one.asked)
+        return Done(planned.answer, planned.changes)
+
+    def _take(self, change: Change, planned: Planned, asked: Asked) -> None:
+        head = self._rows.head()
+        tenure = asked.principal.tenure if isinstance(asked.principal, ByHandler) else 0
+        event = Event(
+            head.seq + 1 if head else 1,
+            self._base.now,
+            actor_of(asked.principal),
+            change,
+            tenure,
+            planned.grant,
+            asked.request_id,
+            digest_of(asked.operation) if asked.request_id else "",
+        )
+        written = written_by(change)
+        before = self._rows.references(written) if written else ()
+        apply(self._rows, event)
+        after = self._rows.references(written) if written else ()
+        self._events.append(event)
+        self._pages |= dict.fromkeys([*pages_of(change, self._rows), *sorted({*before} ^ {*after})])
+        if isinstance(change, Founded):
+            self._files["README.md"] = README.encode()
+
+    def draft(self) -> Draft | None:
+        """What to write; None where nothing was accepted."""
+        if not self._events:
+            return None
+        rows = (row for file in self._pages if (row := self._rows.file(file)))
+        pages = {f"{folder_of(row.id)}/FILE.md": page_of(self._rows, row).encode() for row in rows}
+        subject = subject_of([event.change for event in self._events])
+        return Draft(format_message(subject, self._events), self._files | pages)
+
+
+def answer_again(request: Request, facts: Facts) -> dict[str, object]:
+    """The answer to an operation that was done before, with what no event keeps."""
+    answer = cast("dict[str, object]", json.loads(request.answer))
+    if "hash" not in answer and "file" in answer and "version" in answer:
+        version = facts.version(cast("Uuid", answer["file"]), cast("int", answer["version"]))
+        answer |= {"hash": version.hash, "size": version.size} if version else {}
+    return answer

@@ -1,0 +1,1 @@
+"""Pure: what an operation comes to, and who may do it."""

@@ -1,0 +1,102 @@
+"""The one door: an operation, who asks, what is known and when → what happens, or which rule says no."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields
+from typing import assert_never
+
+from cn.agency import operations as ops
+from cn.agency.operations import BySystem, Moment, Operation, Principal, actor_of
+from cn.agency.plan.access import ACCESS, KNOWN, is_current, plan_grant, plan_revoke
+from cn.agency.plan.files import plan_audit, plan_create_file, plan_read, plan_write
+from cn.agency.plan.handlers import (
+    plan_agent_end,
+    plan_delegate,
+    plan_found,
+    plan_lease,
+    plan_move,
+    plan_remove,
+    plan_stop,
+)
+from cn.agency.plan.mail import plan_due, plan_finish, plan_send
+from cn.agency.plan.outcomes import plan_block, plan_create, plan_end, plan_update
+from cn.agency.plan.result import Planned, Refused
+from cn.agency.rows import Facts, Request
+
+SAME_REQUEST = "same-request"
+
+
+def plan(operation: Operation, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:
+    """What the operation comes to now."""
+    if facts.head() is None and not isinstance(operation, ops.FoundAgency):
+        return Refused(KNOWN, "Agency is not founded", "found it first")
+    if isinstance(principal, BySystem) and not isinstance(operation, _OF_SYSTEM):
+        return Refused(ACCESS, "Agency itself does no such thing", "ask as a handler or a user")
+    return is_current(principal, facts) or _plan(operation, principal, facts, moment)
+
+
+_OF_SYSTEM = (ops.DeliverDue, ops.LeaseAgent, ops.EndAgent)
+
+
+def _plan(operation: Operation, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:
+    match operation:
+        case ops.FoundAgency():
+            return plan_found(operation, principal, facts, moment)
+        case ops.CreateOutcome():
+            return plan_create(operation, principal, facts, moment)
+        case ops.UpdateOutcome():
+            return plan_update(operation, principal, facts, moment)
+        case ops.BlockOutcome():
+            return plan_block(operation, principal, facts, moment)
+        case ops.CompleteOutcome() | ops.CloseOutcome():
+            return plan_end(operation, principal, facts, moment)
+        case ops.Delegate():
+            return plan_delegate(operation, principal, facts, moment)
+        case ops.StopHandler():
+            return plan_stop(operation, principal, facts, moment)
+        case ops.RemoveHandler():
+            return plan_remove(operation, principal, facts, moment)
+        case ops.MoveHandler():
+            return plan_move(operation, principal, facts, moment)
+        case ops.GrantAccess():
+            return plan_grant(operation, principal, facts, moment)
+        case ops.RevokeAccess():
+            return plan_revoke(operation, principal, facts, moment)
+        case ops.CreateFile():
+            return plan_create_file(operation, principal, facts, moment)
+        case ops.WriteFile():
+            return plan_write(operation, principal, facts, moment)
+        case ops.ReadFile():
+            return plan_read(operation, principal, facts, moment)
+        case ops.SendMail():
+            return plan_send(operation, principal, facts, moment)
+        case ops.FinishMail():
+            return plan_finish(operation, principal, facts, moment)
+        case ops.DeliverDue():
+            return plan_due(operation, principal, facts, moment)
+        case ops.SubmitAudit():
+            return plan_audit(operation, principal, facts, moment)
+        case ops.LeaseAgent():
+            return plan_lease(operation, principal, facts, moment)
+        case ops.EndAgent():
+            return plan_agent_end(operation, principal, facts, moment)
+        case _:
+            assert_never(operation)
+
+
+def digest_of(operation: Operation) -> str:
+    """16 hexadecimal digits that differ where the arguments do."""
+    values = {part.name: getattr(operation, part.name) for part in fields(operation)}
+    text = json.dumps([type(operation).__name__, values], default=repr, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def done_before(operation: Operation, principal: Principal, request_id: str, facts: Facts) -> Request | Refused | None:
+    """The answer that was lost on its way; the same id for something else is refused."""
+    found = facts.request(actor_of(principal), request_id) if request_id else None
+    if found is None or found.digest == digest_of(operation):
+        return found
+    why = f"request {request_id!r} was for something else"
+    return Refused(SAME_REQUEST, why, "take a new id for a new operation")

@@ -1,0 +1,262 @@
+"""What only looks: lists and pages of what the principal may read. Values are plain: text, numbers, lists, objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from cn.agency.events import Event, FileRead, type_of
+from cn.agency.names import FILE, LEVELS, OUTCOME, Party, Resource, Uuid, is_user, parse_resource
+from cn.agency.operations import ByHandler, ByUser, Principal
+from cn.agency.pages import outcome_page
+from cn.agency.plan.access import KNOWN, access, no_access, reason_for, stands
+from cn.agency.plan.result import Refused
+from cn.agency.plan.structure import active, below, delegated, is_workable, writer
+from cn.agency.rows import Facts, File, Grant, Mail, Outcome
+from cn.values.timestamps import format_second
+
+View: TypeAlias = dict[str, object]
+MOST = 1000
+"""How many entries a list has at most; ``more`` says that there are others."""
+MOST_CHAINS = 100
+LATEST = 2**53
+
+
+def view_outcome(id: Uuid, principal: Principal, facts: Facts, now: datetime) -> View | Refused:
+    """An outcome with its Markdown, its immediate parents and children, who is responsible, and its history."""
+    outcome = _readable(id, principal, facts)
+    if isinstance(outcome, Refused):
+        return outcome
+    parents, children = facts.parents(id), facts.children(id)
+    file = facts.file(id)
+    return _brief(outcome, facts, now) | {
+        "markdown": outcome_page(outcome, parents, children[:MOST]),
+        "version": file.version if file else 0,
+        "hash": file.hash if file else "",
+        "parents": [_brief(one, facts, now) for one in _known(parents, facts)],
+        "children": [_brief(one, facts, now) for one in _known(children[:MOST], facts)],
+        "more": len(children) > MOST,
+        "history": [
+            _told(event) for event in facts.history(id, LATEST, MOST) if not isinstance(event.change, FileRead)
+        ],
+    }
+
+
+def _readable(id: Uuid, principal: Principal, facts: Facts) -> Outcome | Refused:
+    outcome = facts.outcome(id)
+    if outcome is None:
+        return Refused(KNOWN, f"there is no outcome {id}", "list outcomes, or search by title")
+    resource = Resource("outcome", id)
+    if reason_for(principal, resource, "read", facts) is None:
+        return no_access(principal, resource, "read", facts)
+    return outcome
+
+
+def _known(ids: Sequence[Uuid], facts: Facts) -> Iterator[Outcome]:
+    return (found for id in ids if (found := facts.outcome(id)))
+
+
+def _brief(outcome: Outcome, facts: Facts, now: datetime) -> View:
+    handler = delegated(outcome, facts)
+    return {
+        "outcome": outcome.id,
+        "title": outcome.title,
+        "status": outcome.status,
+        "responsible": outcome.responsible,
+        "decided_by": writer(outcome, facts),
+        "delegated": handler is not None,
+        "blocked": outcome.blocked,
+        "until": format_second(outcome.until) if outcome.until else None,
+        "workable": is_workable(outcome, facts, now),
+    }
+
+
+def _told(event: Event) -> View:
+    return {"seq": event.seq, "time": format_second(event.time), "actor": event.actor, "type": type_of(event.change)}
+
+
+def view_ancestors(id: Uuid, principal: Principal, facts: Facts, now: datetime) -> View | Refused:
+    """Why: every chain of parents up to where there are none, the nearest first; at most a hundred of them."""
+    outcome = _readable(id, principal, facts)
+    if isinstance(outcome, Refused):
+        return outcome
+    chains: list[list[Uuid]] = []
+    todo: list[list[Uuid]] = [[id]]
+    while todo and len(chains) < MOST_CHAINS:
+        chain = todo.pop()
+        parents = facts.parents(chain[-1])
+        todo += [[*chain, parent] for parent in reversed(parents)]
+        if not parents:
+            chains.append(chain[1:])
+    shown = {one.id: _brief(one, facts, now) for one in _known([one for chain in chains for one in chain], facts)}
+    return {"chains": [[shown[one] for one in chain] for chain in chains if chain], "more": bool(todo)}
+
+
+def view_subtree(id: Uuid, principal: Principal, facts: Facts, now: datetime, most: int = MOST) -> View | Refused:
+    """An outcome and all below it, each once, with the depth at which it is first met."""
+    outcome = _readable(id, principal, facts)
+    if isinstance(outcome, Refused):
+        return outcome
+    found: list[View] = []
+    seen: set[Uuid] = set()
+    todo: list[tuple[Uuid, int]] = [(id, 0)]
+    while todo and len(found) < most:
+        one, depth = todo.pop()
+        row = facts.outcome(one)
+        if row and one not in seen:
+            seen.add(one)
+            found.append(_brief(row, facts, now) | {"depth": depth, "parents": [*facts.parents(one)]})
+            todo += [(child, depth + 1) for child in reversed(facts.children(one))]
+    return {"outcomes": found, "more": any(one not in seen for one, _ in todo)}
+
+
+def list_outcomes(
+    handler: Uuid, principal: Principal, facts: Facts, now: datetime, *, workable: bool
+) -> View | Refused:
+    """For which outcomes a handler is responsible, and which it delegated; or what it could work on now."""
+    if refused := _own_or_below(handler, principal, facts):
+        return refused
+    inbox = facts.open_inbox(handler)
+    mine = list(_known([*([inbox] if inbox else []), *facts.open_outcomes(handler)], facts))
+    if workable:
+        return {"outcomes": [_brief(one, facts, now) for one in mine if is_workable(one, facts, now)]}
+    given = list(_known(facts.underlings(handler), facts))
+    return {"outcomes": [_brief(one, facts, now) for one in mine], "delegated": [_brief(o, facts, now) for o in given]}
+
+
+def _own_or_below(handler: Uuid, principal: Principal, facts: Facts) -> Refused | None:
+    """What is a handler's own is seen by it, by those above it, and by users."""
+    row = facts.handler(handler)
+    if row is None:
+        return Refused(KNOWN, f"there is no handler {handler}", "look at the handlers")
+    resource = Resource("kb", row.audit)
+    return None if reason_for(principal, resource, "read", facts) else no_access(principal, resource, "read", facts)
+
+
+def list_permissions(handler: Uuid, principal: Principal, facts: Facts) -> View | Refused:
+    """What a handler was granted in its tenure, what it granted, and whether that stands."""
+    if refused := _own_or_below(handler, principal, facts):
+        return refused
+    row = facts.handler(handler)
+    tenure = row.tenure if row else 0
+    return {
+        "held": [_grant(one, facts) for one in facts.grants_of(handler, tenure)],
+        "given": [_grant(one, facts) for one in facts.grants_by(handler, tenure)],
+        "boss": row.boss if row else "",
+        "underlings": [*facts.underlings(handler)],
+    }
+
+
+def _grant(grant: Grant, facts: Facts) -> View:
+    return grant._asdict() | {"time": format_second(grant.time), "effective": stands(grant, facts)}
+
+
+def read_inbox(party: Party, principal: Principal, facts: Facts) -> View | Refused:
+    """The pending messages of a handler, or of a user, oldest first."""
+    if is_user(party):
+        if not isinstance(principal, ByUser):
+            return Refused(KNOWN, f"{party} reads its own inbox", "read your own")
+    elif refused := _own_or_below(Uuid(party), principal, facts):
+        return refused
+    return {"mail": [_letter(one, facts) for one in facts.pending(party)]}
+
+
+def _letter(mail: Mail, facts: Facts) -> View:
+    file = facts.file(mail.file)
+    return {
+        "mail": mail.id,
+        "file": mail.file,
+        "from": mail.sender,
+        "subject": file.description if file else "",
+        "time": format_second(mail.time),
+        "note": mail.note,
+    }
+
+
+def read_audit(handler: Uuid, principal: Principal, facts: Facts, before: int = LATEST) -> View | Refused:
+    """What its agents said of their work, oldest first."""
+    if refused := _own_or_below(handler, principal, facts):
+        return refused
+    entries = facts.audit(handler, before, MOST)
+    return {"entries": [one._asdict() | {"time": format_second(one.time)} for one in entries]}
+
+
+def list_files(principal: Principal, facts: Facts, after: int = 0) -> View:
+    """The files that the principal may read or write, but for outcomes: its own, those of handlers below it, what it
+    was granted, and what it was sent. ``after`` is the number of an event, as ``next`` of the answer before.
+    """
+    found = sorted({one for one in _candidates(principal, facts, after) if one.since > after}, key=_by_age)
+    shown = [one for one in found if reason_for(principal, Resource("kb", one.id), "read", facts)]
+    return {"files": [_file(one, principal, facts) for one in shown[:MOST]], "next": _next(shown)}
+
+
+def _by_age(file: File) -> tuple[int, Uuid]:
+    return file.since, file.id
+
+
+def _next(files: Sequence[File]) -> int | None:
+    return files[MOST - 1].since if len(files) > MOST else None
+
+
+def _candidates(principal: Principal, facts: Facts, after: int) -> Iterator[File]:
+    if not isinstance(principal, ByHandler):
+        yield from (one for one in facts.files_like("", after, MOST + 1) if one.kind != OUTCOME)
+        return
+    todo = [
+        (id, row.tenure) for id in (principal.handler, *below(principal.handler, facts)) if (row := active(id, facts))
+    ]
+    for id, tenure in todo:
+        yield from (one for one in facts.files_of(id, tenure) if one.kind != OUTCOME)
+        todo += [(one.handler, one.number) for one in facts.left_to(id, tenure)]
+    granted = (parse_resource(one.resource) for one in facts.grants_of(principal.handler, principal.tenure))
+    files = [one.uuid for one in granted if one.kind == "kb"]
+    files += [one.file for one in facts.mail_to(principal.handler, principal.tenure)]
+    yield from (file for id in files if (file := facts.file(id)))
+
+
+def _file(file: File, principal: Principal, facts: Facts) -> View:
+    return {
+        "file": file.id,
+        "kind": file.kind,
+        "description": file.description,
+        "access": access(principal, Resource("kb", file.id), facts),
+        "version": file.version,
+        "hash": file.hash,
+        "size": file.size,
+    }
+
+
+def browse(words: str, principal: Principal, facts: Facts, after: int = 0) -> View:
+    """Files and outcomes whose description has all the words, readable or not.
+
+    Messages, state documents and audit logs of others are left out.
+    """
+    found = facts.files_like(words, after, MOST + 1)
+    shown = [_file(one, principal, facts) for one in found[:MOST]]
+    open_to_all = (FILE, OUTCOME)
+    files = [one for one in shown if one["kind"] in open_to_all or one["access"] != LEVELS["kb"][0]]
+    for one in files:
+        one["named_by"] = [*facts.referenced_by(Uuid(Party(str(one["file"]))))]
+    return {"files": files, "next": _next(found)}
+
+
+def file_history(id: Uuid, principal: Principal, facts: Facts) -> View | Refused:
+    """All versions of a file: number, hash, size, time and who."""
+    if refused := _may_read_file(id, principal, facts):
+        return refused
+    return {"versions": [one._asdict() | {"time": format_second(one.time)} for one in facts.versions(id)]}
+
+
+def file_audit(id: Uuid, principal: Principal, facts: Facts, before: int = LATEST) -> View | Refused:
+    """Who read and who wrote a file, and when; oldest first."""
+    if refused := _may_read_file(id, principal, facts):
+        return refused
+    return {"events": [_told(event) for event in facts.history(id, before, MOST)]}
+
+
+def _may_read_file(id: Uuid, principal: Principal, facts: Facts) -> Refused | None:
+    if facts.file(id) is None:
+        return Refused(KNOWN, f"there is no file {id}", "browse the knowledge base")
+    resource = Resource("kb", id)
+    return None if reason_for(principal, resource, "read", facts) else no_access(principal, resource, "read", facts)

@@ -1,0 +1,168 @@
+"""Are the records sound? What git says of them, and whether all that is derived follows from the events."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from cn.agency.pages import README, folder_of, page_of
+from cn.agency.store.copies import Lag, lag
+from cn.agency.store.derived import build_in_memory, open_file, tip_of_file
+from cn.agency.store.index import Index
+from cn.agency.store.repository import MAIN, Places, Repository
+from cn.git.objects import read_raw
+from cn.git.running import find_locks
+from cn.protocol.message import object_id
+from cn.values.errors import CnError, Refusal
+from cn.values.shell_words import command
+from cn.values.text import one_line, redact, visible
+
+_AHEAD = timedelta(days=1)
+_LATE = timedelta(days=1)
+_SHOWN = 20
+_BATCH = 200
+
+
+class Flaw(NamedTuple):
+    """Something that is not as it should be. ``serious``: somebody has to do something about it."""
+
+    what: str
+    why: str = ""
+    remedy: str = ""
+    serious: bool = True
+
+
+def check_records(repository: Repository, now: datetime, *, full: bool = False) -> Iterator[Flaw]:
+    """Every flaw; changes nothing. With ``full`` every byte of every object and content is read."""
+    git, places = repository.git._replace(reader=None), repository.places
+    if git.run("config", "--type=bool", "extensions.preciousObjects", check=False).text != "true":
+        yield Flaw(
+            f"{places.repository} lets git gc and git prune take objects away",
+            "a write that is on its way has objects that no ref holds yet",
+            command("git --git-dir={} config extensions.preciousObjects true", str(places.repository)),
+        )
+    for lock in find_locks(places.repository):
+        why = "a git holds it, or one that was killed left it"
+        yield Flaw(
+            f"{visible(str(lock))} is there", why, "the next write removes it once nobody holds it", serious=False
+        )
+    words = ("fsck", "--no-dangling", "--no-progress", "--strict", *([] if full else ["--connectivity-only"]))
+    done = git.run(*words, check=False)
+    for line in [*done.lines, *done.err.splitlines()][:_SHOWN] if not done.ok else ():
+        what = f"git finds fault with Agency's records: {one_line(line)}"
+        yield Flaw(what, "an object is missing or damaged", "'cn agency restore' takes a copy; keep what is here")
+    stops = "nothing can be written as long as it is so"
+    try:
+        tip = repository.tip()
+    except CnError as error:
+        yield Flaw(error.text, stops, _mend(repository) or error.hint)
+        return
+    try:
+        index = build_in_memory(repository, tip)
+    except CnError as error:
+        yield Flaw(error.text, stops, error.hint)
+        return
+    with closing(index):
+        if datetime.fromtimestamp(tip.time, now.tzinfo) - now > _AHEAD:
+            what = f"the last event is of {datetime.fromtimestamp(tip.time, now.tzinfo):%Y-%m-%d}, which is to come"
+            yield Flaw(
+                what, "time never goes back in the records", "set the clock; new events have that time until then"
+            )
+        yield from _check_index(places, index)
+        yield from _check_tree(repository, index, full=full)
+
+
+def check_copy(repository: Repository, url: str | Refusal, now: datetime) -> Iterator[Flaw]:
+    """Is there a copy on another machine, and how far is it behind?"""
+    if isinstance(url, Refusal):
+        yield Flaw(url.reason, "peers could read all of Agency", url.remedy)
+    elif not url:
+        why = "Agency's records are on this machine alone"
+        remedy = "git config agency.remote URL names a private repository that they are copied to"
+        yield Flaw("there is no copy of Agency's records", why, remedy, serious=False)
+    else:
+        behind = lag(repository, url)
+        if behind.writes and (behind.last is None or now - behind.last > _LATE):
+            yield Flaw(f"the copy at {redact(url)} {say_lag(behind)}", "", "'cn agency status' tells why")
+
+
+def say_lag(behind: Lag) -> str:
+    """In words."""
+    if not behind.writes:
+        return "is up to date"
+    since = f", its last is of {behind.last:%Y-%m-%d %H:%M} UTC" if behind.last else ", it has none"
+    return f"lacks {behind.writes} writes{since}"
+
+
+def _mend(repository: Repository) -> str:
+    """The index remembers the last commit, where main was lost and the commit was not."""
+    places = repository.places
+    known = tip_of_file(places.index_file)
+    with suppress(CnError):
+        if known and repository.has(known):
+            return command("git --git-dir={} update-ref {} {}", str(places.repository), MAIN, known)
+    return ""
+
+
+def _check_index(places: Places, rebuilt: Index) -> Iterator[Flaw]:
+    """Only one that names this tip says something: any other is caught up or made anew."""
+    with suppress(Exception):
+        found = open_file(places.index_file, "ro")
+        if found is None:
+            return
+        with closing(found):
+            if found.tip != rebuilt.tip or all(a == b for a, b in zip(found.dump(), rebuilt.dump(), strict=True)):
+                return
+    yield Flaw(
+        "the index of Agency's records is not what the events say",
+        "answers may be wrong, no event is",
+        f"{command('rm -- {}', str(places.index_file))}: the next look makes it anew",
+    )
+
+
+def _check_tree(repository: Repository, index: Index, *, full: bool) -> Iterator[Flaw]:
+    """Is each version there, each page what the state says, and nothing else?"""
+    git = repository.git._replace(reader=None)
+    rows = (field.partition("\t") for field in git.run("ls-tree", "-r", "-z", MAIN).fields)
+    tree = {path: meta.split(" ")[2] for meta, _, path in rows}
+    pages = {"README.md": README}
+    versions: dict[str, str] = {}
+    for file in index.files():
+        pages[f"{folder_of(file.id)}/FILE.md"] = page_of(index, file)
+        versions |= {f"{folder_of(file.id)}/{one.hash}": one.hash for one in index.versions(file.id)}
+    differ = [path for path, text in pages.items() if tree.get(path) != object_id("blob", text.encode())]
+    missing = [path for path in versions if path not in tree]
+    unknown = [path for path in tree if path not in pages and path not in versions]
+    damaged = list(_other_contents(repository, {path: tree[path] for path in versions if path in tree})) if full else []
+    for paths, what, why, remedy in (
+        (
+            differ,
+            "is not what the events say",
+            "it is derived, and for people alone",
+            "the next write of it sets it right",
+        ),
+        (
+            missing,
+            "is missing",
+            "a version that an event names",
+            "take it from a copy: 'cn agency restore' in a new clone",
+        ),
+        (unknown, "is nothing that an event names", "somebody committed it by hand", "it does no harm"),
+        (damaged, "does not hold what its name says", "a version is named by its content", "take it from a copy"),
+    ):
+        for path in paths[:_SHOWN]:
+            yield Flaw(f"{visible(path)} in {MAIN} of Agency's records {what}", why, remedy)
+        if len(paths) > _SHOWN:
+            yield Flaw(f"{len(paths) - _SHOWN} more of Agency's files: each {what}", why, remedy)
+
+
+def _other_contents(repository: Repository, versions: dict[str, str]) -> Iterator[str]:
+    paths = list(versions)
+    for start in range(0, len(paths), _BATCH):
+        batch = paths[start : start + _BATCH]
+        for path, found in zip(batch, read_raw(repository.git, [versions[path] for path in batch]), strict=True):
+            if found is None or hashlib.sha256(found.data).hexdigest() != path.rpartition("/")[2]:
+                yield path

@@ -1,0 +1,219 @@
+"""Keep the index as a file beside the repository: caught up with main, or made anew.
+
+It is valid if the commit that it names is main's tip, or an ancestor of it; whatever else it is (damaged, of another
+cn, of a repository that was restored, not there) costs time alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from cn.agency.apply import apply
+from cn.agency.events import EventRefused, parse_message
+from cn.agency.rows import Facts
+from cn.agency.store.index import VERSION, Index
+from cn.agency.store.repository import Commit, Repository
+from cn.values.errors import Blocked, CnError
+from cn.values.names import Oid
+
+_LOOKS = 3
+_SIDES = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a database (sqlite.org/tempfiles.html)."""
+
+
+class OtherHistory(Exception):
+    """The index is of no commit of main's history."""
+
+
+class DerivedIndex:
+    """The index of ``repository`` in its file, for one process.
+
+    :meth:`current` is for who holds the lock, :meth:`reading` for anybody, and waits for nobody.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self.path, self.repository = repository.places.index_file, repository
+        self._open: Index | None = None
+        self._inode: tuple[int, int] | None = None
+
+    def current(self, tip: Commit) -> Index:
+        """The index as of ``tip``, for changes. Raises ``sqlite3.Error`` and ``OSError`` where none can be kept."""
+        try:
+            index = self._opened()
+            if index is not None:
+                with index.changing():
+                    catch_up(index, self.repository, tip)
+                return index
+        except (sqlite3.DatabaseError, OtherHistory):
+            self.close()
+        self.rebuild(tip)
+        index = self._opened()
+        assert index is not None, "it was just made"
+        return index
+
+    def rebuild(self, tip: Commit) -> None:
+        """Make the file anew from main's history, beside the old one, which goes then."""
+        self.close()
+        new = self.path.with_name(f"{self.path.name}.new")
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _remove(new)
+        with closing(sqlite3.connect(new, isolation_level=None)) as database:
+            database.execute("PRAGMA journal_mode = OFF")
+            database.execute("PRAGMA synchronous = OFF")  # it is flushed as a whole, below
+            index = Index(database)
+            with index.changing():
+                index.create()
+                catch_up(index, self.repository, tip)
+        with new.open("rb") as file:
+            os.fsync(file.fileno())
+        _remove(self.path)
+        os.rename(new, self.path)
+
+    @contextmanager
+    def reading(self) -> Iterator[Facts]:
+        """The state as of main's tip. Where the file is behind and somebody else writes, a copy in memory."""
+        with closing(self._for_reading()) as index:
+            yield index
+
+    def _for_reading(self) -> Index:
+        for _ in range(_LOOKS):
+            tip = self.repository.tip()
+            with suppress(sqlite3.DatabaseError):
+                index = open_file(self.path, "ro")
+                if index is not None:
+                    index.database.execute("BEGIN")
+                    if index.tip == tip.oid:
+                        return index
+                    index.close()
+            with suppress(CnError, OSError, sqlite3.Error), self.repository.lock.held(0.0):
+                self.current(self.repository.tip())
+        return self._copy_in_memory(self.repository.tip())
+
+    def _copy_in_memory(self, tip: Commit) -> Index:
+        with suppress(sqlite3.DatabaseError, OtherHistory):
+            index = open_file(self.path, "ro")
+            if index is not None:
+                memory = Index.in_memory(copy_of=index)
+                index.close()
+                catch_up(memory, self.repository, tip)
+                return memory
+        return build_in_memory(self.repository, tip)
+
+    def _opened(self) -> Index | None:
+        """The connection that is open, or a new one where another file lies in its place."""
+        if self._open is not None and _inode(self.path) == self._inode:
+            return self._open
+        self.close()
+        self._open = open_file(self.path, "rw")
+        self._inode = _inode(self.path)
+        return self._open
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._open is not None:
+            with suppress(sqlite3.Error):
+                self._open.close()
+            self._open = None
+
+
+def build_in_memory(repository: Repository, tip: Commit) -> Index:
+    """The state as of ``tip``, from the history alone."""
+    made = Index.in_memory()
+    catch_up(made, repository, tip)
+    return made
+
+
+def catch_up(index: Index, repository: Repository, tip: Commit) -> None:
+    """Apply what was written since the commit that the index names. Raises :class:`OtherHistory`, :class:`Blocked`."""
+    last = index.tip
+    if last == tip.oid:
+        return
+    if last is not None and not repository.has(last):
+        raise OtherHistory
+    if last is not None and last == tip.parent:
+        commits: Iterator[Commit] = iter((tip,))
+    else:
+        commits = repository.commits(last, tip.oid)
+    with closing_all(commits):
+        for commit in commits:
+            if commit.parent != last:
+                raise OtherHistory if last == index.tip else _broken(commit, "it does not follow the one before")
+            _apply_all(index, commit)
+            last = commit.oid
+    if last != tip.oid:
+        raise OtherHistory
+    index.set_tip(tip.oid)
+
+
+@contextmanager
+def closing_all(commits: Iterator[Commit]) -> Iterator[None]:
+    """End what reads them, also where they were not read to the end."""
+    try:
+        yield
+    finally:
+        if hasattr(commits, "close"):
+            commits.close()
+
+
+def _apply_all(index: Index, commit: Commit) -> None:
+    try:
+        for event in parse_message(commit.message):
+            apply(index, event)
+    except EventRefused as refused:
+        raise _broken(commit, refused.text) from refused
+
+
+def _broken(commit: Commit, why: str) -> Blocked:
+    return Blocked(
+        f"Agency's records cannot be read at commit {commit.oid[:12]}: {why}",
+        "if somebody committed to main of agency.git by hand, move main back before that; 'cn doctor' looks further",
+    )
+
+
+def open_file(path: Path, mode: str) -> Index | None:
+    """The index in a file; None where there is none that this cn made."""
+    if not path.is_file():
+        return None
+    database = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
+    )
+    try:
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version != VERSION:
+            database.close()
+            return None
+        if mode == "rw":
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        database.close()
+        raise
+    return Index(database)
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _remove(path: Path) -> None:
+    """The database first: without it nobody opens what lies beside it."""
+    for name in (path, *(path.with_name(path.name + side) for side in _SIDES)):
+        name.unlink(missing_ok=True)
+
+
+def tip_of_file(path: Path) -> Oid | None:
+    """The commit that the index in the file names; None where it says nothing."""
+    with suppress(sqlite3.Error):
+        index = open_file(path, "ro")
+        if index is not None:
+            with closing(index):
+                return index.tip
+    return None

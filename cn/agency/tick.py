@@ -1,0 +1,47 @@
+"""Do what is due: deliver messages whose time has come, pack what writes left loose, bring the copy up to date."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cn.agency.agency import Agency
+from cn.agency.operations import BySystem, DeliverDue
+from cn.agency.perform import Asked, Done, perform
+from cn.agency.store.behind import follow
+from cn.agency.store.copies import copy_url
+from cn.system.clock import now
+from cn.values.errors import Refusal
+
+_BATCH = 100
+
+
+class Ticked(NamedTuple):
+    """What was done; ``told`` is what was in the way, ``refused`` why there can be no copy there."""
+
+    done: tuple[Done, ...]
+    told: tuple[str, ...]
+    refused: Refusal | None
+
+
+def tick(agency: Agency, *, dry_run: bool = False) -> Ticked:
+    """All that is due now; with ``dry_run`` what would be delivered."""
+    done: list[Done] = []
+    told: list[str] = []
+    while asked := _due(agency):
+        performed = perform(agency.store, asked, agency.limits, rehearse=dry_run)
+        accepted = [one for one in performed.answers if isinstance(one, Done)]
+        done += accepted
+        told += performed.told
+        if dry_run or not accepted:
+            break
+    if dry_run:
+        return Ticked(tuple(done), (), None)
+    url = copy_url(agency.hub.config)
+    refused = url if isinstance(url, Refusal) else None
+    told += follow(agency.store.repository, url if isinstance(url, str) else "")
+    return Ticked(tuple(done), tuple(told), refused)
+
+
+def _due(agency: Agency) -> list[Asked]:
+    with agency.store.reading() as facts:
+        return [Asked(DeliverDue(one.id), BySystem()) for one in facts.due(now(), _BATCH)]

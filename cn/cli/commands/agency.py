@@ -1,0 +1,327 @@
+"""``cn agency …``: begin, look, do what is due, explain access, the log, copies."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cn.cli.desk import Desk, desk
+from cn.cli.options import DRY_RUN, SINCE, Env, body_options, options
+from cn.cli.suggest import AS, complete_handler, complete_outcome
+from cn.values.errors import EXIT_REFUSED
+
+if TYPE_CHECKING:  # each command imports what it calls
+    from cn.agency.events import Event
+    from cn.agency.names import Resource
+    from cn.agency.plan.access import Reason
+    from cn.agency.rows import Facts, Handler
+    from cn.agency.store.repository import Places
+
+_ROOT_TITLE = "Help the user accomplish all their work"
+_COUNT = 50
+
+
+@click.group("agency")
+def agency() -> None:
+    """Agency: outcomes, the handlers responsible for them, what each may do; recorded in git."""
+
+
+@agency.command("init")
+@click.argument("title", default=_ROOT_TITLE)
+@body_options("More about the root outcome.")
+@click.option("--runner", default="", help="What works for the root handler: 'person', or one of this machine.")
+@options(DRY_RUN)
+def init_command(env: Env, title: str, body: str, runner: str) -> None:
+    """Begin: a root outcome with TITLE, which is never completed, and its handler, whose boss you are.
+
+    The records are in .git/cn of this clone, where no peer can read them.
+    """
+    from cn.agency.agency import person_of, places_of
+    from cn.agency.operations import FoundAgency
+    from cn.agency.perform import Asked, found
+    from cn.cli.desk import show_done
+
+    hub = env.hub()
+    places = places_of(hub)
+    if env.dry_run:
+        _plan_new(env, places, f"begin Agency in {places.repository}: {title}")
+        return
+    store, answer = found(places, hub.identity, Asked(FoundAgency(title, body, runner), person_of(hub)))
+    store.close()
+    show_done(env, [answer], [], None)
+
+
+def _plan_new(env: Env, places: Places, text: str) -> None:
+    """A dry run of what makes the records."""
+    from cn.values.errors import Refused
+    from cn.values.report import Report
+
+    if places.repository.exists():
+        raise Refused(f"{places.repository} is there already", "'cn agency status' shows what it holds")
+    report = Report()
+    report.plan(text)
+    env.show(report)
+
+
+@agency.command("status")
+@options()
+def status_command(env: Env) -> None:
+    """One screen: what there is, what waits for you, and the copy."""
+    from cn.agency.plan.views import read_inbox
+    from cn.agency.store.copies import copy_url, lag
+    from cn.agency.store.look import sums
+    from cn.cli.commands.agency_mail import inbox_lines
+    from cn.values.errors import Refusal
+
+    with desk(env) as opened:
+        counted = sums(opened.facts, opened.now)
+        url = copy_url(opened.agency.hub.config)
+        behind = lag(opened.agency.store.repository, url) if url and not isinstance(url, Refusal) else None
+        mail: Any = read_inbox(opened.agency.me, opened.principal, opened.facts)
+        head = opened.facts.head()
+        value = counted._asdict() | {
+            "root": head.root if head else None,
+            "user": opened.agency.me,
+            "mail": mail["mail"],
+            "copy": {"url": url, "behind": behind.writes} if behind else None,
+        }
+        env.facts(value, lambda: [*_status_lines(opened, value, url), *inbox_lines(opened, mail)])
+
+
+def _status_lines(opened: Desk, value: dict[str, Any], url: object) -> list[str]:
+    from cn.cli.render.agency import heading, name
+    from cn.values.errors import Refusal
+    from cn.values.text import redact
+
+    lines = [heading(name(value["root"], opened.facts))]
+    lines.append(f"outcomes: {value['outcomes']:,} open, {value['workable']:,} workable, {value['blocked']:,} blocked")
+    lines.append(f"handlers: {value['handlers']:,}; agents: {value['agents']:,}; files: {value['files']:,}")
+    lines.append(f"mail: {value['pending']:,} pending, {value['deferred']:,} deferred; events: {value['events']:,}")
+    if isinstance(url, Refusal):
+        lines.append(f"copy: {url.reason}")
+    elif value["copy"]:
+        left = value["copy"]["behind"]
+        lines.append(f"copy: {redact(str(url))}" + (f", {left} writes behind" if left else ", up to date"))
+    else:
+        lines.append("copy: none; 'git config agency.remote URL' names a private repository for one")
+    return [*lines, f"your inbox ({value['user']}):"]
+
+
+@agency.command("tick")
+@options(DRY_RUN)
+def tick_command(env: Env) -> None:
+    """Do what is due: deliver deferred mail, pack the records, push the copy. For cron, where no server runs."""
+    from cn.agency.agency import open_agency
+    from cn.agency.tick import tick
+    from cn.cli.desk import show_done
+    from cn.values.errors import Refused
+
+    opened = open_agency(env.hub())
+    try:
+        ticked = tick(opened, dry_run=env.dry_run)
+        with opened.store.reading() as facts:
+            show_done(env, ticked.done, ticked.told, facts)
+    finally:
+        opened.store.close()
+    if ticked.refused:
+        raise Refused.by(ticked.refused)
+
+
+@agency.command("can")
+@click.argument("handler", shell_complete=complete_handler)
+@click.argument("level")
+@click.argument("resource")
+@options(AS)
+def can_command(env: Env, handler: str, level: str, resource: str, acting: str) -> None:
+    """Explain link by link whether HANDLER may do LEVEL on RESOURCE: write kb:1a2b, send mail:root, use mcp:NAME.
+
+    Ends with 0 if it may, else with 1.
+    """
+    from cn.agency.names import rank
+    from cn.agency.operations import ByHandler
+    from cn.agency.plan.access import canonical, why
+
+    with desk(env, acting) as opened:
+        facts = opened.facts
+        id, about = opened.handler(handler), canonical(opened.resource(resource), facts)
+        wanted = rank(about, level)
+        row = facts.handler(id)
+        assert row is not None, "it was just found"
+        explained = why(ByHandler(id, row.tenure, ""), about, facts)
+        reasons = (*explained.reasons, *_of_the_past(row, about, facts))
+        yes = rank(about, explained.level) >= wanted
+        value = {"can": yes, "level": explained.level, "resource": str(about), "handler": id}
+        value["reasons"] = [_reason(reason) for reason in reasons]
+        env.facts(value, lambda: _can_lines(opened, value, level, reasons, wanted))
+    if not yes:
+        sys.exit(EXIT_REFUSED)
+
+
+def _of_the_past(row: Handler, resource: Resource, facts: Facts) -> list[Reason]:
+    """What it was granted in tenures that are over: whoever asks may remember that."""
+    from cn.agency.names import rank
+    from cn.agency.plan.access import Reason
+
+    grants = (one for past in range(1, row.tenure) for one in facts.grants_on(row.id, past, str(resource)))
+    over = "granted by {}, in tenure {}, which is over"
+    return [
+        Reason(rank(resource, one.level), False, over.format(one.grantor, one.holder_tenure), one) for one in grants
+    ]
+
+
+def _reason(reason: Reason) -> dict[str, object]:
+    return {
+        "holds": reason.holds,
+        "text": reason.text,
+        "grant": reason.grant.id if reason.grant else None,
+        "because": [_reason(one) for one in reason.because],
+    }
+
+
+def _can_lines(opened: Desk, value: dict[str, Any], level: str, reasons: tuple[Reason, ...], wanted: int) -> list[str]:
+    from cn.cli.render.agency import Branch, name, tree_lines
+
+    facts = opened.facts
+
+    def branch(reason: Reason) -> Branch:
+        grant = reason.grant
+        what = f"{grant.level} by capability {grant.id[:8]}: " if grant else ""
+        mark = "" if not reason.holds else "" if reason.level >= wanted else ", which is less"
+        text = f"{'yes' if reason.holds else 'no'}: {what}{_with_titles(reason.text, facts)}{mark}"
+        return Branch(text, [branch(one) for one in reason.because], "green" if reason.holds else "yellow")
+
+    kind, _, of = value["resource"].partition(":")
+    answer = "yes" if value["can"] else f"no, it has {value['level']}"
+    title = f"{name(value['handler'], facts)}: {level} on {kind}:{name(of, facts)}? {answer}"
+    nothing = [Branch("no: nothing follows from where it stands, and nothing was granted")]
+    return tree_lines([Branch(title, [branch(one) for one in reasons] or nothing)])
+
+
+def _with_titles(text: str, facts: Facts) -> str:
+    from cn.agency.names import is_uuid
+    from cn.cli.render.agency import name
+
+    words = ((word, word.rstrip(",;")) for word in text.split(" "))
+    return " ".join(name(bare, facts) + word[len(bare) :] if is_uuid(bare) else word for word, bare in words)
+
+
+@agency.command("log")
+@SINCE
+@click.option("--about", default="", metavar="UUID", shell_complete=complete_outcome, help="Only what names this.")
+@click.option(
+    "--by", default="", metavar="WHO", shell_complete=complete_handler, help="Only by this handler, or user:NAME."
+)
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of this type: outcome_created.")
+@click.option("-n", "--count", type=click.IntRange(min=0), help=f"The last so many; {_COUNT} unless --since is given.")
+@options(AS)
+def log_command(
+    env: Env, since: str, about: str, by: str, types: tuple[str, ...], count: int | None, acting: str
+) -> None:
+    """What happened, who did it, and for whom, oldest first; for a handler what it may read of that."""
+    from cn.agency.events import TYPES
+    from cn.agency.store.look import last_events
+    from cn.values.errors import UsageError
+    from cn.values.timestamps import parse_since
+
+    if unknown := [one for one in types if one not in TYPES]:
+        raise UsageError(f"there is no type {unknown[0][:40]!r}", f"types: {', '.join(TYPES)}")
+    with desk(env, acting) as opened:
+        start = parse_since(since, opened.now) if since else None
+        who = str(opened.party(by)) if by else ""
+        subject = opened.file(about) if about else ""
+
+        def fits(event: Event) -> bool:
+            late = start is None or event.time >= start
+            by_them = not who or event.actor == who or event.actor.startswith(f"{who}/")
+            return late and by_them and (not types or _type(event) in types) and _may_see(opened, event)
+
+        most = _COUNT if count is None and start is None else count
+        events = last_events(opened.facts, fits, most, subject)
+        env.page([_event(one) for one in events], lambda: _log_lines(opened, events), opened.agency.hub)
+
+
+def _type(event: Event) -> str:
+    from cn.agency.events import type_of
+
+    return type_of(event.change)
+
+
+def _event(event: Event) -> dict[str, Any]:
+    import json
+
+    from cn.agency.events import format_event
+
+    found: dict[str, Any] = json.loads(format_event(event))
+    return found
+
+
+def _may_see(opened: Desk, event: Event) -> bool:
+    """A user sees all; a handler what it did, and what is only about what it may read."""
+    from cn.agency.events import subjects_of
+    from cn.agency.names import Party, Resource, Uuid
+    from cn.agency.operations import ByHandler
+    from cn.agency.plan.access import reason_for
+
+    principal, facts = opened.principal, opened.facts
+    if not isinstance(principal, ByHandler) or event.actor.startswith(f"{principal.handler}/"):
+        return True
+    subjects = [Uuid(Party(id)) for id in subjects_of(event.change) if facts.file(Uuid(Party(id)))]
+    readable = (reason_for(principal, Resource("kb", id), "read", facts) for id in subjects)
+    return bool(subjects) and all(readable)
+
+
+def _log_lines(opened: Desk, events: list[Event]) -> list[str]:
+    from cn.cli.render.agency import event_cells
+    from cn.cli.render.text import grid
+
+    rows = [event_cells(event, opened.facts) for event in events]
+    return [line for one in grid(rows, 1, [""] * len(rows)) for line in one] or ["nothing happened"]
+
+
+@agency.command("export")
+@click.argument("folder", type=click.Path(path_type=Path))
+@options(AS, DRY_RUN)
+def export_command(env: Env, folder: Path, acting: str) -> None:
+    """Write everything that you may read as plain Markdown files into FOLDER, which is new or empty."""
+    from cn.agency.export import export
+    from cn.values.report import Report
+
+    with desk(env, acting) as opened:
+        written = export(opened.agency, opened.principal, folder, dry_run=env.dry_run)
+    if env.json:
+        env.facts({"folder": str(folder), "files": written.paths}, list)
+        return
+    report = Report()
+    if env.dry_run:
+        report.plan(f"write {len(written.paths)} files into {folder}")
+    else:
+        report.done(f"{len(written.paths)} files are in {folder}")
+    env.show(report)
+
+
+@agency.command("restore")
+@click.argument("url")
+@options(DRY_RUN)
+def restore_command(env: Env, url: str) -> None:
+    """Make this clone the home of Agency, from its copy at URL, when the old machine is gone.
+
+    What happened after the copy was made is not in it; agents that the old machine had are ended.
+    """
+    from cn.agency.agency import person_of, places_of
+    from cn.agency.restore import restore_home
+    from cn.values.report import Report
+
+    hub = env.hub()
+    if env.dry_run:
+        _plan_new(env, places_of(hub), f"make this clone the home of Agency, from {url}")
+        return
+    restored = restore_home(hub, places_of(hub), person_of(hub), url)
+    report = Report()
+    report.done(f"{restored.events} events are here; the last is of {restored.last:%Y-%m-%d %H:%M} UTC")
+    report.info("what happened after that is on the old machine alone; it must write no more")
+    if restored.ended:
+        report.info(f"{restored.ended} agents of the old machine were ended")
+    env.show(report)

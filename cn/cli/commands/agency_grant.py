@@ -1,0 +1,80 @@
+"""``cn grant …``: what handlers may do besides what follows from where they stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cn.agency.rows import Facts
+from cn.cli.desk import desk, short
+from cn.cli.options import DRY_RUN, Env, options
+from cn.cli.render.text import SHORT
+from cn.cli.suggest import AS, complete_grant, complete_handler, complete_outcome
+
+
+@click.group("grant")
+def grant() -> None:
+    """Agency's capabilities: what handlers may do besides what follows from where they stand."""
+
+
+@grant.command("list")
+@click.argument("handler", required=False, default="", shell_complete=complete_handler)
+@options(AS)
+def list_command(env: Env, handler: str, acting: str) -> None:
+    """List what was granted to HANDLER and by it, or to everybody, and whether it is effective."""
+    from cn.agency.plan.result import Refused
+    from cn.agency.plan.structure import below
+    from cn.agency.plan.views import list_permissions
+
+    with desk(env, acting) as opened:
+        facts = opened.facts
+        top = getattr(opened.principal, "handler", "root")
+        ids = [opened.handler(handler)] if handler else [opened.handler(top), *below(opened.handler(top), facts)]
+        rows: list[Any] = []
+        for id in ids:
+            view = list_permissions(id, opened.principal, facts)
+            if isinstance(view, Refused):
+                opened.refuse(view)
+            rows += [*view["held"], *(view["given"] if handler else ())]  # type: ignore[misc]
+        env.facts(rows, lambda: [grant_line(row, facts) for row in rows] or ["nothing was granted"])
+
+
+def grant_line(row: dict[str, Any], facts: Facts) -> str:
+    """One capability in a sentence."""
+    from cn.cli.render.agency import name
+
+    kind, _, of = row["resource"].partition(":")
+    stands = "" if row["effective"] else ", not effective"
+    words = f"{row['level']} on {kind}:{name(of, facts)}, to {short(row['holder'])} from {short(row['grantor'])}"
+    return f"{row['id'][:SHORT]} {words}, while {short(row['scope'])} is open{stands}"
+
+
+@grant.command("add")
+@click.argument("holder", shell_complete=complete_handler)
+@click.argument("level")
+@click.argument("resource")
+@click.option("--scope", default="", shell_complete=complete_outcome, help="The outcome with which it ends.")
+@options(AS, DRY_RUN)
+def add_command(env: Env, holder: str, level: str, resource: str, scope: str, acting: str) -> None:
+    """Grant HOLDER a LEVEL on RESOURCE: read on kb:1a2b, use on mcp:NAME, clone on repo:NAME.
+
+    It ends with the holder's root outcome, or with --scope. As a handler you grant what you may do yourself, to
+    your underlings.
+    """
+    from cn.agency.operations import GrantAccess, Wanted
+
+    with desk(env, acting) as opened:
+        ending = opened.outcome(scope) if scope else None
+        opened.do(GrantAccess(opened.handler(holder), Wanted(str(opened.resource(resource)), level, ending)))
+
+
+@grant.command("revoke")
+@click.argument("grant", shell_complete=complete_grant)
+@options(AS, DRY_RUN)
+def revoke_command(env: Env, grant: str, acting: str) -> None:
+    """Take a capability back; what was granted on from it goes with it."""
+    from cn.agency.operations import RevokeAccess
+
+    with desk(env, acting) as opened:
+        opened.do(RevokeAccess(opened.grant(grant)))

@@ -1,0 +1,94 @@
+"""``cn mail …``: messages between a handler, its boss and its underlings; and yours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cn.agency.names import Party
+from cn.cli.desk import Desk, desk
+from cn.cli.options import DRY_RUN, Env, body_options, list_group, options
+from cn.cli.render.text import SHORT
+from cn.cli.suggest import AS, complete_file, complete_handler, complete_mail
+
+
+@list_group("mail", AS)
+def mail(env: Env, acting: str) -> None:
+    """List the messages in your inbox, or in that of the handler for whom you act."""
+    from cn.agency.plan.views import read_inbox
+
+    with desk(env, acting) as opened:
+        opened.look(read_inbox(_me(opened), opened.principal, opened.facts), lambda view: inbox_lines(opened, view))
+
+
+def _me(opened: Desk) -> Party:
+    return Party(getattr(opened.principal, "handler", opened.agency.me))
+
+
+def inbox_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
+    """The pending messages of an inbox, as a table."""
+    from cn.cli.render.agency import name
+    from cn.cli.render.text import table
+
+    rows = [
+        (one["mail"][:SHORT], one["time"][:16].replace("T", " "), name(one["from"], opened.facts), _subject(one))
+        for one in view["mail"]
+    ]
+    return table([("ID", "TIME", "FROM", "SUBJECT"), *rows]) if rows else ["no message waits"]
+
+
+def _subject(one: dict[str, Any]) -> str:
+    from cn.cli.render.text import clean
+
+    return clean(one["subject"]) + (f" ({clean(one['note'])})" if one["note"] else "")
+
+
+@mail.command("show")
+@click.argument("mail", shell_complete=complete_mail)
+@options(AS)
+def show_command(env: Env, mail: str, acting: str) -> None:
+    """Show a message; that it was read is recorded."""
+    from cn.cli.commands.agency_kb import show_file
+
+    with desk(env, acting) as opened:
+        row = opened.facts.mail(opened.mail(mail))
+        assert row is not None, "it was just found"
+        show_file(opened, row.file, mail=True)
+
+
+_SUBJECT = click.option("--subject", default="", help="Its subject; else the beginning of the text.")
+_AT = click.option(
+    "--at", default="", metavar="WHEN", help="Not before a date, a time (UTC), tomorrow, or 3d from now."
+)
+
+
+@mail.command("send")
+@click.argument("to", shell_complete=complete_handler)
+@click.argument("text", required=False, default="")
+@_SUBJECT
+@body_options("More text, or the text.")
+@click.option("--file", default="", shell_complete=complete_file, help="Send this file of yours instead of a text.")
+@_AT
+@options(AS, DRY_RUN)
+def send_command(env: Env, to: str, text: str, subject: str, body: str, file: str, at: str, acting: str) -> None:
+    """Send TEXT to a handler, to 'boss', or to user:NAME: as a handler to boss, underlings or itself."""
+    from cn.agency.operations import SendMail
+    from cn.values.timestamps import parse_until
+
+    with desk(env, acting) as opened:
+        due = parse_until(at, opened.now) if at else None
+        sent = opened.file(file) if file else None
+        whole = "\n\n".join(part for part in (text, body) if part)
+        opened.do(SendMail(opened.party(to), sent, subject, whole, due))
+
+
+@mail.command("done")
+@click.argument("mail", nargs=-1, required=True, shell_complete=complete_mail)
+@options(AS, DRY_RUN)
+def done_command(env: Env, mail: tuple[str, ...], acting: str) -> None:
+    """Say that messages have been dealt with."""
+    from cn.agency.operations import FinishMail
+
+    with desk(env, acting) as opened:
+        opened.do(FinishMail(tuple(map(opened.mail, mail))))

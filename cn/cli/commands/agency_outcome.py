@@ -1,0 +1,328 @@
+"""``cn outcome …``: what is to be accomplished, what for, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cn.cli.options import DRY_RUN, Env, body_options, options
+from cn.cli.render.text import SHORT, clean, columns, cut, paint, rows_that_fit
+from cn.cli.suggest import AS, complete_handler, complete_outcome
+from cn.values.shell_words import command
+
+if TYPE_CHECKING:  # each command imports what it calls: the list is waited for
+    from cn.agency.names import Uuid
+    from cn.agency.rows import Outcome
+    from cn.agency.store.outcome_list import Listed, Wanted
+    from cn.cli.desk import Desk
+    from cn.cli.render.agency import Branch
+
+_OUTCOME = click.argument("outcome", shell_complete=complete_outcome)
+_TEXT = body_options("The text below the title.")
+_SEEN = click.option("--seen", default="", metavar="VERSION:HASH", help="The version you saw last, as it was shown.")
+_CASCADE = click.option("--cascade", is_flag=True, help="Close what was only for it, too.")
+_MOST_TREE = 1000
+_MOST_TOLD = 100
+_COLOURS = {"workable": "green", "blocked": "yellow", "completed": "bright_black", "closed": "bright_black"}
+
+
+@click.group("outcome")
+def outcome() -> None:
+    """Agency's outcomes: what is to be accomplished, what for, and how."""
+
+
+@outcome.command("list")
+@click.option("--workable", is_flag=True, help="Only those about which something can be done now.")
+@click.option("--handler", default="", shell_complete=complete_handler, help="Only those of this handler.")
+@click.option("--depth", type=click.IntRange(min=0), help="At most so many links below the root, or the handler's.")
+@click.option("--search", default="", metavar="WORDS", help="Only those with all these words in title or text.")
+@click.option("--all", "everything", is_flag=True, help="Also ended ones, and more than a screen.")
+@options(AS)
+def list_command(
+    env: Env, acting: str, handler: str, depth: int | None, search: str, *, workable: bool, everything: bool
+) -> None:
+    """List open outcomes, workable ones first: as many as fit the screen."""
+    from cn.agency.store.outcome_list import Wanted
+
+    wanted = Wanted(None, workable, everything, search, depth)
+    most = 2**31 if everything or env.json else rows_that_fit()
+    found = _list_of(env, acting, handler, wanted, most) if acting or handler else _list_quickly(env, wanted, most)
+    shown = {"outcomes": [row._asdict() for row in found.rows] if env.json else [], "count": found.total}
+    env.facts(shown, lambda: list_lines(found) or [f"no {'workable' if workable else 'open'} outcome"])
+
+
+def _list_quickly(env: Env, wanted: Wanted, most: int) -> Listed:
+    """Of all handlers, for a user: from the index as it is, if that is up to date."""
+    import time
+    from pathlib import Path
+
+    from cn.agency.store.outcome_list import find_state, list_outcomes, open_quickly
+
+    state = find_state(Path(env.hub_path or ".").absolute())
+    database = open_quickly(state) if state else None
+    if database is None:
+        return _list_of(env, "", "", wanted, most)
+    try:
+        return list_outcomes(database, wanted, int(time.time()), most)
+    finally:
+        database.close()
+
+
+def _list_of(env: Env, acting: str, handler: str, wanted: Wanted, most: int) -> Listed:
+    from cn.agency.store.look import list_outcomes
+    from cn.cli.desk import desk
+
+    with desk(env, acting) as opened:
+        whose = opened.handler(handler) if handler else getattr(opened.principal, "handler", None)
+        if whose:
+            _check_above(opened, whose)
+        return list_outcomes(opened.facts, wanted._replace(handler=whose), opened.now, most)
+
+
+def _check_above(opened: Desk, handler: Uuid) -> None:
+    """What is a handler's is seen by it, those above it, and users."""
+    from cn.agency.names import Resource
+
+    row = opened.facts.handler(handler)
+    opened.check_read(Resource("kb", row.audit if row else handler))
+
+
+def list_lines(found: Listed) -> list[str]:
+    """A table that fits the width, and how many more there are."""
+    room = columns() - 2 * SHORT - 15
+    lines = [paint("ID        STATE      HANDLER   TITLE", dim=True)] if found.rows else []
+    for id, title, responsible, state, blocked in found.rows:
+        text = f"{title} ({blocked})" if state == "blocked" else title
+        if not (text.isascii() and text.isprintable()) or ":" in text:  # 10,000 of them: most are plain
+            text = clean(text)
+        word = paint(state, _COLOURS.get(state, "")) + " " * (9 - len(state))
+        lines.append(f"{id[:SHORT]}  {word}  {responsible[:SHORT]}  {cut(text, room)}")
+    if left := found.total - len(found.rows):
+        lines.append(f"and {left:,} more; --all shows them, --search finds one")
+    return lines
+
+
+@outcome.command("show")
+@_OUTCOME
+@options(AS)
+def show_command(env: Env, outcome: str, acting: str) -> None:
+    """Show an outcome: its text, parents, children, who is responsible, and its history."""
+    from cn.agency.plan.views import view_outcome
+    from cn.cli.desk import desk
+
+    with desk(env, acting) as opened:
+        id = opened.outcome(outcome)
+        opened.look(
+            view_outcome(id, opened.principal, opened.facts, opened.now), lambda view: _page_lines(opened, view)
+        )
+
+
+def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
+    from cn.agency.events import FileRead
+    from cn.cli.render.agency import event_cells, name
+    from cn.cli.render.thread_page import text_lines
+
+    facts, id = opened.facts, view["outcome"]
+    lines = [*text_lines(view["markdown"]), "", f"seen: {view['version']}:{view['hash'][:12]}"]
+    given = "; delegated" if view["delegated"] else ""
+    lines.append(f"{_state(view)}; decided by {name(view['decided_by'], facts)}{given}")
+    for word in ("parents", "children"):
+        rows = [f"  {one['outcome'][:SHORT]} {_state(one)} {clean(one['title'])}" for one in view[word]]
+        lines += [f"{word}:", *rows] if rows else []
+    told = (event for event in facts.history(id, 2**53, _MOST_TOLD) if not isinstance(event.change, FileRead))
+    return [*lines, "history:", *(f"  {'  '.join(event_cells(event, facts))}" for event in told)]
+
+
+def _state(view: dict[str, Any]) -> str:
+    if view["status"] != "open":
+        return str(view["status"])
+    return "workable" if view["workable"] else "blocked" if view["blocked"] else "waiting"
+
+
+@outcome.command("create")
+@click.argument("title")
+@click.option("--parent", "parents", multiple=True, shell_complete=complete_outcome, help="What it is good for.")
+@_TEXT
+@options(AS, DRY_RUN)
+def create_command(env: Env, title: str, parents: tuple[str, ...], body: str, acting: str) -> None:
+    """Create an outcome below others: without --parent below the root, or that of the handler you act for."""
+    from cn.agency.operations import CreateOutcome
+    from cn.cli.desk import desk
+
+    with desk(env, acting) as opened:
+        above = parents or (str(getattr(opened.principal, "handler", "root")),)
+        opened.do(CreateOutcome(title, body, tuple(map(opened.outcome, above))))
+
+
+@outcome.command("update")
+@_OUTCOME
+@click.option("--title", default=None, help="Another title.")
+@_TEXT
+@_SEEN
+@options(AS, DRY_RUN)
+def update_command(env: Env, outcome: str, title: str | None, body: str, seen: str, acting: str) -> None:
+    """Change title or text of an outcome, in place of the version that you saw."""
+    from cn.agency.operations import UpdateOutcome
+    from cn.cli.desk import desk
+
+    with desk(env, acting) as opened:
+        id = opened.outcome(outcome)
+        opened.do(UpdateOutcome(id, title, body or None, opened.seen(id, seen)), _stale(opened, id))
+
+
+def _stale(opened: Desk, id: Uuid) -> dict[str, str]:
+    """What to type for a version that was not the latest."""
+    from cn.agency.plan.checks import STALE
+
+    row = opened.facts.file(id)
+    shown = f"{row.version}:{row.hash[:12]}" if row else "VERSION:HASH"
+    return {STALE: f"{command('cn outcome show {}', id[:SHORT])} shows what it says now; then --seen {shown}"}
+
+
+@outcome.command("block")
+@_OUTCOME
+@click.argument("reason", required=False, default="")
+@click.option("--until", default="", metavar="WHEN", help="Until a date or time (UTC), tomorrow, or 3d from now.")
+@click.option("--lift", is_flag=True, help="Something can be done about it again.")
+@options(AS, DRY_RUN)
+def block_command(env: Env, outcome: str, reason: str, until: str, acting: str, *, lift: bool) -> None:
+    """Say that nothing can be done about an outcome now, for a REASON."""
+    from cn.agency.operations import BlockOutcome
+    from cn.values.timestamps import parse_until
+
+    if lift is bool(reason) or (lift and until):
+        raise click.UsageError("give a REASON, or --lift and nothing else")
+    from cn.cli.desk import desk
+
+    with desk(env, acting) as opened:
+        at = parse_until(until, opened.now) if until else None
+        opened.do(BlockOutcome(opened.outcome(outcome), reason, at))
+
+
+@outcome.command("complete")
+@_OUTCOME
+@click.option("--rationale", default="", help="Why it counts as done.")
+@_CASCADE
+@options(AS, DRY_RUN)
+def complete_command(env: Env, outcome: str, rationale: str, acting: str, *, cascade: bool) -> None:
+    """Mark an outcome as accomplished; if it is delegated, its handler ends, and all that was granted for it."""
+    from cn.agency.operations import CompleteOutcome
+    from cn.cli.desk import desk
+
+    with desk(env, acting) as opened:
+        opened.do(CompleteOutcome(opened.outcome(outcome), rationale, cascade))
+
+
+@outcome.command("close")
+@_OUTCOME
+@click.argument("rationale")
+@_CASCADE
+@options(AS, DRY_RUN)
+def close_command(env: Env, outcome: str, rationale: str, acting: str, *, cascade: bool) -> None:
+    """Give an outcome up, for a reason that stays in it."""
+    from cn.agency.operations import CloseOutcome
+    from cn.cli.desk import desk
+
+    with desk(env, acting) as opened:
+        opened.do(CloseOutcome(opened.outcome(outcome), rationale, cascade))
+
+
+def _linking(name: str, help: str) -> None:
+    @outcome.command(name, help=help)
+    @click.argument("child", shell_complete=complete_outcome)
+    @click.argument("parent", shell_complete=complete_outcome)
+    @options(AS, DRY_RUN)
+    def command(env: Env, child: str, parent: str, acting: str) -> None:
+        from cn.agency.operations import UpdateOutcome
+        from cn.cli.desk import desk
+
+        with desk(env, acting) as opened:
+            ids = (opened.outcome(parent),)
+            opened.do(UpdateOutcome(opened.outcome(child), **{name: ids}))  # type: ignore[arg-type]
+
+
+_linking("link", "CHILD is also a way to accomplish PARENT.")
+_linking("unlink", "CHILD is no longer a way to accomplish PARENT.")
+
+
+@outcome.command("tree")
+@click.argument("outcome", required=False, default="root", shell_complete=complete_outcome)
+@click.option("--depth", type=click.IntRange(min=0), help="At most so many levels below it.")
+@click.option("--all", "everything", is_flag=True, help="Ended ones too.")
+@options(AS)
+def tree_command(env: Env, outcome: str, depth: int | None, acting: str, *, everything: bool) -> None:
+    """Draw an outcome and what stands below it: how it is to be accomplished."""
+    from cn.cli.desk import desk
+
+    with desk(env, acting) as opened:
+        own = getattr(opened.principal, "handler", "root")
+        id = opened.outcome(own if outcome == "root" else outcome)
+        facts = opened.facts
+
+        def next_of(one: Uuid) -> Sequence[Uuid]:
+            return [c for c in facts.children(one) if everything or ((row := facts.outcome(c)) and row.is_open)]
+
+        _draw(opened, id, next_of, depth)
+
+
+@outcome.command("why")
+@_OUTCOME
+@options(AS)
+def why_command(env: Env, outcome: str, acting: str) -> None:
+    """Draw what an outcome is good for: its parents, theirs, up to the root."""
+    from cn.cli.desk import desk
+
+    with desk(env, acting) as opened:
+        _draw(opened, opened.outcome(outcome), opened.facts.parents, None)
+
+
+def _draw(opened: Desk, id: Uuid, next_of: Callable[[Uuid], Sequence[Uuid]], depth: int | None) -> None:
+    from cn.agency.names import Resource
+    from cn.cli.render.agency import tree_lines
+
+    opened.check_read(Resource("outcome", id))
+    shown: dict[Uuid, dict[str, object]] = {}
+    branch = _branch(opened, id, next_of, depth, shown)
+    value = {"outcomes": list(shown.values()), "more": len(shown) >= _MOST_TREE}
+    opened.env.page(value, lambda: tree_lines([branch]), opened.agency.hub)
+
+
+def _branch(
+    opened: Desk,
+    id: Uuid,
+    next_of: Callable[[Uuid], Sequence[Uuid]],
+    depth: int | None,
+    shown: dict[Uuid, dict[str, object]],
+) -> Branch:
+    """Each outcome once with what follows on it; met again, it is only named."""
+    from cn.cli.render.agency import Branch
+
+    facts, row = opened.facts, opened.facts.outcome(id)
+    assert row is not None, "a link names outcomes"
+    state = _state_of(row, opened)
+    given = facts.handler(id)
+    marks = [state] + (["handler"] if given and given.active else []) + ([row.blocked] if state == "blocked" else [])
+    text = f"{id[:SHORT]} {clean(row.title, 120)} ({', '.join(marks)})"
+    if id in shown:
+        return Branch(f"{text}, as above", (), "bright_black")
+    following = next_of(id)
+    shown[id] = {"outcome": id, "title": row.title, "state": state, "next": [*following]}
+    if depth == 0 and following:
+        return Branch(f"{text}, {len(following)} more", (), _COLOURS.get(state, ""))
+    below: list[Branch] = []
+    for number, one in enumerate(following):
+        if len(shown) >= _MOST_TREE:
+            below.append(Branch(f"and {len(following) - number} more; give an outcome, or --depth"))
+            break
+        below.append(_branch(opened, one, next_of, None if depth is None else depth - 1, shown))
+    return Branch(text, below, _COLOURS.get(state, ""))
+
+
+def _state_of(row: Outcome, opened: Desk) -> str:
+    if not row.is_open:
+        return row.status
+    if row.blocked and (row.until is None or row.until > opened.now):
+        return "blocked"
+    return "waiting" if opened.facts.has_open_child(row.id) else "workable"

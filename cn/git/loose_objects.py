@@ -1,0 +1,99 @@
+"""Write objects as loose files (gitrepository-layout(5), ``objects/[0-9a-f][0-9a-f]``), without starting a git.
+
+Each is written beside its place, flushed, and linked: whatever is killed, nothing that is cut off has an object's name.
+SHA-1 alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from cn.protocol.message import object_id
+from cn.system.files import place, sync_folder
+from cn.values.names import Oid
+
+_TEMPORARY = "tmp_obj_"
+"""How git's own unfinished objects begin: what sweeps those sweeps ours."""
+_FASTEST = 1
+_TRIES = 9
+
+
+def loose_path(objects: Path, oid: Oid) -> Path:
+    """Where it lies as a loose object, in the folder ``objects`` of a repository."""
+    return objects / oid[:2] / oid[2:]
+
+
+def write_loose(objects: Path, written: Sequence[tuple[str, bytes]], mode: int = 0o444) -> list[Oid]:
+    """Write (type, bytes) pairs below ``objects``, on disk when it returns; their ids, in order.
+
+    One that is there stays, unless its file is cut off or damaged, as a crash of the machine may leave it: that is
+    replaced. Raises :class:`OSError`; then some of them may be there, and nothing of what failed.
+    """
+    kept: dict[Oid, Path] = {}
+    ids = [object_id(kind, data) for kind, data in written]
+    try:
+        for oid, (kind, data) in zip(ids, written, strict=True):
+            if oid not in kept:
+                kept[oid] = _write_beside(
+                    loose_path(objects, oid), b"%s %d\0" % (kind.encode(), len(data)) + data, mode
+                )
+        folders = {_link(temporary, loose_path(objects, oid)) for oid, temporary in kept.items()}
+    finally:
+        for temporary in kept.values():
+            with suppress(FileNotFoundError):
+                temporary.unlink()
+    for folder in folders:
+        sync_folder(folder)
+    return ids
+
+
+def _write_beside(path: Path, whole: bytes, mode: int) -> Path:
+    """The object's file under another name, flushed."""
+    temporary = path.parent / f"{_TEMPORARY}{os.getpid()}_{os.urandom(4).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = _open_in_folder(temporary, flags, mode)
+    try:
+        rest = memoryview(zlib.compress(whole, _FASTEST))
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        os.fsync(fd)
+    except BaseException:
+        temporary.unlink()
+        raise
+    finally:
+        os.close(fd)
+    return temporary
+
+
+def _open_in_folder(path: Path, flags: int, mode: int) -> int:
+    """Open it, in a folder that is made where it is missing: a git that packs takes empty ones away at any time."""
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):
+            return os.open(path, flags, mode)
+        path.parent.mkdir(exist_ok=True)
+        sync_folder(path.parent.parent)
+    return os.open(path, flags, mode)
+
+
+def _link(temporary: Path, path: Path) -> Path:
+    """Give it its name; the folder whose names are to be flushed."""
+    try:
+        place(temporary, path)
+    except FileExistsError:
+        if not is_whole(path):
+            os.replace(temporary, path)
+    return path.parent
+
+
+def is_whole(path: Path) -> bool:
+    """Does the file of a loose object hold what its name says?"""
+    try:
+        whole = zlib.decompress(path.read_bytes())
+    except (OSError, zlib.error):
+        return False
+    return hashlib.sha1(whole, usedforsecurity=False).hexdigest() == path.parent.name + path.name

@@ -1,0 +1,185 @@
+"""The doctor finds what is wrong with the records, and says what helps; of sound ones it says nothing."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from cn.agency.events import FileWritten
+from cn.agency.names import parse_uuid
+from cn.agency.pages import README, page_of
+from cn.agency.rows import Rows
+from cn.agency.store.check import check_copy, check_records
+from cn.agency.store.copies import push_copy
+from cn.agency.store.repository import Draft
+from cn.agency.store.store import Base, Decided, Store
+from cn.values.errors import Refusal
+from tests.support.hubs import bare, git
+from tests.support.records import AT, create, decide, digest, folder_of, found, look
+from tests.support.world import Node
+
+FILE = "11111111-1111-4111-8111-111111111111"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = found(tmp_path)
+    write_pages(made)
+    yield made
+    made.close()
+
+
+def write_pages(store: Store) -> None:
+    """A file, with all pages as they should be; those of the root's files too."""
+
+    def decided(rows: Rows, base: Base) -> Decided[str]:
+        draft = create(b"text\n", file=FILE)(rows, base).draft
+        assert draft is not None
+        files = dict(draft.files)
+        for file in rows.files():  # type: ignore[attr-defined]
+            files[f"{folder_of(file.id)}/FILE.md"] = page_of(rows, file).encode()
+            files |= {f"{folder_of(file.id)}/{one.hash}": b"" for one in rows.versions(file.id) if not one.size}
+        return Decided(Draft(draft.message, {**files, "README.md": README.encode()}), "")
+
+    store.write(decided)
+
+
+def flaws(store: Store, *, full: bool = True, later: timedelta = timedelta(0)) -> list[str]:
+    return [flaw.what for flaw in check_records(store.repository, AT + later, full=full)]
+
+
+def test_of_sound_records_nothing_is_said(store: Store) -> None:
+    assert flaws(store) == []
+    with store.reading():
+        pass
+    assert flaws(store, full=False) == []
+
+
+def _no_precious(store: Store) -> None:
+    git(store.repository.folder, "config", "--unset", "extensions.preciousObjects")
+
+
+def _lock(store: Store) -> None:
+    (store.repository.folder / "refs/heads/main.lock").touch()
+
+
+def _no_object(store: Store) -> None:
+    oid = git(store.repository.folder, "rev-parse", f"main:{folder_of(FILE)}/{digest(b'text' + bytes([10]))}")
+    (store.repository.folder / "objects" / oid[:2] / oid[2:]).unlink()
+
+
+def _no_ref(store: Store) -> None:
+    (store.repository.folder / "refs/heads/main").unlink()
+
+
+def _another_row(store: Store) -> None:
+    index = store._index.current(store.repository.tip())
+    with index.changing():
+        index.database.execute("UPDATE file SET description = 'forged'")
+
+
+def _another_page(store: Store) -> None:
+    store.write(decide_files({f"{folder_of(FILE)}/FILE.md": b"forged\n"}))
+
+
+def _unknown_file(store: Store) -> None:
+    store.write(decide_files({"kb/notes.txt": b"by hand\n"}))
+
+
+def _no_version(store: Store) -> None:
+    store.write(decide_files({f"{folder_of(FILE)}/{digest(b'text' + bytes([10]))}": None}))
+
+
+def _another_content(store: Store) -> None:
+    store.write(decide_files({f"{folder_of(FILE)}/{digest(b'text' + bytes([10]))}": b"forged\n"}))
+
+
+def _by_hand(store: Store) -> None:
+    repo = store.repository.folder
+    git(repo, "update-ref", "refs/heads/main", git(repo, "commit-tree", "-p", "main", "-m", "by hand", "main^{tree}"))
+
+
+def decide_files(files: dict[str, bytes | None]) -> Callable[[Rows, Base], Decided[str]]:
+    """Files that no event asks for."""
+
+    def decided(rows: Rows, base: Base) -> Decided[str]:
+        draft = look(FILE)(rows, base).draft
+        assert draft is not None
+        return Decided(Draft(draft.message, files), "")
+
+    return decided
+
+
+DAMAGES = [
+    (_no_precious, "lets git gc and git prune take objects away", "config extensions.preciousObjects true"),
+    (_lock, "main.lock is there", ""),
+    (_no_object, "git finds fault with Agency's records", "restore"),
+    (_no_ref, "it is missing or damaged", "update-ref refs/heads/main"),
+    (_another_row, "the index of Agency's records is not what the events say", "rm -- "),
+    (_another_page, "FILE.md in refs/heads/main of Agency's records is not what the events say", ""),
+    (_unknown_file, "kb/notes.txt in refs/heads/main of Agency's records is nothing that an event names", ""),
+    (_no_version, "is missing", "copy"),
+    (_another_content, "does not hold what its name says", "copy"),
+    (_by_hand, "cannot be read at commit", "by hand"),
+]
+
+
+@pytest.mark.parametrize(("damage", "what", "remedy"), DAMAGES, ids=[d[0].__name__.strip("_") for d in DAMAGES])
+def test_what_is_wrong_is_found_with_what_helps(
+    store: Store, damage: Callable[[Store], None], what: str, remedy: str
+) -> None:
+    with store.reading():
+        pass
+    damage(store)
+    found = list(check_records(store.repository, AT, full=True))
+    assert [flaw for flaw in found if what in flaw.what and remedy in flaw.remedy], found
+
+
+def test_a_lost_ref_comes_back_by_the_command_that_is_told(store: Store) -> None:
+    store.write(look(FILE))
+    before = store.repository.tip()
+    _no_ref(store)
+    (flaw,) = [one for one in check_records(store.repository, AT) if "missing or damaged" in one.what]
+    subprocess.run(flaw.remedy.strip("'"), shell=True, check=True)
+    assert store.repository.tip() == before
+
+
+def test_a_time_to_come_is_told(store: Store) -> None:
+    assert "which is to come" in flaws(store, later=timedelta(days=-2))[0]
+
+
+def test_a_version_without_its_event_is_found(store: Store) -> None:
+    change = FileWritten(parse_uuid(FILE), 2, digest(b"two"), 3, ())
+    store.write(decide(change))
+    assert [flaw for flaw in flaws(store) if digest(b"two") in flaw and "is missing" in flaw]
+
+
+def test_a_copy_is_missed_and_its_lag_is_told(store: Store, tmp_path: Path) -> None:
+    (none,) = check_copy(store.repository, "", AT)
+    assert (none.what, none.serious) == ("there is no copy of Agency's records", False)
+    (refused,) = check_copy(store.repository, Refusal("private copy", "shared", "another"), AT)
+    assert (refused.what, refused.serious) == ("shared", True)
+    url = str(bare(tmp_path / "copy.git"))
+    (never,) = check_copy(store.repository, url, AT)
+    assert never.what.endswith("lacks 2 writes, it has none")
+    push_copy(store.repository, url)
+    store.write(look(FILE))
+    assert list(check_copy(store.repository, url, AT)) == []
+    (late,) = check_copy(store.repository, url, AT + timedelta(days=2))
+    assert late.what.endswith("lacks 1 writes, its last is of 2026-02-05 12:00 UTC")
+
+
+def test_cn_doctor_looks_at_the_records_of_a_hub(sigma: Node) -> None:
+    store = found(sigma.root / ".git/unused")
+    store.close()
+    (sigma.root / ".git/cn").mkdir(exist_ok=True)
+    (sigma.root / ".git/unused/cn/agency.git").rename(sigma.root / ".git/cn/agency.git")
+    said = sigma.cn("doctor", check=None).stdout
+    assert "there is no copy of Agency's records" in said
+    assert "git config agency.remote URL" in said
+    (sigma.root / ".git/cn/agency.git/refs/heads/main").unlink()
+    assert "missing or damaged" in sigma.cn("doctor", check=1).stdout

@@ -1,0 +1,167 @@
+"""Files: versions that are never lost, writes that are never stale, and who read what."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from cn.agency.events import FileRead
+from cn.agency.names import Uuid, parse_uuid
+from cn.agency.operations import CreateFile, GrantAccess, ReadFile, Seen, SubmitAudit, Wanted, WriteFile
+from cn.agency.plan.plan import done_before
+from cn.agency.plan.result import Refused
+from cn.agency.plan.views import View, browse, file_audit, file_history, list_files, read_audit
+from cn.agency.rows import Request
+from tests.support.agency import ADA, Records
+
+
+@pytest.fixture
+def records() -> Records:
+    made = Records()
+    made.found()
+    return made
+
+
+@pytest.fixture
+def root(records: Records) -> Uuid:
+    head = records.rows.head()
+    assert head
+    return head.root
+
+
+@pytest.fixture
+def boss(records: Records, root: Uuid) -> Uuid:
+    return records.handler_for("Boss", root)
+
+
+def listed(view: View | Refused, name: str) -> list[dict[str, object]]:
+    """The objects of a list in an answer."""
+    assert not isinstance(view, Refused)
+    found = view[name]
+    assert isinstance(found, list)
+    return found
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_a_new_file_has_a_description_and_a_version_named_after_its_content(records: Records, boss: Uuid) -> None:
+    answer = records.do(CreateFile("Notes on the host", b"one"), records.agent(boss))
+    assert (answer["version"], answer["hash"]) == (1, sha(b"one"))
+    assert records.contents[sha(b"one")] == b"one"
+    file = records.rows.file(parse_uuid(str(answer["file"])))
+    assert file
+    assert (file.description, file.owner, file.size) == ("Notes on the host", boss, 3)
+
+
+@pytest.mark.parametrize("content", [b"", bytes(range(256)), b"x" * 1_000_000])
+def test_any_bytes_are_a_content(records: Records, boss: Uuid, content: bytes) -> None:
+    id = records.file(records.agent(boss), content)
+    assert records.do(ReadFile(id), records.agent(boss))["hash"] == sha(content)
+
+
+def test_overwriting_needs_number_and_hash_of_the_latest_version(records: Records, boss: Uuid) -> None:
+    by = records.agent(boss)
+    id = records.file(by, b"one")
+    for seen in (None, Seen(1, sha(b"other")), Seen(2, sha(b"one")), Seen(0, "")):
+        refused = records.no(WriteFile(id, b"two", seen), by)
+        assert refused.rule == "stale-version"
+        assert f"version 1, {sha(b'one')}" in refused.reason
+    assert records.do(WriteFile(id, b"two", Seen(1, sha(b"one"))), by)["version"] == 2
+    assert records.no(WriteFile(id, b"three", Seen(1, sha(b"one"))), by).rule == "stale-version"
+
+
+def test_all_versions_stay_and_are_read_by_number(records: Records, boss: Uuid) -> None:
+    by = records.agent(boss)
+    id = records.file(by, b"one")
+    records.do(WriteFile(id, b"two", Seen(1, sha(b"one"))), by)
+    history = listed(file_history(id, by, records.rows), "versions")
+    assert [(one["number"], one["hash"]) for one in history] == [(1, sha(b"one")), (2, sha(b"two"))]
+    assert records.do(ReadFile(id, 1), by)["hash"] == sha(b"one")
+    assert records.do(ReadFile(id), by)["hash"] == sha(b"two")
+    assert records.no(ReadFile(id, 3), by).rule == "not-written"
+
+
+def test_who_read_and_who_wrote_is_told_with_the_agent_and_the_time(records: Records, root: Uuid, boss: Uuid) -> None:
+    id = records.file(records.agent(boss))
+    records.do(ReadFile(id), records.agent(root))
+    told = listed(file_audit(id, records.agent(boss), records.rows), "events")
+    assert [(one["type"], one["actor"]) for one in told] == [
+        ("file_created", f"{boss}/user:ada"),
+        ("file_read", f"{root}/user:ada"),
+    ]
+    assert isinstance(records.events[-1].change, FileRead)
+
+
+def test_a_changed_permission_holds_at_the_next_call(records: Records, root: Uuid, boss: Uuid) -> None:
+    id = records.file(records.agent(root))
+    assert records.no(ReadFile(id), records.agent(boss)).ask == root
+    records.do(GrantAccess(boss, Wanted(f"kb:{id}", "read")), records.agent(root))
+    records.do(ReadFile(id), records.agent(boss))
+    assert records.events[-1].grant
+
+
+def test_a_state_document_is_empty_first_and_written_by_its_handler(records: Records, boss: Uuid) -> None:
+    state, by = records.handler(boss).state, records.agent(boss)
+    assert records.no(ReadFile(state), by).rule == "not-written"
+    records.do(WriteFile(state, b"I begin."), by)
+    assert records.no(WriteFile(state, b"I began."), by).rule == "stale-version"
+    records.do(WriteFile(state, b"I began.", Seen(1, sha(b"I begin."))), by)
+    assert records.do(ReadFile(state, 1), by)["hash"] == sha(b"I begin.")
+
+
+def test_an_audit_log_grows_by_entries_of_its_handlers_agents_only(records: Records, root: Uuid, boss: Uuid) -> None:
+    records.do(SubmitAudit("Tried the first host."), records.agent(boss))
+    records.do(SubmitAudit("Took the second."), records.agent(boss))
+    for reader in (boss, root):
+        entries = listed(read_audit(boss, records.agent(reader), records.rows), "entries")
+        assert [one["text"] for one in entries] == ["Tried the first host.", "Took the second."]
+    assert isinstance(read_audit(root, records.agent(boss), records.rows), Refused)
+    assert records.no(WriteFile(records.handler(boss).audit, b"x"), records.agent(boss)).rule == "own-tool"
+    assert records.no(SubmitAudit("x")).rule == "access"
+    assert records.no(SubmitAudit(" "), records.agent(boss)).rule == "words"
+
+
+def test_an_outcome_is_not_written_as_a_file(records: Records, root: Uuid) -> None:
+    assert records.no(WriteFile(root, b"x")).rule == "own-tool"
+
+
+def test_links_that_lead_nowhere_or_where_one_may_not_read_are_named(records: Records, root: Uuid, boss: Uuid) -> None:
+    secret, nothing = records.file(records.agent(root)), "3f2a9c1e-be04-4d7f-a582-a1c0d94be7f0"
+    id = records.file(records.agent(boss), f"kb://{secret} kb://{nothing} kb://{boss}".encode())
+    answer = records.do(ReadFile(id), records.agent(boss))
+    assert (answer["broken"], answer["unreadable"]) == ([nothing], [secret])
+    assert records.rows.referenced_by(secret) == [id]
+    file = records.rows.file(id)
+    assert file
+    records.do(WriteFile(id, b"no links", Seen(1, file.hash)), records.agent(boss))
+    assert records.rows.referenced_by(secret) == []
+
+
+def test_a_list_has_what_one_may_read_and_browse_what_there_is(records: Records, root: Uuid, boss: Uuid) -> None:
+    mine = records.file(records.agent(boss), description="Notes of the boss")
+    theirs = records.file(records.agent(root), description="Notes of the root")
+    lists = {who: listed(list_files(records.agent(who), records.rows), "files") for who in (root, boss)}
+    ids = {who: {one["file"] for one in found} for who, found in lists.items()}
+    state = [records.handler(who).state for who in (root, boss)]
+    audit = [records.handler(who).audit for who in (root, boss)]
+    assert ids == {root: {mine, theirs, *state, *audit}, boss: {mine, state[1], audit[1]}}
+    seen = listed(browse("notes OF", records.agent(boss), records.rows), "files")
+    assert [(one["file"], one["access"]) for one in seen] == [(mine, "write"), (theirs, "none")]
+    states = listed(browse("state document", records.agent(boss), records.rows), "files")
+    assert [one["file"] for one in states] == [state[1]]
+
+
+def test_a_repeated_request_gets_its_answer_again_and_does_nothing_twice(records: Records, boss: Uuid) -> None:
+    by = records.agent(boss)
+    operation = CreateFile("Notes", b"x")
+    answer = records.do(operation, by, "r1")
+    count = len(records.events)
+    again = records.ask(operation, by, "r1")
+    assert isinstance(again, Request)
+    assert f'"file": "{answer["file"]}"' in again.answer
+    assert len(records.events) == count
+    assert records.no(CreateFile("Notes", b"y"), by, "r1").rule == "same-request"
+    assert done_before(operation, ADA, "r1", records.rows) is None

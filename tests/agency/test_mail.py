@@ -1,0 +1,155 @@
+"""Mail: from boss to underling and back, now and later; nothing that was sent is lost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from cn.agency.names import Party, Uuid
+from cn.agency.operations import ByHandler, DeliverDue, FinishMail, MoveHandler, ReadFile, SendMail, StopHandler
+from cn.agency.plan.structure import is_workable
+from cn.agency.rows import Mail
+from tests.support.agency import SYSTEM, Records
+
+
+class Pair(Records):
+    """Root and boss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = self.found()
+        self.boss = self.handler_for("Boss", self.root)
+
+    def send(self, by: Uuid, to: Party, text: str = "hello", days: int = 0) -> Uuid:
+        """A message; its id."""
+        due = self.now + timedelta(days=days) if days else None
+        mail = self.do(SendMail(to, text=text, due=due), self.agent(by))["mail"]
+        assert isinstance(mail, list)
+        return Uuid(Party(mail[0]))
+
+    def deliver(self, mail: Uuid) -> Mail:
+        """What is due."""
+        self.do(DeliverDue(mail), SYSTEM)
+        found = self.rows.mail(mail)
+        assert found
+        return found
+
+
+@pytest.fixture
+def pair() -> Pair:
+    return Pair()
+
+
+def test_a_text_becomes_a_file_that_its_addressee_reads(pair: Pair) -> None:
+    mail = pair.rows.mail(pair.send(pair.root, pair.boss, "Read kb://x"))
+    assert mail
+    file = pair.rows.file(mail.file)
+    assert file
+    assert (file.kind, file.owner, file.description) == ("message", pair.root, "Read kb://x")
+    assert pair.contents[file.hash] == b"Read kb://x"
+    assert pair.do(ReadFile(file.id), pair.agent(pair.boss))["version"] == 1
+
+
+def test_a_file_of_ones_own_is_sent_and_then_read_by_its_addressee(pair: Pair) -> None:
+    file = pair.file(pair.agent(pair.root))
+    assert pair.level(pair.boss, f"kb:{file}") == "none"
+    pair.do(SendMail(pair.boss, file), pair.agent(pair.root))
+    assert pair.level(pair.boss, f"kb:{file}") == "read"
+
+
+def test_what_somebody_else_owns_is_granted_not_sent(pair: Pair) -> None:
+    under = pair.handler_for("Under", pair.boss)
+    file = pair.file(pair.agent(under))
+    assert pair.level(pair.root, f"kb:{file}") == "read"
+    assert pair.no(SendMail(pair.boss, file), pair.agent(pair.root)).rule == "own-file"
+    assert pair.no(SendMail(pair.boss, pair.boss), pair.agent(pair.root)).rule == "own-file"
+    assert pair.no(SendMail(pair.boss, file, text="both"), pair.agent(pair.root)).rule == "words"
+    assert pair.no(SendMail(pair.boss, text=" "), pair.agent(pair.root)).rule == "words"
+
+
+def test_nobody_mails_past_its_boss_or_its_direct_underlings(pair: Pair) -> None:
+    under, beside = pair.handler_for("Under", pair.boss), pair.handler_for("Beside", pair.boss)
+    for by, to in ((under, pair.root), (pair.root, under), (under, beside), (pair.boss, Party("user:ada"))):
+        refused = pair.no(SendMail(to, text="psst"), pair.agent(Uuid(by)))
+        assert (refused.rule, refused.ask) == ("access", pair.handler(Uuid(by)).boss)
+
+
+def test_a_user_mails_any_handler_and_the_root_handler_mails_the_user(pair: Pair) -> None:
+    under = pair.handler_for("Under", pair.boss)
+    pair.do(SendMail(under, text="how is it going?"))
+    assert [mail.sender for mail in pair.rows.pending(under)] == ["user:ada"]
+    pair.send(pair.root, Party("user:ada"), "It is done.")
+    assert [mail.sender for mail in pair.rows.pending(Party("user:ada"))] == [pair.root]
+    assert pair.no(SendMail(Party("user:cto"), text="x")).rule == "access"
+
+
+def test_mail_makes_one_workable_outcome_that_completes_when_nothing_is_pending(pair: Pair) -> None:
+    first, second = pair.send(pair.root, pair.boss), pair.send(pair.root, pair.boss)
+    inbox = pair.rows.open_inbox(pair.boss)
+    assert inbox
+    assert is_workable(pair.row(inbox), pair.rows, pair.now)
+    assert sum(1 for row in pair.rows.rows().values() for one in row.values() if getattr(one, "inbox", False)) == 1
+    pair.do(FinishMail((first,)), pair.agent(pair.boss))
+    assert pair.rows.open_inbox(pair.boss) == inbox
+    pair.do(FinishMail((second,)), pair.agent(pair.boss))
+    assert (pair.rows.open_inbox(pair.boss), pair.row(inbox).status) == (None, "completed")
+    pair.send(pair.root, pair.boss)
+    assert pair.rows.open_inbox(pair.boss) != inbox
+
+
+def test_a_message_is_pending_until_its_addressee_says_that_it_is_done(pair: Pair) -> None:
+    mail = pair.send(pair.root, pair.boss)
+    assert pair.no(FinishMail((mail,)), pair.agent(pair.root)).rule == "known"
+    pair.do(FinishMail((mail, mail)), pair.agent(pair.boss))
+    assert pair.no(FinishMail((mail,)), pair.agent(pair.boss)).rule == "known"
+    assert pair.no(FinishMail(()), pair.agent(pair.boss)).rule == "words"
+
+
+def test_a_deferred_message_is_delivered_when_it_is_due_also_to_oneself(pair: Pair) -> None:
+    mail = pair.send(pair.boss, pair.boss, "look again", days=3)
+    assert pair.no(SendMail(pair.boss, text="x", due=pair.now), pair.agent(pair.boss)).rule == "time-to-come"
+    assert not pair.rows.pending(pair.boss)
+    assert pair.no(DeliverDue(mail), SYSTEM).rule == "not-due"
+    pair.pass_time(days=3)
+    assert [one.id for one in pair.rows.due(pair.now, 9)] == [mail]
+    assert pair.no(DeliverDue(mail), pair.agent(pair.boss)).rule == "access"
+    assert pair.deliver(mail).to == pair.boss
+    assert pair.rows.open_inbox(pair.boss)
+    assert pair.no(DeliverDue(mail), SYSTEM).rule == "known"
+
+
+def test_a_deferred_message_that_may_not_be_sent_any_more_goes_back(pair: Pair) -> None:
+    other, under = pair.handler_for("Other", pair.root), pair.handler_for("Under", pair.boss)
+    mail = pair.send(pair.boss, under, days=1)
+    pair.do(MoveHandler(under, other))
+    pair.pass_time(days=1)
+    delivered = pair.deliver(mail)
+    assert delivered.to == pair.boss
+    assert "could not be delivered" in delivered.note
+
+
+@pytest.mark.parametrize("gone", ["boss", "under"])
+def test_what_was_for_or_by_somebody_who_is_no_more_goes_to_who_took_over(pair: Pair, gone: str) -> None:
+    under = pair.handler_for("Under", pair.boss)
+    mail = pair.send(pair.boss, under, days=1)
+    ended, by = (pair.boss, pair.root) if gone == "boss" else (under, pair.boss)
+    pair.do(StopHandler(ended), pair.agent(by))
+    pair.pass_time(days=1)
+    delivered = pair.deliver(mail)
+    assert delivered.to == by
+    assert "whose tenure is over" in delivered.note
+
+
+def test_a_reminder_of_a_former_tenure_does_not_reach_the_next_one(pair: Pair) -> None:
+    mail = pair.send(pair.boss, pair.boss, days=1)
+    pair.do(StopHandler(pair.boss), pair.agent(pair.root))
+    pair.delegate(pair.boss, pair.agent(pair.root))
+    pair.pass_time(days=1)
+    assert pair.deliver(mail).to == pair.root
+
+
+def test_nobody_mails_a_handler_that_is_no_more_or_as_one(pair: Pair) -> None:
+    pair.do(StopHandler(pair.boss), pair.agent(pair.root))
+    assert pair.no(SendMail(pair.boss, text="x"), pair.agent(pair.root)).rule == "known"
+    assert pair.no(SendMail(pair.root, text="x"), ByHandler(pair.boss, 1, "user:ada")).rule == "active-handler"
