@@ -80,15 +80,23 @@ _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGI
 ends before it has read what was signed."""
 
 _FULL = ("No space left", "Out of diskspace", "Disk quota exceeded")
+_READ_ONLY = "Read-only file system"
 _REMEDIES = (
     ("index file", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
     ("bad index", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
     *((said, "make room on the disk, then run again") for said in _FULL),
-    ("Read-only file system", "make the disk writable, then run again"),
+    (_READ_ONLY, "make the disk writable, then run again"),
     ("insufficient permission", "let the user of cn write in .git/objects and all below it, then run again"),
     ("ermission denied", "let the user of cn write in .git and all below it, then run again"),
 )
 """What git says, in our locale, and what helps."""
+
+
+def remedy_here(reason: str) -> str:
+    """What helps where this machine, and nobody else, kept a git from it; empty: it was something else."""
+    if reason == BEYOND_ULIMIT:
+        return RAISE_ULIMIT
+    return next((remedy for said, remedy in _REMEDIES if said in reason and said in (*_FULL, _READ_ONLY)), "")
 
 
 class GitError(CnError):
@@ -179,12 +187,15 @@ class Done(NamedTuple):
         if _FSCK in self.err:
             line = f"{CHECK_REFUSES} it: {line}"
         if line.startswith(_CUT_OFF):
-            return "the pack broke off while it was received, most likely beyond the size limit"
+            more = "most likely beyond the size limit"
+            return BEYOND_ULIMIT if _has_ulimit() else f"the pack broke off while it was received, {more}"
         if line.startswith(_SAY_OTHER_FORMAT):
             return OTHER_FORMAT
         if line.startswith(_NOT_READ):  # what ssh, or the host by it, said
             said = [one for one in lines[: lines.index(line)] if not one.startswith(_KNOWN_HOST)]
             line = "; ".join(said) or line
+        if line.endswith(":") and line in lines[:-1]:  # git:// gives each address a line, with what was wrong
+            line = f"{line} {lines[lines.index(line) + 1].strip()}"
         return one_line(redact(_TEMPORARY.sub("…", line)), REASON)
 
 

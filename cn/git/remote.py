@@ -477,7 +477,7 @@ def read_pushed(done: Done) -> dict[str, RefResult]:
 
     With a refusal of the host's goes what its hooks said, of this ref if they name it: git says only that one declined.
     """
-    said = remote_words(done.err)
+    said = remote_words(done.err) or [line for line in done.err.splitlines() if "remote unpack failed" in line]
     told: dict[str, RefResult] = {}
     for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
         parts = line.split("\t")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from cn.git.environment import find_local_git_dir
 from cn.git.objects import list_refs, read_info
-from cn.git.process import TIMED_OUT, Git
+from cn.git.process import TIMED_OUT, Git, remedy_here
 from cn.git.remote import HEADS, Listing, fetch_tips, head_of, list_remotes, remedy_of
 from cn.peers.second_tries import Pair, Wanted, fetch_apart
 from cn.protocol.layout import TRIED
@@ -386,6 +386,8 @@ def _not_fetched(key: ThreadKey, branch: Branch, side: str, why: str) -> tuple[s
     if side == OUT:
         what = f"our {visible(branch)} at {key[0]} cannot be fetched: {why}"
         whoever = "whoever pushed it there pushes it again"
+    if remedy := remedy_here(why):
+        return what, f"{remedy}; {command('cn peer sync {}', key[0])} tries at once"
     differs = why == _NOT_SENT
     if not differs and not any(said in why for said in _DIFFER):
         return what, whoever

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cn.git.process import REASON, Done, Git, GitError, Job, transport_options
+from cn.git.process import REASON, Done, Git, GitError, Job, remedy_here, transport_options
 from cn.values.errors import CnError
 from tests.support.hubs import bare, cn_env, commit, git, refs, tip, work
 from tests.support.servers import gone
@@ -440,3 +440,15 @@ def test_a_lower_limit_for_files_than_ours_stays(repo: Path) -> None:
     words = [sys.executable, "-c", code, str(repo)]
     done = subprocess.run(words, env=cn_env(), capture_output=True, text=True, timeout=60, check=True)
     assert int(done.stdout) in (4, 8)  # blocks of 1,024 or of 512 bytes
+
+
+def test_what_kept_this_machine_from_it_is_told_apart_from_what_a_peer_did() -> None:
+    full = Done(("fetch",), 128, b"", "fatal: write error: No space left on device\n").reason
+    assert remedy_here(full).startswith("make room on the disk")
+    assert remedy_here("fatal: couldn't find remote ref refs/heads/pi/x") == ""
+
+
+def test_a_server_that_refuses_the_connection_is_told_with_its_address() -> None:
+    err = "fatal: unable to connect to host.example:\nhost.example[0: 192.0.2.1]: errno=Connection refused\n\n"
+    told = Done(("ls-remote",), 128, b"", err).reason
+    assert told == "fatal: unable to connect to host.example: host.example[0: 192.0.2.1]: errno=Connection refused"

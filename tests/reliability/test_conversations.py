@@ -32,6 +32,7 @@ class Talk:
         self.proposed: list[tuple[Node, Node, str]] = []
         self.count = 0
         self.said: list[str] = []
+        self.words: list[tuple[Node, str]] = []
 
     def number(self) -> int:
         """A new one each time."""
@@ -44,6 +45,8 @@ class Talk:
         done = node.cn(*words, check=None)
         assert done.returncode in (0, 1), (self.said, done)
         assert "Traceback" not in done.stderr, (self.said, done.stderr)
+        if done.returncode == 0 and words[0] in ("comment", "reply", "send"):
+            self.words.append((next(one for one in self.nodes if one is not node), words[-1]))
 
     def step(self) -> None:
         """Whatever comes."""
@@ -57,7 +60,7 @@ class Talk:
 
     def send(self, node: Node, other: Node) -> None:
         """A message."""
-        self.do(node, "send", other.name, f"Message {self.number()}", "--body", "The text.")
+        self.do(node, "send", other.name, f"Message {self.count}", "--body", f"Text {self.number()}.")
 
     def propose(self, node: Node, other: Node) -> None:
         """A branch that a person pushes."""
@@ -89,10 +92,10 @@ class Talk:
         name = self.chance.choice(waiting)
         words = self.chance.choice(
             [
-                ("comment", name, f"Comment {self.number()}"),
-                ("comment", name, f"Comment {self.number()}"),
-                ("reply", name, f"Reply {self.number()}"),
-                ("reply", name, f"Reply {self.number()}"),
+                ("comment", name, f"Comment {self.number()}."),
+                ("comment", name, f"Comment {self.number()}."),
+                ("reply", name, f"Reply {self.number()}."),
+                ("reply", name, f"Reply {self.number()}."),
                 ("done", name),
                 ("delete", name, "--reason", "no"),
                 ("defer", name, "--until", "3d", "--reason", "later"),
@@ -118,7 +121,10 @@ class Talk:
         self.world.settle(*self.nodes)
 
     def check(self) -> None:
-        """Nothing is left of it."""
+        """Nothing is left of it, and all that was said was shown."""
+        for node, words in self.words:
+            shown = try_git(node.root, "grep", "-q", "-F", "--", f"> {words}", "main", "--", "threads/inbox")
+            assert shown.returncode == 0, (node.name, words, self.said)
         for node in self.nodes:
             told = "\n".join([*self.said, node.cn("status", check=None).stdout])
             assert (node.threads(), node.outbox()) == ([], []), told
