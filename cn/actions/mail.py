@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cn.actions.decide import Overtaken, decide_now, say_comment
-from cn.actions.drafts import Commit, is_as_seen, say_now_or_later
+from cn.actions.drafts import Commit, Say, is_as_seen, say_now_or_later
 from cn.git.repository import Hub
 from cn.protocol import rules
 from cn.protocol.draft import Draft
@@ -79,11 +79,19 @@ def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool 
 
 
 def _reply(run: Run, draft: Draft, commit: Commit) -> None:
+    def decide(run: Run, draft: Draft, commit: Commit) -> None:
+        decide_now(run, draft.to, Reply, body=draft.text, at=draft.written, commit=commit)
+
+    _say_in_thread(run, draft, commit, decide)
+
+
+def _say_in_thread(run: Run, draft: Draft, commit: Commit, say: Say) -> None:
+    """Say it in the thread that waits; about one that is done, or was another, it is a message of its own."""
     snapshot = run.snapshot
     if not is_as_seen(run, draft):
         return _about_another(run, draft, commit)
     try:
-        decide_now(run, draft.to, Reply, body=draft.text, at=draft.written, commit=commit)
+        say(run, draft, commit)
     except NoThread as refused:
         if isinstance(refused, Overtaken):
             run.report.info(f"{refused.text}; its text goes as a message of its own", source=refused.row.source)
@@ -130,14 +138,7 @@ def comment(hub: Hub, thread: str, message: str, *, body: str = "", actor: str =
 
 
 def _comment(run: Run, draft: Draft, commit: Commit) -> None:
-    """A comment; about a thread that is done it is a message of its own."""
-    snapshot = run.snapshot
-    if not is_as_seen(run, draft):
-        return _about_another(run, draft, commit)
-    try:
-        say_comment(run, draft, commit)
-    except NoThread as refused:
-        _follow_up(run, snapshot, draft, refused, commit)
+    _say_in_thread(run, draft, commit, say_comment)
 
 
 SAYS = {"send": _send, "reply": _reply, "comment": _comment}

@@ -7,9 +7,9 @@ key, or by what an index can have; none reads all rows of a kind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cn.agency.events import Event
 from cn.agency.names import OPEN, Actor, Party, Uuid
@@ -235,41 +235,58 @@ KEYS: Mapping[type[Row], int] = {
 """How many leading fields are the key; of a kind with 0 there is one row."""
 
 
+RowOf = TypeVar("RowOf", bound=Row)
+
+
 class Facts(Protocol):
     """What is known. An id that is not there gives None, or an empty sequence."""
 
+    def get(self, kind: type[RowOf], *key: Hashable) -> RowOf | None:
+        """The row of a kind that has this key (:data:`KEYS`)."""
+
     def head(self) -> Head | None:
         """How far the state has come; None before the first event."""
+        return self.get(Head)
 
     def outcome(self, id: Uuid) -> Outcome | None:
         """By its id."""
+        return self.get(Outcome, id)
 
     def handler(self, id: Uuid) -> Handler | None:
         """By its id, active or not."""
+        return self.get(Handler, id)
 
     def tenure(self, handler: Uuid, number: int) -> Tenure | None:
         """One delegation."""
+        return self.get(Tenure, handler, number)
 
     def grant(self, id: Uuid) -> Grant | None:
         """By its id; a revoked one is not there."""
+        return self.get(Grant, id)
 
     def file(self, id: Uuid) -> File | None:
         """By its id, an outcome's too."""
+        return self.get(File, id)
 
     def version(self, file: Uuid, number: int) -> Version | None:
         """One version."""
+        return self.get(Version, file, number)
 
     def mail(self, id: Uuid) -> Mail | None:
         """By its id, done or not."""
+        return self.get(Mail, id)
 
     def deferred(self, id: Uuid) -> Deferred | None:
         """By its id; a delivered one is not there."""
+        return self.get(Deferred, id)
 
     def agent(self, id: Uuid) -> Agent | None:
         """By its id, live or not."""
+        return self.get(Agent, id)
 
     def request(self, actor: Actor, id: str) -> Request | None:
         """An operation done before."""
+        return self.get(Request, actor, id)
 
     def children(self, outcome: Uuid) -> Sequence[Uuid]:
         """In the order in which they were linked, ended ones too."""

@@ -19,10 +19,10 @@ from cn.agency.events import (
     answer_of,
     subjects_of,
 )
-from cn.agency.memory import Memory
 from cn.agency.names import SYSTEM
 from cn.agency.operations import CloseOutcome, GrantAccess, RemoveHandler, SendMail, StopHandler, Wanted
 from tests.support.agency import Records
+from tests.support.agency_memory import Memory
 
 NOTHING = "3f2a9c1e-be04-4d7f-a582-a1c0d94be7f0"
 

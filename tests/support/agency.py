@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 from cn.agency.apply import apply
 from cn.agency.events import Event, format_message, parse_message
-from cn.agency.memory import Memory
 from cn.agency.names import NO_ID, Party, Resource, Uuid, parse_resource
 from cn.agency.operations import (
     ByHandler,
@@ -29,6 +28,7 @@ from cn.agency.plan.access import access
 from cn.agency.plan.plan import digest_of, done_before, plan
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.rows import Handler, Outcome, Request
+from tests.support.agency_memory import Memory
 
 ADA = ByUser("ada")
 SYSTEM = BySystem()

@@ -1,7 +1,7 @@
 """The state of Agency as tables of SQLite: each kind of row of :mod:`cn.agency.rows` one table, made from its fields.
 
-Everything in it is derived from the repository (``derived.py``). Who asks gets the same answers as from
-:class:`cn.agency.memory.Memory`.
+Everything in it is derived from the repository (``derived.py``). Each question stands in
+:class:`cn.agency.rows.Facts`.
 """
 
 from __future__ import annotations
@@ -9,34 +9,16 @@ from __future__ import annotations
 import sqlite3
 import types
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
 import cn
 from cn.agency.events import Event, format_event, parse_event
-from cn.agency.names import OPEN, Actor, Party, Uuid
-from cn.agency.rows import (
-    KEYS,
-    Agent,
-    AuditEntry,
-    Deferred,
-    File,
-    Grant,
-    Handler,
-    Head,
-    Mail,
-    Outcome,
-    Request,
-    Row,
-    Rows,
-    Tenure,
-    Version,
-)
+from cn.agency.names import OPEN, Party, Uuid
+from cn.agency.rows import KEYS, Agent, AuditEntry, Deferred, File, Grant, Mail, Row, RowOf, Rows, Tenure, Version
 from cn.values.names import Oid
-
-_R = TypeVar("_R", bound=tuple[Any, ...])
 
 
 class _Table(NamedTuple):
@@ -197,12 +179,13 @@ class Index(Rows):
         for subject in dict.fromkeys(subjects):
             self._ask("INSERT INTO subject VALUES (?, ?)", (subject, event.seq))
 
-    def _get(self, kind: type[_R], *key: object) -> _R | None:
+    def get(self, kind: type[RowOf], *key: Hashable) -> RowOf | None:
+        """See :class:`cn.agency.rows.Facts`, as for all that follow."""
         table = _TABLES[kind]  # type: ignore[index]
         row = self._ask(table.get, key).fetchone()
         return None if row is None else _load(kind, table, row)
 
-    def _list(self, kind: type[_R], rest: str, *values: object) -> list[_R]:
+    def _list(self, kind: type[RowOf], rest: str, *values: object) -> list[RowOf]:
         table = _TABLES[kind]  # type: ignore[index]
         return [_load(kind, table, row) for row in self._ask(f'SELECT * FROM "{table.name}" {rest}', values)]  # noqa: S608
 
@@ -212,50 +195,6 @@ class Index(Rows):
     def _one(self, statement: str, *values: object) -> Any:
         row = self._ask(statement, values).fetchone()
         return row[0] if row else None
-
-    def head(self) -> Head | None:
-        """See :class:`cn.agency.rows.Facts`, as for all that follow."""
-        return self._get(Head)
-
-    def outcome(self, id: Uuid) -> Outcome | None:
-        """By its id."""
-        return self._get(Outcome, id)
-
-    def handler(self, id: Uuid) -> Handler | None:
-        """By its id."""
-        return self._get(Handler, id)
-
-    def tenure(self, handler: Uuid, number: int) -> Tenure | None:
-        """One delegation."""
-        return self._get(Tenure, handler, number)
-
-    def grant(self, id: Uuid) -> Grant | None:
-        """By its id."""
-        return self._get(Grant, id)
-
-    def file(self, id: Uuid) -> File | None:
-        """By its id."""
-        return self._get(File, id)
-
-    def version(self, file: Uuid, number: int) -> Version | None:
-        """One version."""
-        return self._get(Version, file, number)
-
-    def mail(self, id: Uuid) -> Mail | None:
-        """By its id."""
-        return self._get(Mail, id)
-
-    def deferred(self, id: Uuid) -> Deferred | None:
-        """By its id."""
-        return self._get(Deferred, id)
-
-    def agent(self, id: Uuid) -> Agent | None:
-        """By its id."""
-        return self._get(Agent, id)
-
-    def request(self, actor: Actor, id: str) -> Request | None:
-        """An operation done before."""
-        return self._get(Request, actor, id)
 
     def children(self, outcome: Uuid) -> Sequence[Uuid]:
         """As they were linked."""
@@ -387,11 +326,11 @@ class Index(Rows):
 _OPEN_OF = f"FROM outcome WHERE responsible = ? AND NOT inbox AND status = '{OPEN}'"
 
 
-def _load(kind: type[_R], table: _Table, row: tuple[Any, ...]) -> _R:
+def _load(kind: type[RowOf], table: _Table, row: tuple[Any, ...]) -> RowOf:
     if table.load:
         values = list(row)
         for number, convert in table.load:
             values[number] = convert(values[number])
         row = tuple(values)
-    made: _R = kind._make(row)  # type: ignore[attr-defined]
+    made: RowOf = kind._make(row)  # type: ignore[assignment]
     return made

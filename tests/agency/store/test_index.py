@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cn.agency.events import Event, FileRead, MailDone
-from cn.agency.memory import Memory
 from cn.agency.names import OPEN, SYSTEM, Party, Uuid
 from cn.agency.rows import KEYS, Facts, File, Outcome, Row
 from cn.agency.store.index import Index
+from tests.support.agency_memory import Memory
 
 _AT = datetime(2026, 2, 5, tzinfo=UTC)
 _TIMES = st.integers(0, 4).map(lambda n: _AT + timedelta(seconds=n))

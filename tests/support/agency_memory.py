@@ -1,16 +1,14 @@
-"""The state in memory: for tests, replay and simulations."""
-
-# ruff: noqa: D102  what each question is stands in Facts
+"""The state of Agency in dictionaries: what the index is compared with, and quick enough for thousands of histories."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from cn.agency.events import Event
-from cn.agency.names import Actor, Party, Uuid
+from cn.agency.names import Party, Uuid
 from cn.agency.rows import (
     KEYS,
     Agent,
@@ -19,19 +17,17 @@ from cn.agency.rows import (
     File,
     Grant,
     Handler,
-    Head,
     Link,
     Mail,
     Outcome,
     Reference,
-    Request,
     Row,
+    RowOf,
     Rows,
     Tenure,
     Version,
 )
 
-R = TypeVar("R", bound=Row)
 _INDEXES: dict[str, tuple[type[Row], Callable[[Any], Hashable]]] = {
     "children": (Link, lambda row: row.parent),
     "parents": (Link, lambda row: row.child),
@@ -92,48 +88,15 @@ class Memory(Rows):
         """All rows, to be compared."""
         return {kind: dict(table) for kind, table in self._tables.items()}
 
-    def of(self, kind: type[R]) -> Iterator[R]:
+    def of(self, kind: type[RowOf]) -> Iterator[RowOf]:
         """All rows of a kind."""
         yield from self._tables[kind].values()  # type: ignore[index, misc]
 
-    def _get(self, kind: type[R], *key: Hashable) -> R | None:
+    def get(self, kind: type[RowOf], *key: Hashable) -> RowOf | None:
         return self._tables[kind].get(key)  # type: ignore[index, return-value]
 
     def _in(self, name: str, bucket: Hashable) -> list[Any]:
         return list(self._buckets[name].get(bucket, {}).values())
-
-    def head(self) -> Head | None:
-        return self._get(Head)
-
-    def outcome(self, id: Uuid) -> Outcome | None:
-        return self._get(Outcome, id)
-
-    def handler(self, id: Uuid) -> Handler | None:
-        return self._get(Handler, id)
-
-    def tenure(self, handler: Uuid, number: int) -> Tenure | None:
-        return self._get(Tenure, handler, number)
-
-    def grant(self, id: Uuid) -> Grant | None:
-        return self._get(Grant, id)
-
-    def file(self, id: Uuid) -> File | None:
-        return self._get(File, id)
-
-    def version(self, file: Uuid, number: int) -> Version | None:
-        return self._get(Version, file, number)
-
-    def mail(self, id: Uuid) -> Mail | None:
-        return self._get(Mail, id)
-
-    def deferred(self, id: Uuid) -> Deferred | None:
-        return self._get(Deferred, id)
-
-    def agent(self, id: Uuid) -> Agent | None:
-        return self._get(Agent, id)
-
-    def request(self, actor: Actor, id: str) -> Request | None:
-        return self._get(Request, actor, id)
 
     def children(self, outcome: Uuid) -> Sequence[Uuid]:
         return [link.child for link in self._in("children", outcome)]
