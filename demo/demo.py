@@ -27,12 +27,13 @@ from git import Repo
 sys.path.pop(0)  # this folder, in which demo would be this file
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from demo.at_work import at_work
 from demo.organisation import organisation
 from tests.support.model_server import KEY, MODEL, ModelServer, fill, model_server
 from tests.support.telegram_server import TOKEN, USER, TelegramServer, telegram_server
 
 WIDTH = 80
-_SECONDS = 60.0
+_SECONDS = 240.0
 _KEPT = ("LANG", "LC_ALL", "TERM", "TMPDIR", "PATH", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH")
 _GITCONFIG = """\
 [user]
@@ -470,7 +471,7 @@ def _holds_secret(folder: Path) -> bool:
 
 def epilogue(stage: Stage) -> None:
     """Both logs, and what they must hold."""
-    stage.scene("9  Both logs")
+    stage.scene("10  Both logs")
     for hub in ("cn-sigma", "cn-pi"):
         print()
         stage.run(f"cat {hub}/logs/inbox/*.md")
@@ -503,6 +504,7 @@ def where_to_look(stage: Stage, seconds: float) -> None:
   sent, confirmed        ls cn-sigma/threads/mail/sent
   the history            git -C cn-sigma log --graph --oneline
   the organisation       cn --hub cn-pi agency log
+  what agents did        cn --hub cn-sigma agency log
 
   {stage.checks} claims checked in {seconds:.0f} s, all as told.""")
 
@@ -513,7 +515,7 @@ def main() -> int:
     sys.stdout.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
     stage = Stage(Path(tempfile.mkdtemp(prefix="cn-demo-")).resolve())
     print(f"The inbox loop, with real git repositories, in {stage.root}")
-    for act in (set_up, merged, stale, deleted, replied, own_work, answered, chatted, organisation, epilogue):
+    for act in (set_up, merged, stale, deleted, replied, own_work, answered, chatted, organisation, at_work, epilogue):
         act(stage)
     where_to_look(stage, time.monotonic() - started)
     return 0

@@ -34,8 +34,10 @@ STRATA: Mapping[str, Mapping[str, int]] = {
         "actions": 0,
         "views": 2,
         "runtime": 2,
+        "agents": 3,
+        "bridge": 0,
     },
-    "doors": {"doctor": 1, "cli": 1},
+    "doors": {"server": 3, "doctor": 1, "web": 2, "cli": 1},
 }
 """Each stratum, from the lowest, with its packages and the column in which the picture has them. Their rows
 follow from what they import."""

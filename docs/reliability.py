@@ -20,6 +20,7 @@ TITLES = {
     "runtime": "a turn of the runtime killed",
     "runtime-chaos": "the daemon and its children killed at random",
     "at-once": "everybody at once",
+    "conversations": "random conversations",
     "remotes": "remotes that fail",
     "disk-full": "a disk with little room",
     "signals": "Ctrl-C and SIGTERM",
@@ -27,13 +28,18 @@ TITLES = {
     "commits": "a person commits all in the middle of a run",
     "long-run": "a long time",
     "records": "a write to Agency's records killed, or beside any git",
+    "agency-commands": "a command of Agency's killed, and asked again by the same name",
+    "simulation": "an organisation that works by itself, killed every few seconds",
+    "agents": "Agency's server, launchers, bridges and agents killed",
     "attacks": "attacks tried",
+    "killer-inputs": "a git that dies over one branch",
+    "growth": "whole runs with twice as much of one thing",
     "fuzz": "parsers against bytes nobody would write",
 }
 """What each harness is called on the page, in its order."""
 _WHOLE = {"boundaries", "processes"}
 """What every slice of a case tells of the whole."""
-_SEPARATE = {"long-run"}
+_SEPARATE = {"long-run", "simulation"}
 """Harnesses whose cases cannot be added up."""
 
 

@@ -3,7 +3,8 @@
 Own home, own git config, no system config, no ``GIT_*`` from outside, a crontab of its
 own, fixed locale and time zone, no network but loopback. The zone is deliberately
 neither UTC nor a whole hour away from it, and git's default branch not ``main``: what
-leans on either fails here. Ctrl-C is heard, even where a shell's ``&`` began pytest.
+leans on either fails here. Ctrl-C is heard, even where a shell's ``&`` began pytest, and
+the end of a terminal, even below ``nohup``.
 """
 
 from __future__ import annotations
@@ -114,6 +115,7 @@ def pytest_configure() -> None:
     os.umask(0o022)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # every cn would inherit it, and ignore Ctrl-C as well
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup(1) has ignored
     scratch = Path(_SCRATCH.name)
     tools = scratch / "bin"
     tools.mkdir(exist_ok=True)

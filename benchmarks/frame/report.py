@@ -83,9 +83,11 @@ def table(results: Sequence[Result]) -> list[str]:
 
 def _value(cost: Cost, unit: str) -> str:
     if unit == "bytes":
-        return f"{cost.value / 1024:,.0f} KiB"
+        return f"{cost.value / 1024:,.0f} KiB" if cost.value >= 10_000 else f"{cost.value:,.0f} bytes"
     if unit != "s":
         return f"{cost.value:g}"
+    if cost.value < 0.01:
+        return f"{cost.value * 1e6:,.0f} µs"
     return f"{cost.value * 1000:.0f} ms" if cost.value < 10 else f"{cost.value:.1f} s"
 
 

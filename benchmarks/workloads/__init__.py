@@ -11,12 +11,15 @@ from benchmarks.workloads.history import HISTORY
 from benchmarks.workloads.idle import IDLE
 from benchmarks.workloads.look import LOOK
 from benchmarks.workloads.network import NETWORK
+from benchmarks.workloads.organisation import ORGANISATION
 from benchmarks.workloads.records import RECORDS
 from benchmarks.workloads.startup import STARTUP
+from benchmarks.workloads.web import WEB
 
 ALL: tuple[Workload, ...] = (
     *STARTUP,
     *LOOK,
+    *WEB,
     *IDLE,
     *NETWORK,
     *HISTORY,
@@ -24,5 +27,6 @@ ALL: tuple[Workload, ...] = (
     *DECISIONS,
     *DELIVERY,
     *RECORDS,
+    *ORGANISATION,
     *GROWTH,
 )

@@ -26,8 +26,8 @@ from cn.agency.store.store import Base, Decide, Decided, Store, create_store, op
 from cn.git.objects import read_raw
 
 _AT = datetime(2026, 2, 5, tzinfo=UTC)
-_WHO = ("bench", "bench@cn.invalid")
-_ANN, _ACTOR = user("ann"), Actor("user:ann")
+WHO = ("bench", "bench@cn.invalid")
+ANN, ACTOR = user("ann"), Actor("user:ann")
 _FILES = 100
 _WRITES = 200
 _NO_LINKS: tuple[Uuid, ...] = ()
@@ -63,16 +63,20 @@ class Records(Workload):
         yield Result(
             self.row, f"bytes of an event when packed, {name}", size, 1, Cost(added, 1), Cost(300, 1), unit="bytes"
         )
-        ours, floor = _interleaved(store, lambda number: create(_uuid(size + number), b"content %d\n" % number))
+        ours, floor = _interleaved(store, lambda number: create(number_uuid(size + number), b"content %d\n" % number))
         yield Result(self.row, f"a new file, {name}", size, self.goal, Cost(ours, _WRITES), Cost(floor, _WRITES))
         version = iter(range(2, 2 + _WRITES))
         ours, floor = _interleaved(store, lambda number: overwrite(file, next(version), b"new %d\n" % number))
         yield Result(self.row, f"a file once more, {name}", size, self.goal, Cost(ours, _WRITES), Cost(floor, _WRITES))
         tip = store.repository.tip()
+        begun = time.process_time()
         rebuilt = _seconds(lambda: store._index.rebuild(tip))
+        used = time.process_time() - begun
         words = ["git", f"--git-dir={store.repository.folder}", "log", "--reverse", "--format=%B", MAIN]
         read = _seconds(lambda: subprocess.run(words, stdout=subprocess.DEVNULL, check=True))
         yield Result(self.row, f"the index made anew, {name}", size, 0, Cost(rebuilt, 1), Cost(read, 1), base="git log")
+        case = f"processor time of that, {name}"
+        yield Result(self.row, case, size, 0, Cost(used, 1), Cost(read, 1), base="git log")
 
 
 def decide(change: Change, files: Callable[[Facts], dict[str, bytes | None]] = lambda _: {}) -> Decide[None]:
@@ -80,7 +84,7 @@ def decide(change: Change, files: Callable[[Facts], dict[str, bytes | None]] = l
 
     def decided(rows: Rows, base: Base) -> Decided[None]:
         head = rows.head()
-        event = Event(head.seq + 1 if head else 1, base.now, _ACTOR, change)
+        event = Event(head.seq + 1 if head else 1, base.now, ACTOR, change)
         apply(rows, event)
         return Decided(Draft(format_message("bench", [event]), files(rows)), None)
 
@@ -90,7 +94,7 @@ def decide(change: Change, files: Callable[[Facts], dict[str, bytes | None]] = l
 def create(file: Uuid, content: bytes) -> Decide[None]:
     """A new file with its page."""
     name = hashlib.sha256(content).hexdigest()
-    change = FileCreated(file, "file", f"File {file[:8]}", _ANN, 0, name, len(content), _NO_LINKS)
+    change = FileCreated(file, "file", f"File {file[:8]}", ANN, 0, name, len(content), _NO_LINKS)
     return decide(change, lambda facts: _files(facts, file, name, content))
 
 
@@ -108,7 +112,8 @@ def _files(facts: Facts, file: Uuid, name: str, content: bytes) -> dict[str, byt
     return {f"{folder}/{name}": content, f"{folder}/FILE.md": page_of(facts, row).encode()}
 
 
-def _uuid(number: int) -> Uuid:
+def number_uuid(number: int) -> Uuid:
+    """The same for the same number."""
     return parse_uuid(str(UUID(bytes=hashlib.sha256(b"%d" % number).digest()[:16], version=4)))
 
 
@@ -116,27 +121,27 @@ def build(folder: Path, size: int) -> Store:
     """Records with a root, 100 files, and events up to ``size``, the most of them brought in by fast-import."""
     places = Places(folder / "cn")
     empty = hashlib.sha256(b"").hexdigest()
-    root, state, audit = (_uuid(-number) for number in (1, 2, 3))
-    founded = Founded(root, "Help", "", _ANN, "", state, audit, empty, 0)
-    store, _ = create_store(places, _WHO, decide(founded, lambda _: {"README.md": README.encode()}), lambda: _AT)
+    root, state, audit = (number_uuid(-number) for number in (1, 2, 3))
+    founded = Founded(root, "Help", "", ANN, "", state, audit, empty, 0)
+    store, _ = create_store(places, WHO, decide(founded, lambda _: {"README.md": README.encode()}), lambda: _AT)
     for number in range(_FILES):
-        store.write(create(_uuid(number), b"first %d\n" % number))
+        store.write(create(number_uuid(number), b"first %d\n" % number))
     tip, made = store.repository.tip(), 1 + _FILES
     store.close()
     words = ["git", f"--git-dir={store.repository.folder}", "fast-import", "--quiet", "--date-format=raw"]
     with subprocess.Popen(words, stdin=subprocess.PIPE) as child:
         assert child.stdin is not None
         for seq in range(made + 1, size + 1):
-            event = Event(seq, datetime.fromtimestamp(tip.time, UTC), _ACTOR, FileRead(_uuid(seq % _FILES), 1))
+            event = Event(seq, datetime.fromtimestamp(tip.time, UTC), ACTOR, FileRead(number_uuid(seq % _FILES), 1))
             text = format_message("bench", [event]).encode()
             start = f"from {tip.oid}\n" if seq == made + 1 else ""
-            who = f"committer {_WHO[0]} <{_WHO[1]}> {tip.time} +0000"
+            who = f"committer {WHO[0]} <{WHO[1]}> {tip.time} +0000"
             child.stdin.write(f"commit {MAIN}\n{who}\ndata {len(text)}\n".encode() + text + f"\n{start}".encode())
     assert child.returncode == 0
-    opened = open_store(places, _WHO)
+    opened = open_store(places, WHO)
     for _ in range(2):
         pack(opened.repository)
-    opened.write(decide(FileRead(_uuid(1), 1)))
+    opened.write(decide(FileRead(number_uuid(1), 1)))
     return opened
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.actions.drafts import Commit
+from cn.actions.drafts import Commit, telling_what_waits
 from cn.agent.execute import find_artifacts, inbox_facts, sources_of
 from cn.agent.hooks import update_queue
 from cn.agent.plan.ops import Order, plan_order
@@ -53,9 +53,10 @@ class Overtaken(NoThread):
 
 def decide(hub: Hub, thread: str, make: Make, *, actor: str = "", body: str = "", dry_run: bool = False) -> Report:
     """Decide a thread now: a pending one of a peer, or one of our own."""
-    with open_run(hub, dry_run=dry_run) as run:
+    with telling_what_waits(), open_run(hub, dry_run=dry_run) as run:
+        waited = run.snapshot.outbox_paths()
         decide_now(run, thread, make, actor=actor, body=body)
-        deliver(run)
+        deliver(run, waited=waited)
     return run.report
 
 
@@ -142,12 +143,13 @@ class Chosen(NamedTuple):
 
 def decide_all(hub: Hub, chosen: Sequence[Chosen], make: Make, *, actor: str = "", dry_run: bool = False) -> Report:
     """Decide several threads now, in one commit. One that a rule refuses is named, and takes no other with it."""
-    with open_run(hub, dry_run=dry_run) as run:
+    with telling_what_waits(), open_run(hub, dry_run=dry_run) as run:
+        waited = run.snapshot.outbox_paths()
         deciding = _deciding(run, make, actor, "")
         overtaken = run.commit_for(lambda executor: _decide_each(run, executor, deciding, dict.fromkeys(chosen)))
         for row in () if dry_run else overtaken:
             log_overtaken(run, row)
-        deliver(run)
+        deliver(run, waited=waited)
     return run.report
 
 

@@ -27,14 +27,15 @@ from cn.secrets.scanner import Text, find_secrets
 from cn.system.clock import now
 from cn.system.extras import template_dir
 from cn.transaction.base import Base, observe_base
-from cn.transaction.commit import Draft, commit
+from cn.transaction.commit import Committed, Draft, commit
 from cn.transaction.lock import hub_lock
+from cn.transaction.protected_files import accept
 from cn.transaction.publish import recover
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name, Oid, fold
 from cn.values.report import Report
 from cn.values.shell_words import command
-from cn.values.text import visible, yaml_word
+from cn.values.text import counted, visible, yaml_word
 
 _RENAMED = {"gitignore": ".gitignore", "gitattributes": ".gitattributes"}
 
@@ -68,7 +69,7 @@ def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = N
             if signing_key is not None:
                 settings |= signing_settings(str(signing_key.absolute()))
             create_repo(fresh, "main", settings)
-            commit_first(fresh, files, f"Hub of {name}", now())
+            accept(*commit_first(fresh, files, f"Hub of {name}", now()))
             if path.is_dir():  # an empty folder that was made for it, perhaps for one user alone
                 fresh.chmod(stat.S_IMODE(path.stat().st_mode))
                 path.rmdir()
@@ -109,21 +110,32 @@ def init_here(name: Name, folder: Path, report: Report, *, dry_run: bool = False
     if dry_run:
         with tempfile.TemporaryDirectory(prefix="cn-dry-run-") as scratch:
             aside = scratch_objects(hub, scratch)
-            found, _ = _beside_project(aside, observe_base(aside, dry_run=True).tip, files)
+            found, _ = _beside_project(aside, observe_base(aside, dry_run=True, check_trust=False).tip, files)
         for path in sorted(found):
             report.plan(f"write {path}", paths=(path,))
-        report.plan(f"commit that on {main} in {hub.root}")
+        push = f", and push {main} to origin" if hub.origin else ""
+        report.plan(f"commit that on {main} in {hub.root}{push}")
         return
     with hub_lock(hub, LOCK_WAIT) as locked:
         for line in recover(locked):
             report.info(line)
+        accept(locked, work.commit(hub.main_ref))  # the project as it is here becomes the hub
         made = commit(locked, plan)
-    report.done(f"{hub.root} is the hub {name}: commit {made.commit[:7]} on {main} added its folders")
+        pushed = _pushed_before(locked, made)
+    there = f", and is pushed to origin{pushed}" if hub.origin else ""
+    report.done(f"{hub.root} is the hub {name}: commit {made.commit[:7]} on {main} added its folders{there}")
     for line in (*made.reports, *told):
         report.info(line)
     report.info(
         f"cn works here while {main} is checked out; 'git worktree add' gives other branches a place of their own"
     )
+
+
+def _pushed_before(hub: Hub, made: Committed) -> str:
+    """How many commits of the project went to origin with cn's own, in words; empty: none."""
+    known = [f"^{made.base.origin}"] if made.base.origin else []
+    count = int(hub.git.run("rev-list", "--count", made.base.tip, *known).text) if hub.origin else 0
+    return f" with {counted(count, 'commit')} of yours that origin did not have" if count else ""
 
 
 def _main_branch(work: WorkClone) -> str:

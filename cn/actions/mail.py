@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from cn.actions.decide import Overtaken, decide_now, say_comment
-from cn.actions.drafts import Commit, Say, is_as_seen, say_now_or_later
+from cn.actions.drafts import Commit, First, Say, is_as_seen, say_now_or_later
 from cn.git.repository import Hub
+from cn.inbox.superseded import OVERTAKEN, log_overtaken, who_was_first
 from cn.protocol import rules
 from cn.protocol.draft import Draft
 from cn.protocol.effects import Plan, Post
 from cn.protocol.layout import MESSAGE
 from cn.protocol.ledger import IN, Event, each_event
+from cn.protocol.log import Row
 from cn.protocol.message import Message
 from cn.protocol.ops import Reply
 from cn.run.executor import Executor
-from cn.run.find_thread import NoThread, read_call
+from cn.run.find_thread import NoThread, look_for_pending, read_call
 from cn.run.run import Run
 from cn.run.secret_gate import check_plan, mask_line
 from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import Text, text_of
 from cn.system.clock import now
 from cn.values.errors import Refused, UsageError
-from cn.values.names import Name, Oid, parse_oid, reply_subject, reply_topic
-from cn.values.report import Report
+from cn.values.names import Name, Oid, ThreadName, parse_oid, reply_subject, reply_topic
+from cn.values.report import Progress, Report
 from cn.values.text import is_text, one_line, slug
 
 
-def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:
+def send(
+    hub: Hub,
+    to: str,
+    message: str,
+    *,
+    body: str = "",
+    dry_run: bool = False,
+    waiting: Progress | None = None,
+    first: First | None = None,
+) -> Report:
     """Queue a message to a peer and deliver the outbox."""
     _subject(message, body)
-    return say_now_or_later(hub, Draft("send", to, message, "", now(), body.encode()), _send, dry_run=dry_run)
+    draft = Draft("send", to, message, "", now(), body.encode())
+    return say_now_or_later(hub, draft, _send, dry_run=dry_run, waiting=waiting, first=first)
 
 
 def _send(run: Run, draft: Draft, commit: Commit) -> None:
@@ -64,18 +77,27 @@ def _queue(run: Run, post: Post, what: str, given: Sequence[Text], commit: Commi
         if refusal := check_plan(sending, run.settings, given=given):
             raise Refused.by(refusal)
         executor.perform(sending)
-        if not run.dry_run:
+        if not (run.dry_run or executor.empty):
             executor.notes.info(f"queued: {what}")
         return f"cn: {one_line(what, 60)}"
 
     commit(plan)
 
 
-def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:
+def reply(
+    hub: Hub,
+    thread: str,
+    message: str,
+    *,
+    body: str = "",
+    dry_run: bool = False,
+    waiting: Progress | None = None,
+    first: First | None = None,
+) -> Report:
     """Reply to a thread. A pending message is decided by it (``do:reply:re-<topic>``), a proposal goes on waiting."""
     _subject(message, body)
     draft = Draft("reply", thread, message, "", now(), body.encode())
-    return say_now_or_later(hub, draft, _reply, dry_run=dry_run)
+    return say_now_or_later(hub, draft, _reply, dry_run=dry_run, waiting=waiting, first=first)
 
 
 def _reply(run: Run, draft: Draft, commit: Commit) -> None:
@@ -87,15 +109,38 @@ def _reply(run: Run, draft: Draft, commit: Commit) -> None:
 
 def _say_in_thread(run: Run, draft: Draft, commit: Commit, say: Say) -> None:
     """Say it in the thread that waits; about one that is done, or was another, it is a message of its own."""
-    snapshot = run.snapshot
+    snapshot, waited = run.snapshot, draft.thread or _pending_here(run, draft.to)
     if not is_as_seen(run, draft):
         return _about_another(run, draft, commit)
     try:
         say(run, draft, commit)
     except NoThread as refused:
-        if isinstance(refused, Overtaken):
-            run.report.info(f"{refused.text}; its text goes as a message of its own", source=refused.row.source)
+        row = refused.row if isinstance(refused, Overtaken) else None
+        if row is None and waited and (row := _decided_meanwhile(run, draft, waited)) and not run.dry_run:
+            log_overtaken(run, row)
+        if row is not None:
+            text = f"{row.source}: {row.decision} was {row.executed}; its text goes as a message of its own"
+            run.report.info(text, source=row.source)
         _follow_up(run, snapshot, draft, refused, commit)
+
+
+def _pending_here(run: Run, thread: str) -> str:
+    """The thread that this clone last saw waiting under that name; empty: none."""
+    with suppress(Refused):
+        found = look_for_pending(Snapshot(run.hub.git, run.base.local), thread)
+        return found[1].get("thread") if found else ""
+    return ""
+
+
+def _decided_meanwhile(run: Run, draft: Draft, thread: str) -> Row | None:
+    """The row of what was said about a thread that waited then, and that somebody has decided since."""
+    snapshot = run.snapshot
+    if (found := find_done(snapshot, list(run.settings.peers), thread)) is None:
+        return None
+    peer, event = found
+    name, branch = ThreadName(event.fields.get("thread", "")), event.fields.get("branch", "")
+    told = f"not carried out: {who_was_first(run, snapshot, name)}"
+    return Row(run.now, f"{peer}/{event.topic}", draft.act, told, name, branch, event.head, OVERTAKEN)
 
 
 def _about_another(run: Run, draft: Draft, commit: Commit) -> None:
@@ -128,13 +173,23 @@ def _write_to(run: Run, draft: Draft, peer: Name, event: Event, head: Oid, commi
     _queue(run, post, f"reply to {peer}/{event.topic}", [text_of("the message", draft.text)], commit)
 
 
-def comment(hub: Hub, thread: str, message: str, *, body: str = "", actor: str = "", dry_run: bool = False) -> Report:
+def comment(
+    hub: Hub,
+    thread: str,
+    message: str,
+    *,
+    body: str = "",
+    actor: str = "",
+    dry_run: bool = False,
+    waiting: Progress | None = None,
+    first: First | None = None,
+) -> Report:
     """Say something about a peer's thread to its creator; the thread stays as it is."""
     text = f"{message}\n\n{body}" if body else message
     if not is_text(thread + actor + text):
         raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
     draft = Draft("comment", thread, message, actor, now(), body.encode())
-    return say_now_or_later(hub, draft, _comment, dry_run=dry_run)
+    return say_now_or_later(hub, draft, _comment, dry_run=dry_run, waiting=waiting, first=first)
 
 
 def _comment(run: Run, draft: Draft, commit: Commit) -> None:

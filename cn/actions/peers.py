@@ -1,12 +1,15 @@
-"""``cn peer add|key|list|remove``: list peers, and write ``state/peers.md``; nothing else in cn writes it."""
+"""``cn peer accept|add|key|list|remove``: list peers, and write ``state/peers.md``; nothing else in cn writes it."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from cn.git.remote import remedy_of
 from cn.git.repository import Hub
-from cn.peers.hosts import look_at_peer
+from cn.peers.hosts import look_at_peer, look_at_place
+from cn.peers.known_mains import believe
+from cn.peers.observe import NO_MAIN, main_of
 from cn.protocol.effects import Edit, Plan
 from cn.protocol.peers_file import (
     MAILBOX,
@@ -64,10 +67,14 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
     with open_run(hub, dry_run=dry_run) as run:
         if check:
             # Nobody is asked to make room for what a dry run would do.
-            for lack in look_at_peer(run.hub, run.settings, peer, tries=not dry_run):
+            lacks = look_at_peer(run.hub, run.settings, peer, tries=not dry_run)
+            for lack in (*look_at_place(run.hub, peer.hub, f"{peer.name}'s hub"), *lacks):
                 if lack.needed:
-                    raise Refused(lack.text, lack.remedy)
+                    raise Refused(f"{peer.name} was not added: {lack.text}", lack.remedy)
                 run.report.info(f"{lack.text}: {lack.why}; {lack.remedy}" if lack.why else lack.text)
+            if not dry_run:
+                takes = ", and takes our branches" if peer.deliver == MAILBOX else ""
+                run.report.done(f"checked: {peer.name}'s hub answers{takes}")
         kind, peered = one_line(peer.kind, 60), peer.peered or format_stamp(run.now)[:10]
         dated = peer._replace(kind=kind, peered=peered)
 
@@ -90,6 +97,10 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
             return f"cn: peer add {peer.name}"
 
         run.commit(plan)
+        # What another address did says nothing of this one.
+        believe(run, dated, None)
+        run.memory.unreachable.worked(peer.name)
+        run.memory.silent.worked(f"{peer.name} {peer.name}")
     return run.report
 
 
@@ -131,6 +142,21 @@ def pin_key(hub: Hub, name: str, key: str, *, dry_run: bool = False) -> Report:
         return f"cn: peer key {name}"
 
     return run_once(hub, plan, dry_run=dry_run)
+
+
+def accept(hub: Hub, name: str, *, dry_run: bool = False) -> Report:
+    """Take what answers at a peer's URL now for the peer's, whatever was there before."""
+    with open_run(hub, dry_run=dry_run) as run:
+        peer = run.settings.peer(parse_name(name, "peer"))
+        found = main_of(hub.git, peer.hub, run.settings.config.limits.peer_seconds)
+        if isinstance(found, str) and found != NO_MAIN:
+            raise Refused(f"{name} cannot be reached at {redact(peer.hub)}: {found}", remedy_of(found, "try again"))
+        main = None if isinstance(found, str) else found
+        what = f"its {main[0]} is at {main[1][:12]}" if main else NO_MAIN
+        believe(run, peer, main)
+        run.memory.unreachable.worked(peer.name)
+        run.report.done(f"what answers at {redact(peer.hub)} is taken for {name}'s: {what}")
+    return run.report
 
 
 def listed(hub: Hub) -> list[Peer]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.actions.drafts import telling_what_waits
+from cn.actions.signed import refuse_unsigned
 from cn.git.entries import read_changes
-from cn.git.objects import merge_bases, read_info, read_objects
+from cn.git.objects import is_ancestor, merge_bases, read_info, read_objects
+from cn.git.read_branches import Patience, first_title, read_histories
 from cn.git.remote import fetch_commits, fetch_tips
-from cn.git.repository import Hub, open_hub
+from cn.git.repository import Hub, open_hub, share
 from cn.git.work_clone import WorkClone, find_work_clone, work_trees
 from cn.inbox.merges import read_facts
 from cn.outbox.deliver import deliver
@@ -29,12 +32,12 @@ from cn.run.secret_gate import check_change, check_plan, check_texts
 from cn.run.settings import Settings, read_settings
 from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import Text, text_of
-from cn.transaction.protected_files import TRUSTED_REF
+from cn.transaction.protected_files import TRUSTED_REF, trusted_commit
 from cn.values.errors import ConfigError, Refused
 from cn.values.names import Branch, HubPath, Oid, Topic, is_owned, join_branch, parse_topic
 from cn.values.report import Report
 from cn.values.shell_words import command
-from cn.values.text import decode, is_text, one_line
+from cn.values.text import decode, is_text, one_line, redact
 from cn.values.timestamps import format_stamp
 
 _LARGE = 1 << 20
@@ -42,13 +45,19 @@ _LARGE = 1 << 20
 
 
 class Target(NamedTuple):
-    """Where a proposal goes: the peer, its main by name and tip (which is here), and the branch to be."""
+    """Where a proposal goes: the peer, its main by name and tip (which is here), and the branch to be.
+
+    ``hub`` and ``place`` are the peer's hub and where our branch lies, as git is told in the clone where somebody
+    works: by the name of a remote, else by URL.
+    """
 
     peer: Peer
     main: str
     tip: Oid
     topic: Topic
     branch: Branch
+    hub: str
+    place: str
 
     @property
     def source(self) -> str:
@@ -60,22 +69,22 @@ def find_proposing_hub(given: str, folder: Path) -> tuple[Hub, WorkClone]:
     """Whose hub proposes, and from where: the hub that was given, else the one noted in the clone around ``folder``,
     else the one that this is.
 
-    A clone in which cn never worked is nobody's hub: it may be a peer's, and in its name nothing is proposed.
+    A clone that accepted nothing is nobody's hub: it may be a peer's, and in its name nothing is proposed.
     """
     if given:
-        hub = _on_main(open_hub(Path(given)))
+        hub = _on_main(share(open_hub(Path(given))))
         with suppress(Refused):
             return hub, find_work_clone(folder)
         return hub, find_work_clone(hub.root)
     work = find_work_clone(folder)
     try:
-        hub = open_hub(None, cwd=work.root)
+        hub = share(open_hub(None, cwd=work.root))
     except ConfigError as error:
         remedy = f"{command('cn propose TOPIC --hub {}', 'DIR')} names it, and the clone remembers it"
         raise ConfigError(f"which hub proposes from {work.root} is not known", f"{remedy} ({error.text})") from None
-    if hub.git_dir == work.git_dir and not hub.state.is_dir():
-        remedy = "name your own with '--hub DIR', the clone remembers it; if this is yours, run 'cn sync' here first"
-        raise Refused(f"cn never worked in {work.root}: it may be a clone of a peer's hub", remedy)
+    if hub.git_dir == work.git_dir and trusted_commit(hub) is None:
+        remedy = "name your own with '--hub DIR', the clone remembers it; if this is yours, 'cn trust' says so"
+        raise Refused(f"{work.root} may be a clone of a peer's hub: what it holds was not accepted here", remedy)
     return _on_main(hub), work
 
 
@@ -90,47 +99,82 @@ def _on_main(hub: Hub) -> Hub:
     there = [path for path in trees.get(hub.main_ref, []) if path.is_dir()]
     if hub.root in there:
         return hub
-    return replace(open_hub(there[0]), main=main) if there else replace(hub, apart=True)
+    return replace(share(open_hub(there[0])), main=main) if there else replace(hub, apart=True)
 
 
 def propose(
-    hub: Hub, work: WorkClone, topic: str, peer: str = "", *, message: str = "", rev: str = "", dry_run: bool = False
+    hub: Hub,
+    work: WorkClone,
+    topic: str,
+    peer: str = "",
+    *,
+    message: str = "",
+    rev: str = "",
+    replaces: bool = False,
+    dry_run: bool = False,
 ) -> Report:
-    """Propose a commit of ``work`` (HEAD, or ``rev``) to a peer, under the topic; one that is there moves."""
+    """Propose a commit of ``work`` (HEAD, or ``rev``) to a peer, under the topic; one that is there moves.
+
+    What is there and was never in ``work``, another clone's, is replaced only where ``replaces`` says so.
+    """
+
+    def may_replace(old: Oid) -> bool:
+        return replaces or is_ancestor(work.git, old, head) or work.had(old)
+
     if not is_text(message):
         raise Refused("the message holds bytes that are not UTF-8", "write it as UTF-8")
     if refused := rules.check_length(message, "the message"):
         raise Refused.by(refused)
     head = work.commit(rev or "HEAD")
-    with open_run(hub, dry_run=dry_run) as run:
-        if not dry_run and work.git_dir != hub.git_dir and work.note_hub(hub.root):
-            run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
-        target = find_target(run, _peer(run.settings, work, hub, peer), topic)
+    if not rev:
+        _require_branch(work, topic, head)
+    nothing = "nothing was proposed, and your commits are as they were"
+    with telling_what_waits(nothing), open_run(hub, dry_run=dry_run) as run:
+        target = find_target(run, _peer(run.settings, work, hub, peer), topic, work)
         _bring(run, work, head)
         if left := [path for path in work.uncommitted() if not (rev or is_owned(path))]:
             run.report.info(f"not part of it: {_some(left)}, with changes that are not committed")
-        queue_proposal(run, target, head, message=message)
+        queued = queue_proposal(run, target, head, may_replace, message=message)
+        if not dry_run and work.git_dir != hub.git_dir and work.note_hub(hub.root):
+            run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
         deliver(run, force=True)
-        if (now := run.snapshot.item(target.peer.name, OUT, target.topic)) and not dry_run:
+        if queued and (now := run.snapshot.item(target.peer.name, OUT, target.topic)) and not dry_run:
             _tell_what_follows(run, target, now)
     return run.report
+
+
+def _require_branch(work: WorkClone, topic: str, head: Oid) -> None:
+    """A branch that is called like the topic was meant, most likely, where what one is on does not build on it."""
+    tip = work.tip(topic)
+    if tip is not None and not is_ancestor(work.git, tip, head):
+        switch = command("git switch {}", topic)
+        insist = command("cn propose {} --commit HEAD", topic)
+        where = f"on {one_line(work.branch, 80)}" if work.branch else "on no branch"
+        raise Refused(
+            f"your branch {topic} is at {str(tip)[:8]}, and you are {where}, at {head[:8]}: nothing was proposed",
+            f"{switch} goes to it, to propose that; {insist} proposes what you are on",
+        )
 
 
 def _peer(settings: Settings, work: WorkClone, hub: Hub, given: str) -> Peer:
     """To whom: who was named, else the peer of whose hub this is a clone, else the only one."""
     if given:
         return settings.peer(given)
-    urls = {url.rstrip("/").removesuffix(".git") for url in work.urls}
-    found = [peer for peer in settings.peers.values() if peer.hub.rstrip("/").removesuffix(".git") in urls]
+    found = [peer for peer in settings.peers.values() if work.place(peer.hub) != peer.hub]
     if work.git_dir == hub.git_dir and not found:
         found = list(settings.peers.values())
     if len(found) == 1:
         return found[0]
-    known = ", ".join(settings.peers) or "none yet; add one with 'cn peer add'"
-    raise Refused(f"to whom is not clear from {work.root}", f"name the peer behind the topic: {known}")
+    known = f"name the peer behind the topic: {', '.join(settings.peers)}" if settings.peers else ""
+    if work.git_dir != hub.git_dir and not found and (url := work.config.last("remote.origin.url")):
+        shown = url if redact(url) == url else "URL"  # a password is never part of a command
+        add = command("cn peer add NAME {} --hub {}", shown, str(hub.root))
+        text = f"{settings.us} has no peer at {redact(url)}, from which {work.root} was cloned"
+        raise Refused(text, "; ".join(filter(None, [f"{add} adds it", known])))
+    raise Refused(f"to whom is not clear from {work.root}", known or "add a peer with 'cn peer add'")
 
 
-def find_target(run: Run, peer: Peer, topic: str) -> Target:
+def find_target(run: Run, peer: Peer, topic: str, work: WorkClone) -> Target:
     """Fetch the peer's main, against which a proposal is checked; raises :class:`Refused`."""
     prefix = run.settings.outbound_prefix(peer)
     name = parse_topic(topic.removeprefix(f"{prefix}/"))
@@ -142,13 +186,9 @@ def find_target(run: Run, peer: Peer, topic: str) -> Target:
         limited = git._replace(max_bytes=run.settings.config.limits.fetch_bytes)
         if why := fetch_tips(limited, {"": (peer.hub, [main])}, seconds).get(""):
             raise Refused(f"{peer.name}'s {main[0]} cannot be fetched: {why}", "try again later")
-    return Target(peer, *main, name, join_branch(prefix, name))
-
-
-def place_of(run: Run, peer: Peer) -> str:
-    """Where our branches for a peer lie, as a URL that serves in any clone."""
     url = run.settings.delivery_url(run.hub, peer)
-    return run.hub.config.last(f"remote.{url}.url") or url
+    place = run.hub.config.last(f"remote.{url}.url") or url
+    return Target(peer, *main, name, join_branch(prefix, name), work.place(peer.hub), work.place(place))
 
 
 def _bring(run: Run, work: WorkClone, head: Oid) -> None:
@@ -161,37 +201,49 @@ def _bring(run: Run, work: WorkClone, head: Oid) -> None:
         raise Refused(f"{head[:8]} cannot be fetched from {work.root}: {why}", remedy)
 
 
-def queue_proposal(run: Run, target: Target, head: Oid, *, message: str = "", subject: str = "cn: propose") -> None:
-    """Put it into the outbox in one commit; refuses what can never be merged, and what was answered already."""
+def queue_proposal(
+    run: Run,
+    target: Target,
+    head: Oid,
+    may_replace: Callable[[Oid], bool],
+    *,
+    message: str = "",
+    subject: str = "cn: propose",
+) -> bool:
+    """Put it into the outbox in one commit; refuses what can never be merged, and what was answered already.
+
+    ``may_replace`` is asked about the commit that was proposed before. False: it is there as it is.
+    """
     peer = target.peer.name
-    if told := _settled(run, run.snapshot, target, head):
+    if told := _settled(run, run.snapshot, target, head, may_replace):
         if message.strip():
             raise Refused(f"{told}, and the message was not sent", f"{command('cn send {} MESSAGE', peer)} sends it")
         run.report.info(told, source=target.source)
-        return
+        return False
     base = _check(run, target, head)
-    titles = decode(read_objects(run.hub.git, [head])[0] or b"").partition("\n\n")[2].strip().split("\n")
+    history = read_histories(run.hub.git, target.tip, [head], Patience()).get(head)
+    title = first_title(history) if history is not None else ""
 
-    def propose_it(executor: Executor) -> str | None:
-        if told := _settled(run, executor.snapshot, target, head):  # by another clone, meanwhile
+    def propose_it(executor: Executor) -> tuple[str | None, bool]:
+        if told := _settled(run, executor.snapshot, target, head, may_replace):  # by another clone, meanwhile
             executor.notes.info(told, source=target.source)
-            return None
-        entry = Propose(peer, target.branch, head, executor.now, one_line(titles[0]))
+            return None, False
+        entry = Propose(peer, target.branch, head, executor.now, title)
         waiting = [path for path, one in executor.snapshot.outbox()[0] if _is_of(one, target)]
         effects: list[Effect] = [Drop(path) for path in waiting]
         effects.append(Offer(entry, base))
         if message.strip():
-            title = one_line(titles[0] or target.branch)
-            mail = Message(MESSAGE, run.settings.us, peer, title, executor.now, message, in_reply_to=head)
+            about = title or target.branch
+            mail = Message(MESSAGE, run.settings.us, peer, about, executor.now, message, in_reply_to=head)
             effects.append(Post(mail, f"about-{target.topic}"[:100], "", target.source))
         plan = Plan(target.source, tuple(effects))
         given = [Text("the topic", (target.topic,), 0), text_of("the message", message)]
         if secret := check_plan(plan, run.settings, given=given):
             raise Refused.by(secret)
         executor.perform(plan)
-        return subject
+        return subject, True
 
-    run.commit(propose_it)
+    return run.commit_for(propose_it)
 
 
 def _is_of(entry: object, target: Target) -> bool:
@@ -213,13 +265,14 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         raise Refused(f"{head[:8]} changes nothing against {whose}", "commit something, then propose that")
     found = [rules.no_protected_path(facts.changes), rules.only_fit_names(facts.changes), rules.clean(facts)]
     if refused := rules.join_refusals(found):
-        fetch, onto = command("git fetch {} {}", peer.hub, target.main), "git rebase --onto FETCH_HEAD"
+        fetch, onto = command("git fetch {} {}", target.hub, target.main), "git rebase --onto FETCH_HEAD"
         hint = f"; a branch that began elsewhere: {fetch}, then '{onto} START' moves what follows START there"
         raise Refused.by(refused, refused.remedy + (hint if refused.rule == rules.PROTECTED_PATHS else ""))
     if facts.stale:
         rebase = command("cn rebase {}", target.topic)
         text = f"{whose} changed since: {_some(facts.stale)}; as it stands it will be refused, {rebase} mends that"
         run.report.info(text, source=target.source)
+    refuse_unsigned(run, target.peer, target.tip, head)
     base = merge_bases(git, target.tip, head)[0]
     _refuse_secrets(run, base, head)
     return base
@@ -244,13 +297,27 @@ def _refuse_secrets(run: Run, base: Oid, head: Oid) -> None:
         raise Refused.by(refused)
 
 
-def _settled(run: Run, snapshot: Snapshot, target: Target, head: Oid) -> str:
+def _settled(run: Run, snapshot: Snapshot, target: Target, head: Oid, may_replace: Callable[[Oid], bool]) -> str:
     """What is told of a proposal with which nothing is to be done; raises :class:`Refused` where it may not be made."""
     item = snapshot.item(target.peer.name, OUT, target.topic)
     past = snapshot.events_of_topic(target.peer.name, OUT, target.topic)
     if refused := _answered(run, target, item, past, head):
         raise refused
+    if item is not None and item.head != head and not may_replace(item.head):
+        raise _by_another_clone(target, item, head)
     return _stands(target, item, head)
+
+
+def _by_another_clone(target: Target, item: Item, head: Oid) -> Refused:
+    """What was proposed from elsewhere, and is no part of what is proposed now, would be lost from the branch."""
+    title = f" ({title})" if (title := one_line(item.get("subject"), 80)) else ""
+    text = f"{target.branch} is at {item.head[:8]}{title}, which was proposed from another clone"
+    text += f", and {head[:8]} does not hold it: nothing was proposed"
+    fetch = command("git fetch {} {}", target.place, target.branch)
+    take = f"{fetch} and 'git log ..FETCH_HEAD' show it, 'git rebase FETCH_HEAD' puts yours onto it"
+    if item.state == "queued":
+        take = f"it waits in the outbox: 'cn outbox flush' delivers it; then {take}"
+    return Refused(text, f"{take}; {command('cn propose {} --replace', target.topic)} replaces it")
 
 
 def _stands(target: Target, item: Item | None, head: Oid) -> str:
@@ -272,17 +339,39 @@ def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event]
         return Refused(
             f"{target.branch} is about to be deleted: it was {item.get('status')}", "run 'cn sync', then again"
         )
-    answers = [e for e in past if e.head == head and e.kind == "answered" and e.fields.get("status") in FINAL]
-    if answers and not answers[-1].fields.get("unproven"):
-        at, status, merge = answers[-1].at, answers[-1].fields["status"], answers[-1].fields.get("merge", "")
-        words = f"{status} as {merge[:12]}" if merge else status
-        text = f"{target.branch} at {head[:8]} was {words} by {target.peer.name} ({format_stamp(at)})"
-        return Refused(text, "commit something new, then propose that")
+    for topic, events in {**_elsewhere(run, target, head), target.topic: past}.items():
+        if ended := _ended(target, topic, events, head):
+            return ended
     if item is not None and item.head != head and any(e.head == head for e in past):
-        pull = command("git pull --rebase {} {}", place_of(run, target.peer), target.branch)
+        pull = command("git pull --rebase {} {}", target.place, target.branch)
         text = f"{head[:8]} is an earlier state of {target.branch}, which is at {item.head[:8]} now"
         return Refused(text, f"{pull} brings your branch there")
     return None
+
+
+def _elsewhere(run: Run, target: Target, head: Oid) -> dict[str, list[Event]]:
+    """The histories of other topics under which this commit went there before."""
+    found = run.snapshot.events_at_heads(target.peer.name, OUT, [head]).get(head, [])
+    return run.snapshot.events_of_topics(target.peer.name, OUT, {event.topic for event in found} - {target.topic})
+
+
+def _ended(target: Target, topic: str, past: Sequence[Event], head: Oid) -> Refused | None:
+    """That a commit was decided under this topic, or was replaced by one that was: it is not looked at again."""
+    sent = [number for number, event in enumerate(past) if event.head == head and event.kind in ("queued", "adopted")]
+    later = [e for e in past[sent[-1] :] if e.kind == "answered" and not e.fields.get("unproven")] if sent else []
+    answers = [event for event in later if event.fields.get("status") in FINAL]
+    if not answers:
+        return None
+    last = next((event for event in reversed(answers) if event.head == head), answers[-1])
+    status, merge, at = last.fields["status"], last.fields.get("merge", ""), format_stamp(last.at)
+    words = f"{status}{f' as {merge[:12]}' if merge else ''} by {target.peer.name} ({at})"
+    branch = f"{target.branch.removesuffix(target.topic)}{one_line(topic, 80)}"
+    new = "commit something new, then propose that"
+    if last.head == head:
+        return Refused(f"{branch} at {head[:8]} was {words}", new)
+    pull = command("git pull --rebase {} {}", target.hub, target.main)
+    text = f"{head[:8]} is an earlier state of {branch}, which was {words} at {last.head[:8]}"
+    return Refused(text, f"{pull} brings your branch to what was decided; {new}")
 
 
 def _tell_what_follows(run: Run, target: Target, item: Item) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from cn.actions.propose import Target, find_target, place_of, queue_proposal
+from cn.actions.drafts import telling_what_waits
+from cn.actions.propose import Target, find_target, queue_proposal
 from cn.git.entries import read_changes
 from cn.git.objects import merge_bases, read_info
 from cn.git.rebase import commits_to_rebase, rebase, says_the_same
 from cn.git.remote import fetch_commits, list_remotes
 from cn.git.repository import Hub
+from cn.git.work_clone import WorkClone
 from cn.outbox.deliver import deliver
 from cn.outbox.our_names import find_ours
 from cn.protocol.layout import PROPOSAL
@@ -20,29 +22,37 @@ from cn.values.shell_words import command
 from cn.values.text import one_line
 
 
-def rebase_topic(hub: Hub, topic: str, peer: str = "", *, dry_run: bool = False) -> Report:
+def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_run: bool = False) -> Report:
     """Rebase a proposal that waits at a peer, and push it with a lease; what conflicts is refused."""
-    with open_run(hub, dry_run=dry_run) as run:
+    with telling_what_waits("nothing was proposed"), open_run(hub, dry_run=dry_run) as run:
         name, item = _find(run, f"{peer}:{topic}" if peer else topic)
-        target = find_target(run, run.settings.peer(name), item.topic)
+        target = find_target(run, run.settings.peer(name), item.topic, work)
         _require_there(run, target, item)
-        if _is_on(run, target, item.head):
-            run.report.info(f"{target.branch} is on {name}'s latest {target.main} already", source=target.source)
+        if needless := _needless(run, target, item.head):
+            run.report.info(needless, source=target.source)
             return run.report
         new = _rebased(run, target, item.head)
-        queue_proposal(run, target, new, subject="cn: rebase")
+        queue_proposal(run, target, new, lambda old: old == item.head, subject="cn: rebase")
         deliver(run, force=True)
         now = run.snapshot.item(name, OUT, item.topic)
         if now is not None and now.state == "delivered" and not dry_run:
-            pull = command("git pull --rebase {} {}", place_of(run, target.peer), target.branch)
-            run.report.info(f"your own branch is as it was; {pull} brings it there", source=target.source)
+            pull = command("git pull --rebase {} {}", target.place, target.branch)
+            run.report.info(f"your own branch is as it was; on it, {pull} brings it there", source=target.source)
     return run.report
 
 
-def _is_on(run: Run, target: Target, head: Oid) -> bool:
-    """Has main changed nothing since but its hub's own records? A new head would void a decision for nothing."""
-    bases = merge_bases(run.hub.git, target.tip, head)
-    return any(all(is_owned(c.path) for c in read_changes(run.hub.git, base, target.tip)) for base in bases)
+def _needless(run: Run, target: Target, head: Oid) -> str:
+    """Why no rebase is needed: main has changed nothing since but its hub's own records. Empty: it has.
+
+    A new head would void a decision for nothing.
+    """
+    bases, whose = merge_bases(run.hub.git, target.tip, head), f"{target.peer.name}'s"
+    if target.tip in bases:
+        return f"{target.branch} is on {whose} latest {target.main} already"
+    if any(all(is_owned(c.path) for c in read_changes(run.hub.git, base, target.tip)) for base in bases):
+        only = "only the hub's own records have changed since"
+        return f"{target.branch} needs no rebase: in {whose} {target.main} {only}"
+    return ""
 
 
 def _find(run: Run, text: str) -> tuple[Name, Item]:
@@ -69,7 +79,7 @@ def _require_there(run: Run, target: Target, item: Item) -> None:
     tip = answer.get(target.branch)
     if tip != item.head:
         there = f"is at {tip[:8]} there, and cn knows {item.head[:8]}" if tip else "is not there any more"
-        look = command("git fetch {} {}", place_of(run, target.peer), target.branch) + " shows it; " if tip else ""
+        look = command("git fetch {} {}", target.place, target.branch) + " shows it; " if tip else ""
         again = command("cn propose {}", target.topic)
         raise Refused(f"{target.branch} {there}", f"{look}propose it from your clone, with {again}")
     if read_info(git, [item.head]) == [None] and (why := fetch_commits(git, url, [item.head], seconds)):
@@ -82,7 +92,7 @@ def _rebased(run: Run, target: Target, head: Oid) -> Oid:
     new = rebase(run.hub, target.tip, commits, run.now)
     if new.conflicts:
         paths = ", ".join(one_line(path, 80) for path in new.conflicts[:10])
-        fetch = command("git fetch {} {}", target.peer.hub, target.main)
+        fetch = command("git fetch {} {}", target.hub, target.main)
         again = command("cn propose {}", target.topic)
         hint = f"on your branch {fetch}, then 'git rebase FETCH_HEAD', resolve as git tells, then {again}"
         raise Refused(
@@ -95,7 +105,7 @@ def _rebased(run: Run, target: Target, head: Oid) -> Oid:
             f"on your branch 'git rebase --rebase-merges', or merge {target.main} into it, then {again}",
         )
     if new.tip == target.tip:
-        delete = command("git push {} :{}", place_of(run, target.peer), target.branch)
+        delete = command("git push {} :{}", target.place, target.branch)
         text = f"{target.peer.name}'s {target.main} has all that {target.branch} changes; nothing was changed"
         raise Refused(text, f"{delete} takes it back")
     return new.tip

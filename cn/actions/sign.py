@@ -1,16 +1,26 @@
-"""``cn sign``: let cn sign what it commits and sends in this clone, from now on."""
+"""``cn sign``: sign what is committed and sent in this clone, from now on."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree
 from cn.git.process import GitConfig, Setting
-from cn.git.repository import Hub, read_config
-from cn.git.signatures import Signature, is_literal, read_key, read_signatures, signing_settings
+from cn.git.repository import Hub, open_hub, read_config, share
+from cn.git.signatures import (
+    Signature,
+    commit_settings,
+    is_literal,
+    own_key,
+    read_key,
+    read_signatures,
+    signing_settings,
+)
+from cn.git.work_clone import WorkClone, find_work_clone
 from cn.run.run import scratch_objects
 from cn.run.settings import read_head_settings
 from cn.system.clock import now
@@ -21,28 +31,57 @@ from cn.values.shell_words import command
 from cn.values.text import one_line
 
 
-def sign(hub: Hub, key: str, *, dry_run: bool = False) -> Report:
+def sign(given: str, folder: Path, key: str, *, dry_run: bool = False) -> Report:
     """Sign with ``key`` (a file, or a public key that an ssh-agent has the private one of), once that was tried.
 
-    Writes git's own settings of this clone.
+    In the hub that was ``given``, else the one around ``folder``; in a clone from which another hub proposes, what
+    people commit there. Writes git's own settings of the clone.
     """
     value = key if is_literal(key) else os.path.abspath(Path(key).expanduser())
     value = f"key::{value}" if value.startswith(("ssh-", "ecdsa-", "sk-")) else value
-    public, report = read_key(value), Report()
-    hub, settings = read_head_settings(hub)
+    public = read_key(value)
+    hub, settings = read_head_settings(share(open_hub(Path(given) if given else None, cwd=folder)))
     made = _try(hub, value, public)
+    work = None if given else _other_clone(hub, folder)
+    where = f"in {work.root}" if work is not None else f"in this clone of {settings.us}"
+    report = Report()
     if dry_run:
-        report.plan(f"sign with {made.fingerprint} in this clone")
+        report.plan(f"sign with {made.fingerprint} {where}")
+        return report
+    if work is not None:
+        _sign_commits(work, value)
+        report.done(f"git signs what you commit {where}, with {made.fingerprint} ({one_line(value, 120)})")
+        if own_key(hub.config) != public or not hub.signs:
+            there = command("cn sign --hub {} {}", str(hub.root), key)
+            report.info(f"what the hub {settings.us} itself commits and sends is another matter: {there}")
         return report
     with hub_lock(hub, settings.config.lock_wait) as held:
         for name, wanted in signing_settings(value).items():
             held.git.run("config", "--local", name, wanted)
         if not held.with_git(held.git._replace(config=read_config(held.git))).signs:
             raise Refused("the settings did not stay in this clone's git config", "is .git/config writable?")
-    report.done(f"cn signs in this clone with {made.fingerprint} ({one_line(value, 120)})")
+    report.done(f"cn signs {where} with {made.fingerprint} ({one_line(value, 120)})")
     accept = command("cn peer key {} {}", settings.us, public or "KEY")
     report.info(f"who has pinned another key of ours refuses what we send, until it accepts this one: {accept}")
     return report
+
+
+def _other_clone(hub: Hub, folder: Path) -> WorkClone | None:
+    """The clone around ``folder``, if it is not the hub itself but one from which it proposes."""
+    with suppress(Refused):
+        work = find_work_clone(folder)
+        return work if work.git_dir != hub.git_dir else None
+    return None
+
+
+def _sign_commits(work: WorkClone, key: str) -> None:
+    """git's own settings in a clone that is no hub of ours; raises :class:`Refused` where they did not stay."""
+    wanted = commit_settings(key)
+    for name, value in wanted.items():
+        work.git.run("config", "--local", name, value)
+    now = read_config(work.git)
+    if any(now.last(name.lower(), "local") != value for name, value in wanted.items()):
+        raise Refused(f"the settings did not stay in {work.root}", "is .git/config writable?")
 
 
 def _try(hub: Hub, key: str, public: str) -> Signature:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from cn.actions.decide import decide_now
+from cn.actions.drafts import Commit, say_now_or_later, telling_what_waits
 from cn.agent.plan.reflections import TITLES
 from cn.agent.queue import enqueue_own
 from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
 from cn.protocol import own_thread
+from cn.protocol.draft import Draft
 from cn.protocol.effects import Log, Plan, Put
 from cn.protocol.log import Row
 from cn.protocol.ops import Ack, Done
@@ -16,6 +20,7 @@ from cn.run.executor import Executor
 from cn.run.find_thread import NoThread, find_pending
 from cn.run.run import Run, open_run, run_once
 from cn.run.secret_gate import check_plan, check_texts
+from cn.run.settings import read_head_settings
 from cn.run.snapshot import Snapshot
 from cn.run.view import open_view
 from cn.secrets.scanner import text_of
@@ -31,18 +36,28 @@ from cn.values.text import is_text, one_line
 def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -> Report:
     """Open an adhoc thread; in a hub with a queue it waits for the agent at once."""
     _check("title", title, body)
+    return say_now_or_later(hub, _draft(hub, "adhoc", title, body), _adhoc, dry_run=dry_run)
 
-    def plan(run: Run, executor: Executor) -> str | None:
+
+def _draft(hub: Hub, act: str, title: str, body: str) -> Draft:
+    """What is opened for this hub itself."""
+    return Draft(act, read_head_settings(hub)[1].us, title, "", now(), body.replace("\r\n", "\n").encode())
+
+
+def _adhoc(run: Run, draft: Draft, commit: Commit) -> None:
+    title, at = draft.message, draft.written
+
+    def plan(executor: Executor) -> str | None:
         taken = frozenset(map(str, own_paths(executor.snapshot, executor.hub)))
-        path = own_thread.adhoc_path(title, executor.now, taken)
-        own = own_thread.new_own(path, title, executor.now, run.settings.us, body.replace("\r\n", "\n"))
+        path = own_thread.adhoc_path(title, at, taken)
+        own = own_thread.new_own(path, title, at, run.settings.us, draft.body.decode())
         if run.settings.config.interface != "queue":
             return _open(executor, own, title, "opened", "✓ written")
         subject = _open(executor, own, title, "opened", "queued for the agent", "; it waits for the agent")
         enqueue_own(executor, own)
         return subject
 
-    return run_once(hub, plan, dry_run=dry_run)
+    commit(plan)
 
 
 def _check(what: str, text: str, body: str = "") -> None:
@@ -84,28 +99,37 @@ def reflect(hub: Hub, cadence: Cadence, *, dry_run: bool = False) -> tuple[OwnDo
         own = own_thread.new_own(path, title, executor.now, run.settings.us)
         return _open(executor, own, title, "opened", "✓ written")
 
-    report = run_once(hub, plan, dry_run=dry_run)
+    with telling_what_waits("nothing was opened"):
+        report = run_once(hub, plan, dry_run=dry_run)
     return read_document(open_view(hub), path), report
 
 
 def add_concern(hub: Hub, description: str, body: str = "", *, dry_run: bool = False) -> Report:
     """Open a managed concern."""
     _check("description", description, body)
+    return say_now_or_later(hub, _draft(hub, "mca", description, body), _mca, dry_run=dry_run)
 
-    def plan(run: Run, executor: Executor) -> str | None:
-        us = run.settings.us
-        path = _free_concern(executor, one_line(description, 300), us)
-        own = own_thread.new_own(path, description, executor.now, us, body.replace("\r\n", "\n"), Source=us)
+
+def _mca(run: Run, draft: Draft, commit: Commit) -> None:
+    description, at, us = draft.message, draft.written, run.settings.us
+
+    def plan(executor: Executor) -> str | None:
+        path = _free_concern(executor, one_line(description, 300), at, us)
+        own = own_thread.new_own(path, description, at, us, draft.body.decode(), Source=us)
         return _open(executor, own, description, f"surface:{one_line(description, 120)}", "✓ opened")
 
-    return run_once(hub, plan, dry_run=dry_run)
+    commit(plan)
 
 
-def _free_concern(executor: Executor, description: str, salt: str) -> HubPath:
-    """One that is open already is refused; one that was done today may be opened again."""
-    path = own_thread.concern_path(description, executor.now, salt)
+OPENS = {"adhoc": _adhoc, "mca": _mca}
+"""What carries out a draft that begins a thread of our own, by its act."""
+
+
+def _free_concern(executor: Executor, description: str, at: datetime, salt: str) -> HubPath:
+    """One that is open already is refused; one that was done that day may be opened again."""
+    path = own_thread.concern_path(description, at, salt)
     if executor.read(own_thread.done_concern_path(path)) is not None:
-        return _free_concern(executor, description, f"{salt}+")
+        return _free_concern(executor, description, at, f"{salt}+")
     if executor.read(path) is not None:
         raise Refused(f"{path} is open already", "write into that one, or end it with 'cn mca done'")
     return path
@@ -113,7 +137,7 @@ def _free_concern(executor: Executor, description: str, salt: str) -> HubPath:
 
 def end_concern(hub: Hub, id: str, *, dry_run: bool = False) -> Report:
     """File a concern away as done, by its name or an unambiguous beginning of it."""
-    with open_run(hub, dry_run=dry_run) as run:
+    with telling_what_waits(), open_run(hub, dry_run=dry_run) as run:
         snapshot = run.snapshot
         open_ones = [path for path in own_paths(snapshot, run.hub) if path.startswith(f"{own_thread.CONCERNS}/")]
         found = [path for path in open_ones if own_thread.is_named(path, id)]
@@ -136,7 +160,7 @@ def _is_done(snapshot: Snapshot, name: str) -> bool:
 
 def close_thread(hub: Hub, name: str, reason: str = "", *, dry_run: bool = False) -> Report:
     """Close a thread of our own; a peer's is refused, for its creator must be told something."""
-    with open_run(hub, dry_run=dry_run) as run:
+    with telling_what_waits(), open_run(hub, dry_run=dry_run) as run:
         snapshot = run.snapshot
         path = pick_own(snapshot, own_paths(snapshot, run.hub), name)
         if path is None:

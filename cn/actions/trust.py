@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from cn.git.entries import Entry, read_tree
-from cn.git.objects import read_known, read_objects
+from cn.git.objects import empty_tree, read_known, read_objects
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.llm.config import check_agent_config
@@ -26,10 +26,11 @@ from cn.transaction.base import Base, observe_base
 from cn.transaction.lock import hub_lock
 from cn.transaction.protected_files import TrustChange, accept, built_by_cn, trusted_commit, untrusted
 from cn.transaction.publish import recover
-from cn.values.errors import CnError, ConfigError
+from cn.values.errors import CnError, ConfigError, Refused
 from cn.values.names import Oid, digest
 from cn.values.report import Report
-from cn.values.text import decode, one_line, redact, visible
+from cn.values.shell_words import command
+from cn.values.text import decode, one_line, visible
 
 _LARGEST = 256 * 1024
 _SUBMODULE = "160000"
@@ -57,20 +58,22 @@ class FileDiff:
     new_mode: str | None
     commits: tuple[Author, ...]
     diff: str
+    whole: bool = True
+    """Does ``diff`` show all that would be accepted?"""
 
 
 @dataclass(frozen=True)
 class Pending:
     """What is to be accepted.
 
-    ``commit`` is main as a run would see it, ``trusted`` what is accepted so far, ``broken`` why the
-    configuration cannot be read there: nobody can accept that.
+    ``commit`` is main as a run would see it, ``trusted`` what is accepted so far (None: nothing), ``broken`` why
+    nobody can accept that: the configuration cannot be read there, or what it holds is not shown whole.
     """
 
     commit: Oid
-    trusted: Oid
+    trusted: Oid | None
     files: tuple[FileDiff, ...]
-    broken: ConfigError | None = None
+    broken: CnError | None = None
 
     @property
     def key(self) -> str:
@@ -145,25 +148,44 @@ def lock_damaged(hub: Hub) -> Iterator[Hub]:
 
 def find_pending(hub: Hub, base: Base) -> Pending | None:
     """What main as a run would see it holds that was not accepted."""
-    trusted, given = trusted_commit(hub) or base.local, frozenset({base.local, base.origin or base.local})
+    trusted, given = trusted_commit(hub), frozenset({base.local, base.origin or base.local})
     found = untrusted(hub, base.tip, trusted=trusted, built=built_by_cn(hub, base.tip, given))
     if not found:
         return None
     paths = [c.path for c in found]
-    old, new = read_tree(hub.git, trusted, paths), read_tree(hub.git, base.tip, paths)
+    old, new = read_tree(hub.git, trusted, paths) if trusted else {}, read_tree(hub.git, base.tip, paths)
     files = tuple(_file(hub.git, c, old.get(c.path), new.get(c.path)) for c in found)
-    return Pending(base.tip, trusted, files, find_broken(hub, base.tip, trusted))
+    return Pending(
+        base.tip, trusted, files, find_broken(hub, base.tip, trusted) or _not_shown(hub, base, trusted, files)
+    )
 
 
-def find_broken(hub: Hub, commit: Oid, known: Oid) -> ConfigError | None:
+def _not_shown(hub: Hub, base: Base, trusted: Oid | None, files: Sequence[FileDiff]) -> CnError | None:
+    """Why nobody can accept these: of one that is too large, or no text, nobody has seen what is accepted."""
+    path = next((file.path for file in files if not file.whole), None)
+    if path is None:
+        return None
+    known, new = (trusted or empty_tree(hub.git))[:12], (base.origin or base.tip)[:12]
+    is_new = trusted is None or path not in read_tree(hub.git, trusted, [path])
+    steps = [command("git pull --no-rebase origin {}", hub.main)] if base.tip != base.local else []
+    steps.append(command("git rm {}", path) if is_new else command("git checkout {} -- {}", known, path))
+    told = ", ".join(steps)
+    return Refused(
+        f"not accepted: {path} is too large or binary to show, and what is accepted is what was shown",
+        f"{command('git diff -a {} {} -- {}', known, new, path)} shows it; {told} and 'git commit' bring back what"
+        f" was accepted; or commit it here as a text of at most {_LARGEST:,} bytes",
+    )
+
+
+def find_broken(hub: Hub, commit: Oid, known: Oid | None) -> ConfigError | None:
     """Why no run, or not the runtime, could work with the configuration of ``commit``, origin's.
 
     None: both could, or the runtime's configuration is that of ``known``, where it is told already.
     """
     try:
         read_settings(hub, commit)
-        here, there = read_objects(hub.git, [f"{known}:{AGENT_PATH}", f"{commit}:{AGENT_PATH}"])
-        if there is not None and there != here:
+        *here, there = read_objects(hub.git, [f"{one}:{AGENT_PATH}" for one in (known, commit) if one])
+        if there is not None and [there] != here:
             check_agent_config(there)
     except ConfigError as error:
         return from_origin(hub, error)
@@ -172,8 +194,9 @@ def find_broken(hub: Hub, commit: Oid, known: Oid) -> ConfigError | None:
 
 def _file(git: Git, change: TrustChange, old: Entry | None, new: Entry | None) -> FileDiff:
     path, modes = visible(change.path).replace("\n", "<U+000A>"), [e.mode if e else None for e in (old, new)]
-    diff = _diff(*_contents(git, old, new))
-    return FileDiff(path, change.old, change.new, modes[0], modes[1], _authors(git, change.commits), diff)
+    before, now = _contents(git, old, new)
+    diff, authors = _diff(before, now), _authors(git, change.commits)
+    return FileDiff(path, change.old, change.new, modes[0], modes[1], authors, diff, _is_shown(now))
 
 
 def _contents(git: Git, *entries: Entry | None) -> list[bytes]:
@@ -193,11 +216,17 @@ def _authors(git: Git, commits: Sequence[Oid]) -> tuple[Author, ...]:
 
 
 def _diff(old: bytes, new: bytes) -> str:
-    """A unified diff, with every control and bidirectional character made visible."""
-    if b"\0" in old + new or max(len(old), len(new)) > _LARGEST:
+    """A unified diff, with every control and bidirectional character made visible; nothing is taken out of it."""
+    if not _is_shown(new):
         return f"(too large or binary to show: {len(old)} bytes before, {len(new)} now)"
+    said = [] if _is_shown(old) else [f"(too large or binary to show: {len(old)} bytes before; all that it is now:)"]
+    old = b"" if said else old
     rows = list(difflib.unified_diff(_split(old), _split(new), lineterm="", n=3))[2:]
-    return redact("\n".join(visible(row) for row in rows))
+    return "\n".join([*said, *(visible(row) for row in rows)])
+
+
+def _is_shown(data: bytes) -> bool:
+    return b"\0" not in data and len(data) <= _LARGEST
 
 
 def _split(data: bytes) -> list[str]:

@@ -1,7 +1,7 @@
 """Agency of a hub, opened: where its records are, who the person is, and how much there may be.
 
 git's configuration of the clone says what is not in the records: ``agency.user``, ``agency.depth``,
-``agency.underlings``, ``agency.outcomes``, ``agency.agents``, ``agency.remote``.
+``agency.underlings``, ``agency.outcomes``, ``agency.agents``, ``agency.unread``, ``agency.remote``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,15 @@ from cn.git.repository import Hub
 from cn.values.errors import ConfigError
 from cn.values.names import is_name
 from cn.values.shell_words import command
-from cn.values.text import slug
+from cn.values.text import redact, slug
 
-_LIMITS = {"depth": "depth", "underlings": "underlings", "open_outcomes": "outcomes", "agents": "agents"}
+_LIMITS = {
+    "depth": "depth",
+    "underlings": "underlings",
+    "open_outcomes": "outcomes",
+    "agents": "agents",
+    "unread": "unread",
+}
 
 
 class Agency(NamedTuple):
@@ -59,7 +65,11 @@ def places_of(hub: Hub) -> Places:
 
 def open_agency(hub: Hub) -> Agency:
     """Raises :class:`ConfigError` where the hub has none yet, or a setting makes no sense."""
-    return Agency(hub, open_store(places_of(hub), hub.identity), person_of(hub), limits_of(hub))
+    places = places_of(hub)
+    if not places.repository.exists() and (url := hub.config.last("agency.remote")):
+        restore = command("cn agency restore {}", redact(hub.config.url(url, push=True)))
+        raise ConfigError(f"there is no Agency in {places.state}", f"{restore} brings back what agency.remote holds")
+    return Agency(hub, open_store(places, hub.identity), person_of(hub), limits_of(hub))
 
 
 def person_of(hub: Hub) -> ByUser:

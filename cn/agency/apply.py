@@ -38,6 +38,7 @@ from cn.agency.events import (
     OutcomeUnblocked,
     OutcomeUnlinked,
     OutcomeUpdated,
+    ResourceUsed,
     Revoked,
     extend_answer,
     subjects_of,
@@ -135,7 +136,7 @@ def _change(rows: Rows, event: Event) -> None:
             _write(rows, event, change.file, 1, change.hash, change.size, change.links)
         case FileWritten():
             _write(rows, event, change.file, change.version, change.hash, change.size, change.links)
-        case FileRead():
+        case FileRead() | ResourceUsed():
             pass
         case MailDelivered():
             _deliver(rows, event, change)

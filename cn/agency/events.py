@@ -34,7 +34,8 @@ REMOVED: Final = "removed"
 FULFILLED: Final = "completed"
 ABANDONED: Final = "closed"
 ENDS: Final = (STOPPED, REMOVED, FULFILLED, ABANDONED)
-_MOST_REQUEST = 200
+MOST_REQUEST: Final = 200
+"""Characters of a request's name at most."""
 
 
 class EventRefused(CnError):
@@ -305,6 +306,15 @@ class AuditSubmitted:
     text: str
 
 
+@dataclass(frozen=True)
+class ResourceUsed:
+    """Somebody sets out to do something beyond Agency: call a tool of another server, clone, push. Told before it."""
+
+    resource: str
+    level: str
+    what: str
+
+
 Change: TypeAlias = (
     Founded
     | OutcomeCreated
@@ -332,6 +342,7 @@ Change: TypeAlias = (
     | AgentLeased
     | AgentEnded
     | AuditSubmitted
+    | ResourceUsed
 )
 
 
@@ -374,14 +385,15 @@ def format_event(event: Event) -> str:
     head |= {name: value for name in _OPTIONAL if (value := getattr(event, name))}
     values = ((part, getattr(change, part.name)) for part in fields(change))
     body = {part.name: _plain(value) for part, value in values if value != part.default}
-    return _escape(json.dumps(head | {"type": type_of(change)} | body, ensure_ascii=False, separators=(",", ":")))
+    return escape(_ENCODER.encode(head | {"type": type_of(change)} | body))
 
 
 def _plain(value: object) -> object:
     return format_second(value) if isinstance(value, datetime) else value
 
 
-def _escape(line: str) -> str:
+def escape(line: str) -> str:
+    """JSON with what would not be shown as escapes."""
     if line.isprintable():
         return line
     units = ((c, c.encode("utf-16-be")) for c in line)
@@ -393,7 +405,7 @@ def _escape(line: str) -> str:
 def parse_event(line: str) -> Event:
     """The inverse of :func:`format_event`; raises :class:`EventRefused` for what is unknown, missing or malformed."""
     try:
-        found = json.loads(line, object_pairs_hook=_once, parse_constant=_no_constant)
+        found = _DECODER.decode(line)
         if not isinstance(found, dict):
             raise ValueError("it is no object")
         kind = TYPES.get(str(found.pop("type", "")))
@@ -440,9 +452,14 @@ def _text(value: object) -> str:
 
 def _short_text(value: object) -> str:
     text = _text(value)
-    if not text or len(text) > _MOST_REQUEST or not is_plain(text):
-        raise ValueError(f"a plain text of at most {_MOST_REQUEST} characters is expected")
+    if not is_request_id(text):
+        raise ValueError(f"a plain text of at most {MOST_REQUEST} characters is expected")
     return text
+
+
+def is_request_id(text: str) -> bool:
+    """Can a caller name a request so: plain, on one line, not too long?"""
+    return 0 < len(text) <= MOST_REQUEST and is_plain(text)
 
 
 def _count(value: object) -> int:
@@ -499,6 +516,8 @@ def _time(value: object) -> datetime:
     return parse_stamp(_text(value))
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
 _ENVELOPE: Mapping[str, Callable[[object], object]] = {
     "seq": _number,
     "time": _time,
@@ -585,6 +604,8 @@ def extend_answer(answer: dict[str, object], change: Change) -> dict[str, object
     match change:
         case Founded():
             return {"outcome": change.root, "version": 1, "hash": change.hash}
+        case OutcomeLinked(outcome) | OutcomeUnlinked(outcome) | OutcomeBlocked(outcome) | OutcomeUnblocked(outcome):
+            return {"outcome": outcome} | answer
         case OutcomeCreated(inbox=False) | OutcomeUpdated() | OutcomeCompleted() | OutcomeClosed():
             version = 1 if isinstance(change, OutcomeCreated) else change.version
             return {"outcome": change.outcome, "version": version, "hash": change.hash} | answer
@@ -599,6 +620,8 @@ def extend_answer(answer: dict[str, object], change: Change) -> dict[str, object
             return answer | {"grants": [*_listed(answer, "grants"), change.id]}
         case MailDelivered() | MailDeferred():
             return answer | {"mail": [*_listed(answer, "mail"), change.mail]}
+        case MailDone(mail):
+            return answer | {"mail": [*_listed(answer, "mail"), *mail]}
         case AgentLeased() | AgentEnded():
             return {"agent": change.agent} | answer
         case _:

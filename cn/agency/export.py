@@ -13,7 +13,7 @@ from cn.agency.pages import outcome_page, page_of
 from cn.agency.perform import Asked, Done, perform, read_content
 from cn.agency.plan.access import reason_for
 from cn.agency.rows import Facts, File
-from cn.system.files import write_file
+from cn.system.files import PRIVATE, write_file
 from cn.values.errors import Refused
 from cn.values.text import cell, slug
 
@@ -94,8 +94,9 @@ def _is_text(data: bytes) -> bool:
 
 def _write(folder: Path, path: str, data: bytes) -> str:
     target = folder / path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_file(target, data)
+    for above in (folder, target.parent):  # for its owner alone, as the records are
+        above.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_file(target, data, mode=PRIVATE)
     return path
 
 

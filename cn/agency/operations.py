@@ -54,16 +54,20 @@ def party_of(principal: Principal) -> tuple[Party, int]:
 
 
 class Limits(NamedTuple):
-    """How much there may be; they refuse what adds, never what ends something or delivers."""
+    """How much there may be; they refuse what adds, never what ends something or delivers.
+
+    ``unread``: messages of one handler that wait for one addressee, deferred ones among them.
+    """
 
     depth: int = 8
     underlings: int = 50
     open_outcomes: int = 1000
     agents: int = 4
+    unread: int = 50
 
 
 class Moment(NamedTuple):
-    """When a plan is made, and 16 random bytes from which it makes ids: planned again, they are the same."""
+    """When a plan is made, by the clock, and 16 random bytes for its ids: planned again, they are the same."""
 
     now: datetime
     entropy: bytes
@@ -256,6 +260,15 @@ class SubmitAudit:
 
 
 @dataclass(frozen=True)
+class UseResource:
+    """Tell of what the caller sets out to do with a capability beyond Agency; who may not is refused."""
+
+    resource: str
+    level: str
+    what: str
+
+
+@dataclass(frozen=True)
 class LeaseAgent:
     """Let an instance work for a handler; ``token`` is the SHA-256 of what it will prove itself with."""
 
@@ -266,10 +279,15 @@ class LeaseAgent:
 
 @dataclass(frozen=True)
 class EndAgent:
-    """An instance is no more."""
+    """An instance is no more. ``message`` is what its handler's boss has to know of it, empty for nothing.
+
+    ``subject`` is that of the message, else ``why``.
+    """
 
     agent: Uuid
     why: str
+    message: str = ""
+    subject: str = ""
 
 
 Operation: TypeAlias = (
@@ -292,6 +310,7 @@ Operation: TypeAlias = (
     | FinishMail
     | DeliverDue
     | SubmitAudit
+    | UseResource
     | LeaseAgent
     | EndAgent
 )

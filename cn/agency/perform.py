@@ -34,13 +34,15 @@ _ENTROPY = 16
 class Asked(NamedTuple):
     """An operation, and who asks. ``request_id`` is the caller's name for it: the same again gets the same answer.
 
-    ``entropy`` are the random bytes from which its ids are made, for who has to know them before.
+    ``entropy`` are the random bytes from which its ids are made, for who has to know them before. ``said`` is what the
+    caller said, where the operation holds what that came to: ``3d`` is another time at each call.
     """
 
     operation: Operation
     principal: Principal
     request_id: str = ""
     entropy: bytes = b""
+    said: str = ""
 
 
 class Done(NamedTuple):
@@ -128,7 +130,7 @@ class _Tried(NamedTuple):
     refused: Refused | None
 
     def moment(self, base: Base) -> Moment:
-        return Moment(base.now, self.entropy, self.limits)
+        return Moment(base.clock, self.entropy, self.limits)
 
 
 def _prepare(asked: Asked, limits: Limits, allowed: Callable[[], Collection[str]]) -> _Tried:
@@ -168,8 +170,8 @@ class _Writing:
 
     def answer(self, one: _Tried) -> Answer:
         """Plan an operation, and take what comes of it into the commit."""
-        operation, principal, request_id, _ = one.asked
-        before = done_before(operation, principal, request_id, self._rows)
+        operation, principal, request_id, _, said = one.asked
+        before = done_before(operation, principal, request_id, self._rows, said)
         if isinstance(before, Request):
             return Done(answer_again(before, self._rows))
         planned = before or one.refused or plan(operation, principal, self._rows, one.moment(self._base))
@@ -191,7 +193,7 @@ class _Writing:
             tenure,
             planned.grant,
             asked.request_id,
-            digest_of(asked.operation) if asked.request_id else "",
+            digest_of(asked.operation, asked.said) if asked.request_id else "",
         )
         written = written_by(change)
         before = self._rows.references(written) if written else ()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.agency.operations import ByUser, EndAgent
+from cn.agency.names import Party
+from cn.agency.operations import ByUser, EndAgent, party_of
 from cn.agency.perform import Asked, perform
 from cn.agency.store.copies import restore
 from cn.agency.store.look import live_agents
@@ -15,11 +16,12 @@ from cn.git.repository import Hub
 
 
 class Home(NamedTuple):
-    """How many events came, when the last one happened, and how many agents were ended."""
+    """How many events came, when the last one happened, how many agents were ended, and whose the root handler is."""
 
     events: int
     last: datetime
     ended: int
+    boss: Party
 
 
 def restore_home(hub: Hub, places: Places, person: ByUser, url: str) -> Home:
@@ -30,9 +32,11 @@ def restore_home(hub: Hub, places: Places, person: ByUser, url: str) -> Home:
     try:
         with store.reading() as facts:
             agents = live_agents(facts)
+            head = facts.head()
+            root = facts.handler(head.root) if head else None
         if agents:
             why = "the records were restored on another machine"
             perform(store, [Asked(EndAgent(agent, why), person) for agent in agents])
     finally:
         store.close()
-    return Home(restored.events, restored.last, len(agents))
+    return Home(restored.events, restored.last, len(agents), root.boss if root else party_of(person)[0])

@@ -345,11 +345,17 @@ class Facts(Protocol):
     def pending(self, party: Party) -> Sequence[Mail]:
         """Its messages that are not done, oldest first."""
 
+    def count_deferred(self, sender: Party, to: Party) -> int:
+        """How many messages of a sender to an addressee wait to be delivered."""
+
     def due(self, now: datetime, limit: int) -> Sequence[Deferred]:
         """What is to be delivered by now, the earliest first."""
 
     def live_agent(self, handler: Uuid) -> Agent | None:
         """The instance that works for it."""
+
+    def agent_of(self, token: str) -> Agent | None:
+        """The live instance with this SHA-256 of a token."""
 
     def count_live(self) -> int:
         """How many agents live."""

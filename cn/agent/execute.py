@@ -29,6 +29,7 @@ from cn.protocol.outbox_entry import is_chat
 from cn.protocol.own_thread import format_own, parse_own
 from cn.protocol.queue_item import OUTPUT, Turn, is_input_id, parse_input
 from cn.protocol.states import ACTOR, Actor
+from cn.protocol.thread_file import TriageRefused, format_decision, read_decision
 from cn.run.executor import Executor
 from cn.run.find_thread import NoThread, find_pending
 from cn.run.run import Run
@@ -135,7 +136,18 @@ def _planned(
     sources = [whole, *(text for one in facts.values() for text in sources_of(one))]
     quoted = [quoted_of(one) for one in facts.values() if isinstance(one, Facts)]
     secret = check_plan(whole_plan, run.settings, sources, quoted)
+    if not secret and isinstance(item, Facts):
+        _tell_overtaken(executor, item)
     return (secret,) if secret else whole_plan
+
+
+def _tell_overtaken(executor: Executor, facts: Facts) -> None:
+    """The answer takes the place of a decision that somebody wrote into the thread, and that no run has carried out."""
+    with suppress(TriageRefused):
+        if triage := read_decision(facts.text, facts.committed):
+            decision = mask_line(one_line(format_decision(triage.decision), 80), executor.settings)
+            text = f"{facts.source}: {decision} by {triage.actor} is not carried out: the agent's answer was first"
+            executor.notes.info(text, source=facts.source)
 
 
 def _facts_elsewhere(run: Run, executor: Executor, turn: Turn, op: Op) -> AnyFacts | None:

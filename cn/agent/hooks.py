@@ -160,6 +160,10 @@ def wake(hub: Hub, report: Report) -> None:
         return
     command = hub.config.last("cn.wake") if any((hub.state / name).exists() for name in (TO_WAKE, WAKING)) else ""
     if not command:
+        if (hub.state / WAKING).exists():  # a command that failed before was taken out of the configuration
+            memory = Memory(hub, now())
+            memory.conditions.clear("wake")
+            memory.save()
         drop_pending(hub)
         return
     lock = hold(hub.state / WAKE, hub.private_mode)
@@ -223,11 +227,13 @@ def _write(hub: Hub, chat: str, names: Sequence[str]) -> str:
     """Tell a person in a chat: the one named, else the first of the allowed users."""
     from cn.llm.config import read_agent_config
     from cn.protocol.outbox_entry import chat_id
-    from cn.run.view import open_view
+    from cn.run.view import open_view, require_accepted
     from cn.telegram.client import Telegram
 
     number = chat_id(f"telegram:{chat}") if chat else 0
-    bot = read_agent_config(open_view(hub).snapshot.read).require_telegram()
+    view = open_view(hub)
+    require_accepted(view)
+    bot = read_agent_config(view.snapshot.read).require_telegram()
     if not chat and not bot.allowed_users:
         return f"nobody is named: write {TELEGRAM}:CHAT, or allowed_users in .cn/agent.yaml"
     number = number or bot.allowed_users[0]

@@ -7,7 +7,8 @@ that no item stands for gets one, an item whose thread is not pending any more g
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -51,6 +52,10 @@ from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 _GIVEN = 50
 """Inputs whose ids a clone remembers, to know a late answer."""
+_SENDERS = 1000
+"""Senders of whom a clone remembers whose turn is the longest ago."""
+_READ = 200
+"""Items that are read in one go."""
 _FOLDERS = (f"{CONCERNS}/", f"{ADHOC}/")
 _LOOK_BACK = timedelta(days=8)
 
@@ -228,7 +233,7 @@ def known_ids(executor: Executor) -> set[str]:
 
 def _promote(run: Run, executor: Executor, may_give: MayGive | None) -> Turn | None:
     told: set[str] = set()
-    for _, path in places(executor, QUEUE):
+    for path in _in_turn(run, executor):
         try:
             asked = read_queued(executor, path)
         except RecordRefused as refused:
@@ -250,9 +255,40 @@ def _promote(run: Run, executor: Executor, may_give: MayGive | None) -> Turn | N
             continue
         content = without_form(decode(executor.read(asked.path) or b"")) if asked.path else asked.content
         executor.perform(turns.plan_promote(asked, content, run.machine, executor.now))
+        put_bounded(run.memory.section("senders"), asked.sender, 1, most=_SENDERS)
         executor.notes.done(f"{source} is the agent's input ({asked.id})", source=source)
         return current_turn(executor)
     return None
+
+
+def _in_turn(run: Run, executor: Executor) -> list[HubPath]:
+    """What waits, in the order of its turns: of what is as urgent as the first, the first item of each sender comes
+    before all others, of those first of all of who never had a turn in this clone, or whose last is the longest ago.
+    """
+    waiting = places(executor, QUEUE)
+    urgent = [(place, path) for place, path in waiting if place.priority == waiting[0][0].priority]
+    last = {sender: number for number, sender in enumerate(run.memory.section("senders"), 1)}
+    first: dict[str, HubPath] = {}
+    for path, sender in _senders(executor, urgent):
+        first.setdefault(sender, path)
+    found = [first[sender] for sender in sorted(first, key=lambda sender: last.get(sender, 0))]
+    there = set(found)
+    return [*found, *(path for _, path in waiting if path not in there)]
+
+
+def _senders(executor: Executor, waiting: Sequence[tuple[items.Place, HubPath]]) -> Iterator[tuple[HubPath, str]]:
+    """Each item with who sent it; of a peer's thread the ledger knows it, others are read."""
+    known = {item.get("input"): str(peer) for peer, item in _pending(executor)}
+    for start in range(0, len(waiting), _READ):
+        some = waiting[start : start + _READ]
+        executor.snapshot.read_many(path for place, path in some if str(place.id) not in known)
+        yield from ((path, known.get(str(place.id)) or _sender(executor, path)) for place, path in some)
+
+
+def _sender(executor: Executor, path: HubPath) -> str:
+    with suppress(RecordRefused):
+        return read_queued(executor, path).sender
+    return ""
 
 
 def tell_chat(run: Run, executor: Executor, asked: Input, why: str, told: set[str]) -> None:

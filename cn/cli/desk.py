@@ -7,17 +7,21 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import click
+
 from cn.agency.agency import Agency, open_agency
 from cn.agency.names import LEVELS, NameRefused, Party, Resource, Uuid, is_user, is_uuid, parse_party
 from cn.agency.operations import ByHandler, Operation, Principal, Seen
 from cn.agency.plan.access import no_access, reason_for
 from cn.agency.plan.result import Refused
+from cn.agency.plan.titles import with_titles
 from cn.agency.rows import Facts
 from cn.cli.options import Env
 from cn.cli.render.text import SHORT
 from cn.system.clock import now
 from cn.values.errors import Refused as RefusedError
 from cn.values.errors import UsageError
+from cn.values.names import is_name
 from cn.values.text import visible
 from cn.values.timestamps import StampRefused
 
@@ -54,9 +58,13 @@ class Desk(NamedTuple):
 
     def grant(self, text: str) -> Uuid:
         """The capability."""
-        from cn.agency.store.look import grants_like
+        from cn.agency.store.look import grants_like, named_like
 
-        return self._pick("capability", text, grants_like(self.facts, _digits("capability", text), _SHOWN + 1))
+        prefix = _digits("capability", text)
+        found = grants_like(self.facts, prefix, _SHOWN + 1)
+        if not found and self.env.request_id:  # taken back, maybe by this request
+            found = named_like(self.facts, prefix, _SHOWN + 1)
+        return self._pick("capability", text, found)
 
     def mail(self, text: str) -> Uuid:
         """The message that was delivered, done or not."""
@@ -77,6 +85,9 @@ class Desk(NamedTuple):
         """``KIND:NAME``, where a UUID may be short; a UUID alone is a file, or an outcome."""
         kind, colon, name = text.partition(":")
         if not colon or text.startswith("kb://"):
+            if is_name(text) and set(text) - _DIGITS and text != "root":
+                what = f"{text[:60]!r} names no kind of resource"
+                raise UsageError(what, f"write mcp:{text[:60]} for a server, repo:{text[:60]} for a repository")
             id = self.file(text)
             return Resource("outcome" if self.facts.outcome(id) else "kb", id)
         if kind not in LEVELS:
@@ -117,21 +128,71 @@ class Desk(NamedTuple):
         if reason_for(self.principal, resource, "read", self.facts) is None:
             self.refuse(no_access(self.principal, resource, "read", self.facts))
 
-    def do(self, operation: Operation, remedies: Mapping[str, str] | None = None) -> Done | None:
+    def check_above(self, handler: Uuid) -> None:
+        """What is a handler's is seen by it, those above it, and users; others are refused."""
+        from cn.agency.plan.access import ACCESS, boss_of
+
+        row, principal = self.facts.handler(handler), self.principal
+        if row is None or reason_for(principal, Resource("kb", row.audit), "read", self.facts) is None:
+            boss = boss_of(principal, self.facts)
+            why = f"{self.title(handler)} is not below the handler for whom you act"
+            remedy = "a handler sees itself and those below it; ask your boss" + (
+                f", {self.title(boss)}" if boss else ""
+            )
+            self.refuse(Refused(ACCESS, why, remedy, boss))
+
+    def do(self, operation: Operation, remedies: Mapping[str, str] | None = None, said: str = "") -> Done | None:
         """Have it done, and told; None where it is only rehearsed. ``remedies``: by rule, what to type here."""
         from cn.agency.perform import Asked
 
-        done = self.do_all([Asked(operation, self.principal)], remedies)
+        done = self.do_all([Asked(operation, self.principal, said=said)], remedies)
         return done[0] if done else None
 
     def do_all(self, asked: Sequence[Asked], remedies: Mapping[str, str] | None = None) -> list[Done]:
-        """All of it, or none; nothing where it is only rehearsed."""
-        done, told = self.ask_all(asked, remedies)
-        show_done(self.env, done, told, self.facts)
+        """All of it, or none; nothing where it is only rehearsed. It is one request, if that has a name."""
+        requests = [one._replace(request_id=name) for one, name in zip(asked, self._names(len(asked)), strict=True)]
+        done, told = self.ask_all(requests, remedies)
+        told = [*told, *self._end_agents(done)]
+        done_before = any(not one.changes for one in done)
+        if done_before:
+            done = [self._read_again(one, answer) for one, answer in zip(requests, done, strict=True)]
+            told = [*told, "it was done before, and is not done again"]
+        show_done(self.env, done, told, self.facts, done_before=done_before)
         if self.env.dry_run:
             return []
         self.agency.follow()
         return done
+
+    def _end_agents(self, done: Sequence[Done]) -> Told:
+        """What leases that this ended leave running on this machine, where no server may see to it."""
+        from cn.agency.events import AgentEnded
+
+        ended = [change.agent for one in done for change in one.changes if isinstance(change, AgentEnded)]
+        if self.env.dry_run or not ended:
+            return []
+        from cn.agents.leftover import end_agents
+        from cn.agents.workspace import folders_of
+
+        told = end_agents(folders_of(self.agency.hub), ended)
+        if self.env.json:
+            for text in told:
+                click.echo(f"· {text}", err=True)
+        return told
+
+    def _names(self, count: int) -> list[str]:
+        """Of each part of the request."""
+        name = self.env.request_id
+        return [f"{name} {number}" if name and number > 1 else name for number in range(1, count + 1)]
+
+    def _read_again(self, asked: Asked, done: Done) -> Done:
+        """With what happened then, where it was done before."""
+        from cn.agency.operations import actor_of
+        from cn.agency.store.look import events_of_request
+
+        if done.changes or not asked.request_id:
+            return done
+        events = events_of_request(self.facts, actor_of(asked.principal), asked.request_id)
+        return done._replace(changes=tuple(event.change for event in events))
 
     def ask_all(self, asked: Sequence[Asked], remedies: Mapping[str, str] | None = None) -> tuple[list[Done], Told]:
         """The same without a word; sentences about what else had to be done."""
@@ -141,7 +202,9 @@ class Desk(NamedTuple):
         performed = perform(
             agency.store, asked, agency.limits, agency.allowed_secrets, together=True, rehearse=self.env.dry_run
         )
-        return [self._accepted(one, remedies or {}) for one in performed.answers], performed.told
+        done = [self._accepted(one, remedies or {}) for one in performed.answers]
+        self.env.did = self.env.did or not self.env.dry_run
+        return done, performed.told
 
     def _accepted(self, answer: Answer, remedies: Mapping[str, str]) -> Done:
         if isinstance(answer, Refused):
@@ -154,7 +217,8 @@ class Desk(NamedTuple):
             from cn.cli.render.report import show_json
 
             show_json({"refused": refused._asdict()})
-        raise RefusedError(f"{refused.rule}: {refused.reason}", refused.remedy)
+        reason, remedy = (with_titles(text, self.facts, short) for text in (refused.reason, refused.remedy))
+        raise RefusedError(f"{refused.rule}: {reason}", remedy)
 
     def _one(self, kind: str, text: str, fits: Callable[[Uuid], bool]) -> Uuid:
         head = self.facts.head()
@@ -216,15 +280,30 @@ def _acting(opened: Desk, acting: str) -> ByHandler:
     id = opened.handler(acting)
     row = opened.facts.handler(id)
     assert row is not None, "it was just found"
+    if not (row.active or opened.env.request_id):  # what it asked for before its end can still be answered
+        opened.refuse(_ended(opened, id, row.tenure))
     return ByHandler(id, row.tenure, f"user:{opened.agency.person.name}")
 
 
-def show_done(env: Env, done: Sequence[Done], told: Sequence[str], facts: Facts | None) -> None:
-    """What was done, or would be: as JSON the answers, else a line for each change."""
+def _ended(opened: Desk, handler: Uuid, number: int) -> Refused:
+    from cn.agency.plan.access import ACTIVE
+    from cn.agency.plan.structure import owner
+
+    heir = owner(handler, number, opened.facts)
+    what = f"{opened.title(handler)} is no active handler any more"
+    return Refused(ACTIVE, what, f"act for who has what it left: --as {short(heir)}")
+
+
+def show_done(
+    env: Env, done: Sequence[Done], told: Sequence[str], facts: Facts | None, *, done_before: bool = False
+) -> None:
+    """What was done, before or now, or would be: as JSON the answers, else a line for each change."""
     if env.json:
         from cn.cli.render.report import show_json
 
-        merged = {key: value for one in done for key, value in one.answer.items()}
+        merged: dict[str, object] = {}
+        for one in done:  # what was made first stays what it is about
+            merged = {**one.answer, **merged}
         show_json({"would": merged} if env.dry_run else merged)
         return
     from cn.cli.render.agency import sentence
@@ -232,7 +311,7 @@ def show_done(env: Env, done: Sequence[Done], told: Sequence[str], facts: Facts 
 
     report = Report()
     for change in (change for one in done for change in one.changes):
-        (report.plan if env.dry_run else report.done)(sentence(change, facts))
+        (report.plan if env.dry_run and not done_before else report.done)(sentence(change, facts))
     for text in told:
         report.info(text)
     env.tell(report)

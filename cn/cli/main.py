@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,7 +16,8 @@ import click
 from cn import __version__
 from cn.cli.options import HUB, JSON, QUIET, VERBOSE, Env
 from cn.cli.render import COLOUR
-from cn.values.errors import EXIT_PIPE, EXIT_REFUSED, CnError, ConfigError, Refused
+from cn.cli.streams import guard_streams, lead_nowhere
+from cn.values.errors import EXIT_PIPE, EXIT_REFUSED, CnError, ConfigError, NotShown, Refused
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -71,6 +73,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "why": ("why:why_command", "Explain one action, from what was recorded."),
         "outbox": ("peer:outbox", "What waits to be delivered; also: flush."),
         "usage": ("model:usage_command", "What calls to the model used and cost."),
+        "web": ("web:web_command", "Look at the hub in a browser, and decide there."),
     },
     "Maintain": {
         "doctor": ("doctor:doctor_command", "Explain every problem and its remedy."),
@@ -80,10 +83,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Agency": {
         "agency": ("agency:agency", "Outcomes, handlers and what each may do: init, status, can, log, export …"),
         "outcome": ("agency_outcome:outcome", "What is to be accomplished, what for, and how."),
-        "handler": ("agency_handler:handler", "Who is responsible: delegate, insert, move, remove, stop."),
+        "handler": ("agency_handler:handler", "Who is responsible: delegate, insert, move, remove, stop, audit."),
         "kb": ("agency_kb:kb", "The knowledge base: files with all their versions."),
         "mail": ("agency_mail:mail", "Messages between handlers, and yours; also: show, send, done."),
         "grant": ("agency_grant:grant", "What handlers may do besides: list, add, revoke."),
+        "mcp": ("bridge:mcp_command", "Agency's tools for a client of MCP, on standard input and output."),
     },
 }
 """Every command that the help shows, by section; where it is below ``cn.cli.commands``, and its line in
@@ -115,10 +119,11 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the help."""
-        widest = max(map(len, _COMMANDS))
-        for title, commands in SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([(f"{name:<{widest}}", text) for name, (_, text) in commands.items()])
+        first, *others = SECTIONS
+        with formatter.section(first):
+            formatter.write_dl([(name, text) for name, (_, text) in SECTIONS[first].items()])
+        with formatter.section("More, each explained by its own --help"):
+            formatter.write_dl([(title, ", ".join(SECTIONS[title])) for title in others])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Command names, with their line, for the shell."""
@@ -157,8 +162,9 @@ def cli() -> None:
     Peers push branches, cn turns them into markdown threads, the agent writes a typed
     decision, cn enforces the protocol, does every effect, and logs it.
 
-    Exit codes: 0 all done; 1 something was refused or failed; 2 usage; 3 no hub or broken
-    configuration; 75 another run holds the lock; 141 whoever read the output has left.
+    Exit codes: 0 done; 1 refused or failed; 2 usage; 3 no hub or broken configuration; 75 locked.
+
+    What hub, thread, decision, notice, item and the other words mean: docs/words.md in cn's source.
     """
 
 
@@ -167,9 +173,7 @@ def run() -> NoReturn:
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show ✓ gets \u2713, not an error
-            stream.reconfigure(errors="backslashreplace")
+    guard_streams()
     env = Env()
     try:
         code = _invoke(env)
@@ -194,6 +198,8 @@ def run() -> NoReturn:
         _report_error("terminated", _tell_next_step(), int(end.code or 0))
     except BrokenPipeError:
         _end_by_sigpipe()  # what was printed last
+    except NotShown as error:
+        _report_error(*_not_shown(env, error), EXIT_REFUSED)
     except OSError as error:
         _report_error(*_by_system(error), EXIT_REFUSED)
     except Exception as error:
@@ -211,6 +217,8 @@ def _invoke(env: Env) -> int:
     if instruction := os.environ.get("_CN_COMPLETE"):
         from click.shell_completion import shell_complete
 
+        if instruction.rpartition("_")[2] not in ("source", "complete"):
+            raise ConfigError(f"_CN_COMPLETE is {instruction[:40]!r}", "unset it: it is for shell completion alone")
         return shell_complete(cli, {}, "cn", "_CN_COMPLETE", instruction)
     try:
         with cli.make_context("cn", sys.argv[1:], obj=env, color=COLOUR) as ctx:
@@ -220,6 +228,22 @@ def _invoke(env: Env) -> int:
     return 0
 
 
+def _not_shown(env: Env, error: NotShown) -> tuple[str, str]:
+    """The report could not be written: what is known of the work, which was done before it."""
+    done: bool | None = env.did or None
+    if not done and "cn.run.run" in sys.modules:
+        from cn.run.interrupted import what_became
+
+        done = what_became()
+    if done:
+        told = f"it was done; only the report of it could not be written: {error.strerror}"
+        return told, "do not repeat it; 'cn status' and 'cn log' show what is there"
+    if done is False:
+        return f"the answer could not be written: {error.strerror}", "nothing was committed"
+    told = f"what it has to say could not be written: {error.strerror}"
+    return told, "'cn status' and 'cn log' show what was done; repeat it only if they do not show it"
+
+
 def _by_system(error: OSError) -> tuple[str, str]:
     """What the system said no to, and the next step; of a name no more than a person reads."""
     from cn.values.text import one_line
@@ -227,6 +251,8 @@ def _by_system(error: OSError) -> tuple[str, str]:
     where = f"{one_line(str(error.filename), 200)}: " if error.filename else ""
     too_long = error.errno == errno.ENAMETOOLONG
     hint = "give a shorter name" if too_long else "nothing is lost; run it again when this is mended"
+    if error.errno == errno.EMFILE:
+        hint = "raise the limit ('ulimit -n' shows it in a shell), then run it again; nothing is lost"
     return f"{where}{error.strerror or error}", hint
 
 
@@ -235,7 +261,7 @@ def _end_by_sigpipe() -> NoReturn:
 
     Not by the signal itself: it would also end a run whose git has died.
     """
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    lead_nowhere(sys.stdout.fileno())
     sys.exit(EXIT_PIPE)
 
 
@@ -278,5 +304,6 @@ def _tell_before(env: Env, error: CnError) -> None:
 def _report_error(text: str, hint: str, code: int) -> NoReturn:
     from cn.cli.render.report import show_error
 
-    show_error(_without_typed_secrets(text), _without_typed_secrets(hint))
+    with suppress(NotShown):  # standard error may be what is full
+        show_error(_without_typed_secrets(text), _without_typed_secrets(hint))
     sys.exit(code)

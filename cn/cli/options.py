@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # `cn --version` needs none of it
 
 @dataclass(eq=False, repr=False)
 class Env:
-    """The common options of one invocation; ``folder`` is the argument HUB."""
+    """The common options of one invocation; ``folder`` is the argument HUB, ``did``: Agency's records have it."""
 
     hub_path: str = ""
     folder: str = ""
@@ -33,6 +33,8 @@ class Env:
     dry_run: bool = False
     quiet: bool = False
     verbose: bool = False
+    request_id: str = ""
+    did: bool = False
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Callable[[str], None] | None]:
@@ -55,9 +57,9 @@ class Env:
             raise Refused("an agent may not choose the hub", "leave out --hub; it works in the hub around it")
         from pathlib import Path
 
-        from cn.git.repository import open_hub
+        from cn.git.repository import open_hub, share
 
-        return open_hub(Path(chosen) if chosen else None)
+        return share(open_hub(Path(chosen) if chosen else None))
 
     def view(self) -> View:
         """The hub to look at, without a lock."""
@@ -113,12 +115,17 @@ def _into_env(name: str) -> dict[str, Any]:
     return {"expose_value": False, "callback": callback}
 
 
+ONE: Any = functools.cache(click.Option)
+"""``cls`` of an option that many commands have: it is made once, which takes half of the time to load a group."""
+
+
 def _flag(*names: str, into: str, help: str) -> Callable[[Any], Any]:
-    return click.option(*names, is_flag=True, help=help, **_into_env(into))
+    return click.option(*names, cls=ONE, is_flag=True, help=help, **_into_env(into))
 
 
 HUB = click.option(
     "--hub",
+    cls=ONE,
     metavar="DIR",
     type=click.Path(),
     help="The hub to work on; else the one around the current folder.",
@@ -127,6 +134,13 @@ HUB = click.option(
 FOLDER: Callable[[Any], Any] = click.argument("folder", metavar="[HUB]", required=False, **_into_env("folder"))
 JSON = _flag("--json", into="json", help="Print facts as JSON.")
 DRY_RUN = _flag("--dry-run", into="dry_run", help="Show what would be done; change nothing.")
+REQUEST = click.option(
+    "--request-id",
+    cls=ONE,
+    metavar="ID",
+    help="Your name for this: the same again is not done twice, and gets the same answer.",
+    **_into_env("request_id"),
+)
 QUIET = _flag("-q", "--quiet", into="quiet", help="Only errors.")
 VERBOSE = _flag("-v", "--verbose", into="verbose", help="Also what was told before.")
 
@@ -175,11 +189,26 @@ def options(*extra: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Call
     return decorate
 
 
+class Group(click.Group):
+    """A group whose help shows the line of each command whole."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands with their lines; click itself cuts these where the screen ends."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, one.get_short_help_str(_WHOLE)) for name, one in found if one is not None and not one.hidden]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
+_WHOLE = 1000
+
+
 def list_group(name: str, *extra: Callable[[Any], Any]) -> Callable[[Callable[..., None]], click.Group]:
     """Make a group of a function that lists: without a subcommand, and as ``list``, the hidden synonym."""
 
     def decorate(show: Callable[..., None]) -> click.Group:
-        @click.group(name, invoke_without_command=True, help=show.__doc__)
+        @click.group(name, cls=Group, invoke_without_command=True, help=show.__doc__)
         @options(*extra)
         def group(env: Env, **given: Any) -> None:
             command = click.get_current_context().invoked_subcommand

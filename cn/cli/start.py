@@ -9,9 +9,12 @@ nothing, without a word.
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # signal without the 3 ms of its enums
+import errno
 import gc
 import os
 import sys
+
+from cn.inherited import refuse_signals
 
 TYPE_CHECKING = False  # typing itself takes 3 ms
 if TYPE_CHECKING:
@@ -25,18 +28,49 @@ more at the end, takes 10 ms of ``cn --version`` and 20 of ``cn status``. What a
 at once all the same: only circles wait.
 """
 
+_FEWEST = 16
+"""Files that may still be opened at the start: a git has three pipes, and several are asked at once."""
+
+OTHERS_MAY_WRITE = 0o002
+"""The bit of a mode (umask(2)) that no file of ours has, whatever the caller's umask: a decision that another user
+writes into a thread would be carried out. A group may write where its user says so."""
+
 
 def run() -> NoReturn:
     """Run cn and end the process. Ctrl-C and SIGTERM end it tidily from here on, also while it is loading."""
+    os.umask(os.umask(0o077) | OTHERS_MAY_WRITE)
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # else whoever began us ignores it
         _signal.signal(_signal.SIGINT, _leave)
     _signal.signal(_signal.SIGTERM, _leave)
+    refuse_signals()
+    if sys.flags.warn_default_encoding:  # a developer's question to code: no error of a run (PYTHONWARNINGS=error)
+        import warnings
+
+        warnings.simplefilter("ignore", EncodingWarning)
+    _need_files()
     try:
         _open_streams()
         _run()
     except KeyboardInterrupt:
         os.write(2, b"cn: interrupted\n")
         os._exit(130)
+
+
+def _need_files() -> None:
+    """End with a word where the caller lets us open too few files: no error could be told otherwise."""
+    held: list[int] = []
+    try:
+        for _ in range(_FEWEST):
+            held.append(os.open("/", os.O_RDONLY))
+    except OSError as why:
+        if why.errno == errno.EMFILE:
+            os.write(
+                2, b"cn: too few files may be open here (ulimit -n)\n  \xe2\x86\x92 'ulimit -n 1024' raises that\n"
+            )
+            os._exit(1)
+    finally:
+        for number in held:
+            os.close(number)
 
 
 def _leave(number: int, frame: object) -> NoReturn:
@@ -59,6 +93,10 @@ def _open_streams() -> None:
 def _run() -> NoReturn:
     if _is_quiet_sync(sys.argv[1:]):
         os._exit(0)  # nothing was said, nothing is open: taking the interpreter down takes 4 ms
+    if _is_bridge(sys.argv[1:]):
+        from cn.bridge.run import run as run_bridge
+
+        run_bridge(sys.argv[2:])
     gc.set_threshold(_GARBAGE)
     from cn.cli.main import run as run_command
 
@@ -66,6 +104,12 @@ def _run() -> NoReturn:
         run_command()
     finally:
         gc.freeze()  # the process ends: what it holds goes with it
+
+
+def _is_bridge(words: list[str]) -> bool:
+    """Is it the bridge of an agent? It is started for each, and needs none of the command line."""
+    asks = "-h" in words or "--help" in words or "_CN_COMPLETE" in os.environ
+    return words[:1] == ["mcp"] and not asks and bool(os.environ.get("CN_AGENT_TOKEN"))
 
 
 def _is_quiet_sync(words: list[str]) -> bool:

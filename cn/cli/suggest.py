@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.options import Env
+from cn.cli.options import ONE, Env
 
 if TYPE_CHECKING:  # every command names a function of here, and only a shell calls it
     from click.shell_completion import CompletionItem
@@ -56,7 +56,8 @@ def _all(opened: Desk, kind: str) -> Titled:
     handlers = [head.root, *below(head.root, facts)] if head else []
     match kind:
         case "outcome":
-            return [(row.id, row.title) for row in list_outcomes(facts, Wanted(), opened.now, _ALL).rows]
+            listed = list_outcomes(facts, Wanted(), opened.now, _ALL)
+            return [(id, title) for id, _, title, *_ in (*listed.workable, *listed.others)]
         case "handler":
             return [(id, found.title) for id in handlers if (found := facts.outcome(id))]
         case "file":
@@ -84,6 +85,7 @@ complete_grant = partial(_complete, "grant")
 AS = click.option(
     "--as",
     "acting",
+    cls=ONE,
     default="",
     metavar="HANDLER",
     shell_complete=complete_handler,

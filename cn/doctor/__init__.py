@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cn.actions.trust import lock_damaged
-from cn.doctor import agency, agent, clone, config, records
+from cn.doctor import agency, agent, clone, config, group, records
 from cn.doctor.finding import Finding, Fix, HubFacts, Level, examine_from, from_error, ok, problem
 from cn.git.objects import list_refs, resolve, update_refs
 from cn.git.repository import Hub
@@ -39,6 +39,8 @@ _CHECKS = (
     Check("versions", "git and Python are new enough", config.check_versions, ""),
     Check("repository", "the repository can be read and written", config.check_repository, ""),
     Check("state", "cn's own folder holds no links", clone.check_state, ""),
+    Check("writers", "no other user may write a thread", clone.check_writers, ""),
+    Check("group", "whoever shares this hub can work in it, or nobody does", group.check_group, ""),
     Check("lock", "no run is at work here now", clone.check_lock, ""),
     Check("journal", "no run was interrupted", clone.check_journal, ""),
     Check("locks", "git left no locks behind", clone.check_leftovers, ""),
@@ -66,11 +68,13 @@ _CHECKS = (
     Check("pins", "pins agree with the ledger", records.check_pins, "main"),
     Check("origin", "origin and this clone can be brought together", clone.check_origin, "main"),
     Check("host", "the host gives what cn needs", clone.check_host, "main"),
+    Check("shared", "no repository that is reached by its path can be written by others", clone.check_shared),
     Check("peers", "peers were reached of late, and nothing from or for them is missing", clone.check_peers),
     Check("aside", "nothing waits that was put aside", clone.check_files),
     Check("index", "the index takes nothing back that came to main", clone.check_index, "main"),
     Check("hidden", "git watches every file", clone.check_hidden),
     Check("agency", "Agency's records are sound, or there are none", agency.check_records),
+    Check("agents", "What this machine defines for agents makes sense, and their wraps hold", agency.check_agents),
     Check("crontab", "the crontab runs this hub", config.check_crontab, ""),
 )
 

@@ -17,8 +17,9 @@ from cn.run.view import View
 from cn.runtime.daemon_files import health_path, read_dead, read_health
 from cn.system.extras import ExtraMissing, require_runtime
 from cn.transaction.base import find_pipes
+from cn.transaction.protected_files import refuse_untrusted, trusted_commit
 from cn.transaction.push import clone_id
-from cn.values.errors import ConfigError
+from cn.values.errors import Blocked, ConfigError
 from cn.values.names import HubPath
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
@@ -101,20 +102,26 @@ def check_runtime(facts: HubFacts) -> Iterator[Finding]:
         lacks = list(_missing(config, "llm.", "'cn agent' cannot ask a model from here"))
         yield from lacks or [ok("a model and a key for its API are configured")]
     if facts.full:
-        yield _model(config)
+        yield _model(facts, config)
 
 
 def _missing(config: AgentConfig, section: str, why: str) -> Iterator[Finding]:
     return (info(one.text, why, one.remedy) for one in config.missing if one.key.startswith(section))
 
 
-def _model(config: AgentConfig) -> Finding:
+def _model(facts: HubFacts, config: AgentConfig) -> Finding:
     """The one check of a service: it needs the network, so only with ``--full``."""
     from cn.llm.client import check_model
 
     llm = config.llm
     if not llm.model or not llm.api_key:
         return info("the model was not looked up: there is no model or no key to ask with")
+    try:
+        refuse_untrusted(facts.hub, facts.snapshot.commit, trusted_commit(facts.hub))
+    except Blocked:
+        return info(
+            "the model was not looked up: this clone has not accepted main's configuration", "", "see 'cn trust'"
+        )
     try:
         found = check_model(llm.model, api_key=llm.api_key, base_url=llm.base_url)
     except ExtraMissing as why:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,7 +17,8 @@ from cn.git.entries import read_index, read_tree
 from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
 from cn.outbox.our_branches import LOST
-from cn.peers.hosts import look_at_origin, look_at_peer
+from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
+from cn.peers.known_mains import ANOTHER
 from cn.peers.observe import FETCH, SILENT
 from cn.peers.older_state import OLDER
 from cn.protocol.hub_config import AGENT_PATH
@@ -54,8 +56,25 @@ def check_place(facts: HubFacts) -> Iterator[Finding]:
 
 def check_state(facts: HubFacts) -> Iterator[Finding]:
     """What cn keeps in the git directory is there, and not behind a link."""
-    if linked := find_links(facts.hub):
+    if linked := find_links(facts.hub.state):
         yield problem(linked[0], "no run can work: it would write and remove files behind it", linked[1])
+
+
+def check_writers(facts: HubFacts) -> Iterator[Finding]:
+    """Nobody else may write a thread: a decision in it would be carried out as the user's own."""
+    root = facts.hub.root
+    places = [root, facts.hub.git_dir]
+    for here, folders, names in os.walk(root / "threads"):
+        places += [Path(here), *(Path(here) / name for name in (*folders, *names))]
+    for path in places:
+        with suppress(OSError):
+            state = path.lstat()
+            if not stat.S_ISLNK(state.st_mode) and state.st_mode & stat.S_IWOTH:
+                what = f"every user of this machine may write {visible(os.path.relpath(path, root))}"
+                why = "a decision that is written into a thread counts as yours"
+                kind = info if facts.hub.any_mode else problem  # where modes say nothing, chmod changes none
+                yield kind(what, why, command("chmod -R o-w -- {}", str(root)))
+                return
 
 
 def check_stop(facts: HubFacts) -> Iterator[Finding]:
@@ -230,6 +249,7 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
     except CnError:
         return  # told by the check of the place
     yield from _held(facts.hub)
+    yield from _further_urls(facts.hub)
     with tempfile.TemporaryDirectory(prefix="cn-doctor-") as scratch:
         hub = scratch_objects(facts.hub, scratch)
         try:
@@ -257,6 +277,9 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
             names = ", ".join(f.path for f in pending.files)
             what = f"protected files were changed elsewhere, and this clone has not accepted it: {names}"
             why = "every run stops: who can push to origin must not be able to replace a key or a reviewer"
+            if pending.trusted is None:
+                what = "this clone has not accepted what it was cloned with"
+                why = f"every run stops: by it cn would act as {facts.hub.name or 'that hub'}, with all that you may do"
             yield problem(what, why, "'cn trust' shows the change and accepts it", check="trust")
 
 
@@ -271,6 +294,15 @@ def _held(hub: Hub) -> Iterator[Finding]:
     if hub.origin and (replaced := replaced_at_origin(hub)):
         what = f"somebody put {visible(replaced[0])} at origin"
         yield problem(what, "an object that is replaced there cannot be pushed upon", replaced[1])
+
+
+def _further_urls(hub: Hub) -> Iterator[Finding]:
+    """git pushes to every push URL, one by one (git-push(1)); cn to one, or main could be here and not there."""
+    urls = hub.config.all("remote.origin.pushurl") or hub.config.all("remote.origin.url")
+    if len(urls) > 1:
+        others = ", ".join(visible(redact(url)) for url in urls[1:])
+        what = f"origin has {len(urls)} URLs to push to; cn pushes to the first alone, not to {others}"
+        yield info(what, "what is pushed to several hosts is not one decision", "let the first mirror to the others")
 
 
 def check_host(facts: HubFacts) -> Iterator[Finding]:
@@ -290,6 +322,12 @@ def check_host(facts: HubFacts) -> Iterator[Finding]:
         yield (problem if lack.needed else info)(lack.text, lack.why, lack.remedy)
 
 
+def check_shared(facts: HubFacts) -> Iterator[Finding]:
+    """No repository that is reached by its path can be written by others; nobody is contacted."""
+    for lack in look_at_places(facts.hub, facts.settings):
+        yield info(lack.text, lack.why, lack.remedy)
+
+
 def check_peers(facts: HubFacts) -> Iterator[Finding]:
     """Who could not be reached, and what did not come or was lost (from memory; nobody is contacted)."""
     memory = Memory(facts.hub, facts.now)
@@ -305,4 +343,4 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
             yield problem(one_line(redact(text), 400), "", remedy)
 
 
-_FROM_PEERS = (FETCH, SILENT, OLDER, LOST)
+_FROM_PEERS = (FETCH, SILENT, OLDER, ANOTHER, LOST)

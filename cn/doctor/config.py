@@ -15,6 +15,8 @@ from cn.doctor.finding import Finding, HubFacts, from_error, info, problem
 from cn.git.fast_import import commit_tree
 from cn.git.lost_branch import head_branch
 from cn.git.objects import empty_tree, list_tree, read_objects
+from cn.git.process import Git
+from cn.git.read_branches import is_signed
 from cn.git.running import finds_program, is_shell_command
 from cn.git.signatures import why_unsigned
 from cn.llm.config import decode_agent_config, parse_agent_config
@@ -25,15 +27,17 @@ from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.peers_file import MAILBOX, Peer, others_can_write
 from cn.run.run import scratch_objects
 from cn.run.settings import explain_missing_config
-from cn.system.files import has_room, is_writable, read_plain
+from cn.system.files import has_files, has_room, is_writable, read_plain
 from cn.transaction.commit import local_changes
 from cn.values.errors import CnError, ConfigError
-from cn.values.names import is_protected
+from cn.values.names import Oid, is_protected
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact, visible
 
 _PAGES = ("spec/SOUL.md", "spec/USER.md", "spec/HUB.md")
 _ALWAYS = (str(hub_config.PATH), str(AGENT_PATH), *_PAGES, str(hub_peers.PATH))
+_OF_LATE = 50
+"""Commits of main in which a signature shows that a clone of the hub signs."""
 _SECRET = re.compile(r"^(?:https?://[^/@\s]+@|[a-z+]+://[^/@\s:]*:[^/@\s]+@)")
 
 
@@ -125,14 +129,18 @@ def check_mailbox(facts: HubFacts) -> Iterator[Finding]:
     if not loose:
         return
     why = "mailbox_trusted: true says that the host keeps them apart; if not, one can write as another"
-    remedy = "'cn peer add … --key FILE.pub' proves senders"
+    remedy = "'cn peer key NAME FILE.pub' proves senders"
     if not settings.config.mailbox_trusted:
         why = (
             "any of them could push a branch with another's prefix: their threads say 'unverified', and what they say "
             "became of our branches is believed only where their main, which we must be able to read, shows it"
         )
         remedy = "pin their keys in state/peers.md (key: …), or set mailbox_trusted: true if the host keeps them apart"
-    yield info(f"several peers share the mailbox, and {', '.join(loose)} have no pinned key", why, remedy)
+    yield info(
+        f"several peers share the mailbox, and {', '.join(loose)} {'has' if len(loose) == 1 else 'have'} no pinned key",
+        why,
+        remedy,
+    )
 
 
 _GIT = (2, 39)
@@ -161,7 +169,9 @@ def check_repository(facts: HubFacts) -> Iterator[Finding]:
         yield problem(
             f"git cannot read {hub.root}: {done.reason}",
             "nothing else in the hub can be checked",
-            "repair .git, or clone the hub again from its origin and copy 'git config' settings over",
+            "correct that file of git's configuration"
+            if "bad config" in done.reason
+            else "repair .git, or clone the hub again from its origin and copy 'git config' settings over",
         )
     objects = hub.git_dir / "objects"
     below = [hub.git_dir / "refs", hub.state, objects, objects / "pack", *sorted(objects.glob("??"))]
@@ -170,6 +180,9 @@ def check_repository(facts: HubFacts) -> Iterator[Finding]:
         more = f" and {len(closed) - 1} more folders are" if len(closed) > 1 else " is"
         remedy = "check owner, permissions, and how it is mounted"
         yield problem(f"{closed[0]}{more} not writable", "no run can work here", remedy)
+    if not has_files(hub.git_dir):
+        what, remedy = f"the disk of {hub.git_dir} has no room for another file (no inodes)", "remove files there"
+        yield problem(what, "git and cn fail where they cannot write; nothing is lost by that", f"{remedy}: 'df -i'")
     if not has_room(hub.git_dir, _ROOM):
         why = "git and cn fail where they cannot write; nothing is lost by that"
         yield problem(f"less than {_ROOM >> 20} MB are free on the disk of {hub.git_dir}", why, "make room on the disk")
@@ -220,6 +233,9 @@ def check_signing(facts: HubFacts) -> Iterator[Finding]:
         why = f"git needs it for signatures of {whose}"
         yield problem("ssh-keygen is not found", why, "install OpenSSH's client programs")
     if not will_sign:
+        if facts.main and _is_signed_elsewhere(facts.hub.git, facts.main):
+            what = "another clone of this hub signs what it commits, and this one does not"
+            yield info(what, "a peer that pinned the hub's key refuses what is sent from here", "'cn sign KEY'")
         return
     if form != "ssh":
         remedy = "'cn sign KEY', with a key made with ssh-keygen"
@@ -236,6 +252,13 @@ def check_signing(facts: HubFacts) -> Iterator[Finding]:
             commit_tree(hub, empty_tree(hub.git), [], "cn: can this be signed?", facts.now)
         except CnError as error:
             yield problem(error.text, why, error.hint)
+
+
+def _is_signed_elsewhere(git: Git, main: Oid) -> bool:
+    """Does main hold commits of cn, of late, that are signed?"""
+    names = git.run("rev-list", "--first-parent", f"--max-count={_OF_LATE}", main, "--").lines
+    found = [data for data in read_objects(git, names) if data is not None]
+    return any(is_signed(data) and data.partition(b"\n\n")[2].startswith(b"cn: ") for data in found)
 
 
 def check_crontab(facts: HubFacts) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cn.git.objects import resolve
 from cn.git.process import Git, GitConfig, GitError
-from cn.git.repository import ForeignHub, Hub, open_hub, read_config
+from cn.git.repository import ForeignHub, Hub, open_hub, read_config, share
 from cn.protocol import ledger
 from cn.protocol.ledger import Event, LedgerRefused
 from cn.run.settings import Settings, read_settings
@@ -83,20 +83,25 @@ def open_damaged(path: Path | None) -> Hub:
     Raises :class:`ConfigError` where there is no sign of a hub.
     """
     try:
-        return open_hub(path)
+        return share(open_hub(path))
     except ForeignHub:
         raise
     except (ConfigError, GitError):
         start = (path or Path.cwd()).absolute()
         for root in (start,) if path is not None else (start, *start.parents):
-            if (root / ".git").is_dir() and ((root / ".git" / "cn").is_dir() or (root / ".cn").is_dir()):
+            if (root / ".git").is_dir() and (_has_worked(root / ".git" / "cn") or (root / ".cn").is_dir()):
                 real = Path(os.path.realpath(root))
                 config = GitConfig()
                 with suppress(GitError):  # a damaged one; the check of the repository tells it
                     config = read_config(Git(real))
                 git, origin = Git(real, config=config), bool(config.all("remote.origin.url"))
-                return Hub(real, real / ".git", real / ".git", git, "main", origin)
+                return share(Hub(real, real / ".git", real / ".git", git, "main", origin))
         raise
+
+
+def _has_worked(state: Path) -> bool:
+    """Did cn do more in this repository than to take the lock, as one that refuses does too?"""
+    return state.is_dir() and any(not path.name.startswith("lock") for path in state.iterdir())
 
 
 def examine_from(hub: Hub, *, full: bool = False, locked: bool = False) -> HubFacts:

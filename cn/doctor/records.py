@@ -13,6 +13,7 @@ from cn.git.fast_import import FileChange
 from cn.git.objects import list_refs, list_tree, read_info
 from cn.git.process import Git
 from cn.git.repository import ORIGIN_REF, Hub
+from cn.inbox.working_copies import unread
 from cn.protocol import ledger
 from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import IN, Item, LedgerRefused
@@ -28,7 +29,7 @@ from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refused
 from cn.values.names import Name, Oid, ThreadName, is_name
 from cn.values.shell_words import command
-from cn.values.text import one_line, visible
+from cn.values.text import counted, one_line, visible
 
 _FEW = 5
 _AGAIN = 3
@@ -127,6 +128,8 @@ def check_threads(facts: HubFacts) -> Iterator[Finding]:
             continue
         if not stat.S_ISREG(mode):
             yield problem(f"{visible(path)} is no regular file", "it is not read", "move it away; " + remedy)
+        for text, help_ in unread(facts.hub, [ThreadName(name)]).values():
+            yield problem(text, "nobody else can decide it", help_)
     yield from _strays(facts, known, in_main)
 
 
@@ -159,7 +162,7 @@ def check_outbox(facts: HubFacts) -> Iterator[Finding]:
     attempts = Memory(facts.hub, facts.now).attempts.entries
     for path, entry in entries:
         if tried := attempts.get(path.rpartition("/")[2]):
-            what = f"{path.rpartition('/')[2]} to {entry.to}: {tried.get('count')} attempts failed"
+            what = f"{path.rpartition('/')[2]} to {entry.to}: {counted(int(tried.get('count') or 0), 'attempt')} failed"
             remedy = str(tried.get("hint") or "") or "'cn outbox flush' tries again now"
             again = int(tried.get("count", 0)) >= _AGAIN
             yield (problem if again else info)(what, one_line(str(tried.get("reason"))), remedy)

@@ -10,10 +10,11 @@ from pathlib import Path
 from cn.git.environment import users_environment
 from cn.git.fast_import import FileChange, build_commit
 from cn.git.objects import empty_tree
-from cn.git.process import Git
+from cn.git.process import Git, remedy_here
 from cn.git.repository import Hub, read_config
 from cn.values.errors import Refused
-from cn.values.names import HubPath
+from cn.values.names import HubPath, Oid
+from cn.values.text import one_line
 
 
 def create_repo(path: Path, main: str, settings: Mapping[str, str], *, bare: bool = False) -> None:
@@ -30,12 +31,19 @@ def create_repo(path: Path, main: str, settings: Mapping[str, str], *, bare: boo
                 section, _, option = key.rpartition(".")
                 config.set_value(section, option, value)
     except (git.GitCommandError, OSError) as error:
-        raise Refused(f"cannot make a repository in {path}: {error}", "check the path and its permissions") from None
+        remedy = remedy_here(str(error)) or "check the path and its permissions"
+        raise Refused(f"cannot make a repository in {path}: {_reason(error)}", remedy) from None
     finally:
         os.environ.update(before)
 
 
-def commit_first(path: Path, files: Mapping[HubPath, bytes], message: str, at: datetime) -> None:
+def _reason(error: Exception) -> str:
+    """What git or the system says, without how GitPython frames it."""
+    said = getattr(error, "stderr", "")
+    return one_line(said.strip().removeprefix("stderr:").strip(" '")) if said else one_line(str(error))
+
+
+def commit_first(path: Path, files: Mapping[HubPath, bytes], message: str, at: datetime) -> tuple[Hub, Oid]:
     """The first commit of the repository at ``path``: exactly ``files``, which stand there already.
 
     It is built from bytes, as every commit of cn: what a user's own git config ignores or converts
@@ -51,3 +59,4 @@ def commit_first(path: Path, files: Mapping[HubPath, bytes], message: str, at: d
     listed = hub.git.run("ls-tree", "-r", "-z", "--name-only", f"refs/heads/{hub.main}").text
     if missing := set(files) - set(listed.split("\0")):
         raise Refused(f"the first commit lacks {', '.join(sorted(missing))}", "see 'git status' there")
+    return hub, head

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from cn.git.process import LOCAL_SECONDS, Done, Git, GitError, kill_group, tail
+from cn.git.process import LOCAL_SECONDS, PATIENT, Done, Git, GitError, kill_group, let_signals_in, tail
 from cn.values.errors import Blocked
 from cn.values.names import Oid
 from cn.values.shell_words import command
@@ -194,6 +194,22 @@ def read_info(git: Git, names: Sequence[str]) -> list[Info | None]:
     return found
 
 
+def read_kinds(git: Git, heads: Sequence[Oid]) -> list[str]:
+    """The type of each head of a peer, empty for what is missing. What git dies over is here, and taken for the
+    ``commit`` that a head is: who reads it then tells what came of it.
+    """
+
+    def read(some: Sequence[Oid]) -> list[str]:
+        return [info.kind if info is not None else "" for info in read_info(git, some)]
+
+    def died(_: Oid, error: GitError) -> list[str]:
+        if not error.done.died:
+            raise error
+        return ["commit"]
+
+    return read_in_halves(heads, read, died)
+
+
 def find_object(git: Git, beginning: str) -> Oid | None:
     """The one object whose id begins so; of several the one commit. At least 4 hexadecimal digits."""
     infos = [info for info in read_info(git, git.run("rev-parse", f"--disambiguate={beginning}").lines) if info]
@@ -370,7 +386,10 @@ class Reader:
             selector.register(child.stdout, selectors.EVENT_READ, said)
             selector.register(child.stderr, selectors.EVENT_READ, err)
             while not said.endswith(last):
-                ready = selector.select(max(0.0, deadline - time.monotonic()))
+                ready = selector.select(max(0.0, min(PATIENT, deadline - time.monotonic())))
+                if not ready and time.monotonic() < deadline:
+                    let_signals_in()
+                    continue
                 if not ready:
                     self._kill()
                     raise GitError(Done(ARGS, child.returncode, b"", tail(bytes(err)), timed_out=True))

@@ -19,14 +19,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, NamedTuple, Protocol
 
+from cn.git.credentials import secrets_of, without_secrets
 from cn.git.environment import COMMAND, child_environment
+from cn.git.host_keys import told_of_changed_key
 from cn.values.errors import RAISE_ULIMIT, CnError
 from cn.values.names import is_local
 from cn.values.text import decode, one_line, redact, without_escapes
 
 _LOCAL_RECEIVE = (
     "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false"
-    " -c core.useReplaceRefs=false"
+    " -c core.useReplaceRefs=false -c core.logAllRefUpdates=false"
+    " -c user.name=cn -c user.email=cn@localhost -c committer.name=cn -c committer.email=cn@localhost"
     " -c receive.autogc=false -c gc.auto=0 -c receive.denyCurrentBranch=refuse receive-pack"
 )
 _RECEIVES = f"--receive-pack={_LOCAL_RECEIVE}"
@@ -36,6 +39,11 @@ TIMED_OUT = "no answer within the time limit"
 _CHUNK = 1 << 20
 _MAX_DATA = 768 << 20
 """Memory of a child whose output is bounded: git gathers a whole diff before it says a word."""
+_MAX_FAR_DATA = 1536 << 20
+"""Memory of each process of a fetch or a push over a network: the list of branches that a host begins with has no end
+of its own. An object of ``fetch_bytes`` takes twice its size."""
+_SPARING = {"pack.threads": "2", "pack.windowMemory": "128m", "core.bigFileThreshold": "64m"}
+"""What a pack takes then, whatever machine makes or reads it (git-config(1))."""
 LOCAL_SECONDS = 900.0
 REASON = 500
 """How much of what a host says is told."""
@@ -47,6 +55,8 @@ CHECK_REFUSES = "git's object check refuses"
 _NOT_READ = "fatal: Could not read from remote repository"
 _KNOWN_HOST = "Warning: Permanently added"
 TOO_MUCH = "it says more than cn reads"
+NO_MEMORY = "git had not enough memory for what it says or is told: at most 1.5 GiB for each process"
+_NO_MEMORY = "fatal: Out of memory"
 OTHER_FORMAT = (
     "it has the other object format (SHA-1, SHA-256), and git exchanges nothing between the two: "
     "one of them must be made anew ('git init --object-format')"
@@ -59,7 +69,9 @@ _SAY_OTHER_FORMAT = (
 )
 _TEMPORARY = re.compile(r"(?<=/tmp_)[a-z]+_[A-Za-z0-9]{6}\b")
 """The part of a file's name that is another each time: what is told once must read the same."""
-_READING = frozenset(
+_QUOTED_ROW = re.compile(r"(un(?:expected|terminated) line in .*?packed-refs): .*", re.DOTALL)
+"""git quotes a broken row; where somebody made the file a link, it is a row of any file of ours."""
+READING = frozenset(
     {"cat-file", "diff", "diff-tree", "for-each-ref", "log", "ls-files", "ls-tree", "merge-base"}
     | {"merge-tree", "rev-list", "rev-parse", "status"}
 )
@@ -68,7 +80,9 @@ _LOOK = 1.0
 _STOPPED = 4 * _LOOK
 """Seconds between two looks at our children, which a second should part: cn was stopped meanwhile (SIGSTOP, a
 frozen control group). Nobody read what they said, perhaps nobody ran them: that time is none of theirs."""
-_LAST_WORD = 1.0
+PATIENT = 0.3
+"""Seconds of a local git after which a signal that was held back is let in."""
+_LAST_WORD = 0.8
 """Seconds that a local git has to end by itself when a signal ends cn."""
 _GRACE = 0.5
 """Seconds that pipes may stay open after git itself has ended, and that one which receives has to end."""
@@ -84,7 +98,8 @@ _READ_ONLY = "Read-only file system"
 _REMEDIES = (
     ("index file", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
     ("bad index", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
-    *((said, "make room on the disk, then run again") for said in _FULL),
+    ("bad config", "correct that file of git's configuration, then run again"),
+    *((said, "make room on the disk ('df' shows bytes, 'df -i' files), then run again") for said in _FULL),
     (_READ_ONLY, "make the disk writable, then run again"),
     ("insufficient permission", "let the user of cn write in .git/objects and all below it, then run again"),
     ("ermission denied", "let the user of cn write in .git and all below it, then run again"),
@@ -142,6 +157,11 @@ class Done(NamedTuple):
         return self.code < 0 and not self.limited
 
     @property
+    def died(self) -> bool:
+        """Did a signal end it, or was there no memory for it? Either may come of what it was given."""
+        return self.killed or "out of memory" in self.err.lower()
+
+    @property
     def limited(self) -> bool:
         """Did it go beyond a limit that cn gave it: time, what it says, what it writes?"""
         return self.timed_out or self.too_much or self.code == -signal.SIGXFSZ
@@ -186,6 +206,8 @@ class Done(NamedTuple):
             line = "; ".join([*remote_words(self.err), *others[:1]])
         if _FSCK in self.err:
             line = f"{CHECK_REFUSES} it: {line}"
+        if self.args[:1] in (("fetch",), ("push",)) and any(one.startswith(_NO_MEMORY) for one in lines):
+            return NO_MEMORY
         if line.startswith(_CUT_OFF):
             more = "most likely beyond the size limit"
             return BEYOND_ULIMIT if _has_ulimit() else f"the pack broke off while it was received, {more}"
@@ -193,9 +215,10 @@ class Done(NamedTuple):
             return OTHER_FORMAT
         if line.startswith(_NOT_READ):  # what ssh, or the host by it, said
             said = [one for one in lines[: lines.index(line)] if not one.startswith(_KNOWN_HOST)]
-            line = "; ".join(said) or line
+            line = told_of_changed_key(said) or "; ".join(said) or line
         if line.endswith(":") and line in lines[:-1]:  # git:// gives each address a line, with what was wrong
             line = f"{line} {lines[lines.index(line) + 1].strip()}"
+        line = _QUOTED_ROW.sub(r"\1", line)
         return one_line(redact(_TEMPORARY.sub("…", line)), REASON)
 
 
@@ -209,7 +232,7 @@ class Job(NamedTuple):
     """One call for :meth:`Git.run_many`: ``key`` names whose it is.
 
     ``near``: it reads this repository (a git directory) and talks to nobody, so it may outlive cn.
-    ``env``: more environment variables.
+    ``env``: more environment variables. ``git_dir``: it works on that repository, not on the hub's.
     """
 
     key: str
@@ -219,6 +242,7 @@ class Job(NamedTuple):
     max_out: int | None = None
     near: Path | None = None
     env: Mapping[str, str] = _NONE
+    git_dir: Path | None = None
 
 
 class Setting(NamedTuple):
@@ -452,10 +476,10 @@ class Git(NamedTuple):
                 raise CnError("git is not installed or not on PATH", "install git 2.39 or newer") from None
             raise CnError(f"cannot start git in {missing.filename}", "is the folder still there?") from None
 
-    def _communicate(self, args: tuple[str, ...], stdin: bytes, seconds: float | None) -> Done:
+    def _communicate(self, args: tuple[str, ...], stdin: bytes, seconds: float) -> Done:
         child = self.start(*args)
         try:
-            out, err = child.communicate(stdin, timeout=seconds)
+            out, err = _communicate(child, stdin, seconds)
         except subprocess.TimeoutExpired:
             kill_group(child)
             out, err = b"", b""
@@ -468,15 +492,35 @@ class Git(NamedTuple):
                 child.wait(_LAST_WORD)
             return Done(args, -signal.SIGKILL, out, tail(err), timed_out=True)
         except BaseException:  # a signal: cn is to end soon, whatever a child does
-            try:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    child.communicate(timeout=_LAST_WORD)
-            finally:
-                if child.poll() is None and args[:1] and args[0] in _READING:
-                    kill_group(child)
+            if args[:1] and args[0] in READING:
+                kill_group(child)
             # One that changes refs or files finishes on its own, and holds the lock until then.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.communicate(timeout=_LAST_WORD)
             raise
         return Done(args, child.returncode, out, tail(err))
+
+
+def _communicate(child: subprocess.Popen[bytes], stdin: bytes, seconds: float) -> tuple[bytes, bytes]:
+    """Its output and errors; raises :class:`subprocess.TimeoutExpired`, and what a signal raises."""
+    deadline = time.monotonic() + seconds
+    given: bytes | None = stdin
+    while True:
+        try:
+            return child.communicate(given, timeout=max(0.0, min(PATIENT, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= deadline:
+                raise
+        given = None
+        let_signals_in()
+
+
+def let_signals_in() -> None:
+    """What waits until something is whole (sigpending(2)) waits no more: a git that hangs may never end.
+
+    The next run finishes that, or takes it back, as after a kill.
+    """
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.sigpending())
 
 
 def transport_options(url: str) -> tuple[str, ...]:
@@ -529,9 +573,14 @@ class Running:
     """A started job: its pipes, its deadline, and what it said so far."""
 
     def __init__(
-        self, job: Job, child: subprocess.Popen[bytes], stdin: IO[bytes], selector: selectors.BaseSelector
+        self,
+        job: Job,
+        child: subprocess.Popen[bytes],
+        stdin: IO[bytes],
+        selector: selectors.BaseSelector,
+        config: GitConfig | None = None,
     ) -> None:
-        self.job, self.child, self.stdin, self.selector = job, child, stdin, selector
+        self.job, self.child, self.stdin, self.selector, self.config = job, child, stdin, selector, config
         self.deadline = time.monotonic() + job.seconds
         self.ended: float | None = None
         self.asked = 0.0
@@ -552,16 +601,19 @@ class Running:
         """Start it; ``selector`` tells when it says something. Raises :class:`CnError` and ``OSError``."""
         stdin, setup = _as_file(job.stdin), None
         at = git._replace(lock_fd=None).with_env(**job.env)
+        at = at.at(job.git_dir) if job.git_dir is not None else at
         if job.near is not None:
             at = at.at(job.near)
         else:
-            setup = _child_setup(git.max_bytes, None if job.max_out is None else _MAX_DATA)
+            far = job.max_out is None and _is_far(git, job.args)
+            at = at.with_settings(_SPARING) if far else at
+            setup = _child_setup(git.max_bytes, _MAX_FAR_DATA if far else None if job.max_out is None else _MAX_DATA)
         try:
             child = at.start(*job.args, stdin=stdin, setup=setup)
         except BaseException:
             stdin.close()
             raise
-        return cls(job, child, stdin, selector)
+        return cls(job, child, stdin, selector, git.config)
 
     def _reader(self, sink: list[bytes]) -> Callable[[IO[bytes]], None]:
         def read(pipe: IO[bytes]) -> None:
@@ -601,7 +653,19 @@ class Running:
             self.timed_out = True
         self.end()
         out, err = b"".join(self.out), tail(b"".join(self.err))
+        if err and (secrets := self._secrets()):
+            err = without_secrets(err, secrets)
+            if self.job.args[:1] == ("push",):  # a host gives its reasons there too
+                text = out.decode("utf-8", "surrogateescape")
+                out = without_secrets(text, secrets).encode("utf-8", "surrogateescape")
         return Done(self.job.args, self.child.returncode, out, err, self.timed_out, self.too_much)
+
+    def _secrets(self) -> list[str]:
+        """What a host may know of us and say back, as far as it stands in URLs and in the configuration."""
+        settings = self.config.settings if self.config is not None else ()
+        urls = [one for one in (*self.job.args, *(text for s in settings for text in (s.key, s.value))) if "@" in one]
+        urls = [one.removeprefix("url.") for one in urls]
+        return secrets_of(urls, [s.value for s in settings if s.key.endswith(".extraheader")])
 
     def end(self) -> None:
         """Kill what still runs, and let go of everything."""
@@ -626,6 +690,12 @@ class Running:
         self.selector.unregister(pipe)
         pipe.close()
         self.open.remove(pipe)
+
+
+def _is_far(git: Git, args: Sequence[str]) -> bool:
+    """Does it talk to another machine? What a git on this one says has an end, and may take what it takes."""
+    url = args[args.index("--") + 1] if "--" in args[:-1] else ""
+    return not is_local(git.config.url(url, push="push" in args[:1]) if git.config is not None else url)
 
 
 def _as_file(data: bytes) -> IO[bytes]:

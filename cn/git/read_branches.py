@@ -35,8 +35,23 @@ from cn.git.objects import (
 from cn.git.process import Git, GitError
 from cn.protocol.hub_config import Limits
 from cn.protocol.message import FILE, Message, object_id
+from cn.protocol.message_text import ATTACHED
+from cn.protocol.proposal_text import (
+    ARROW,
+    COMMIT_LIST,
+    CUT,
+    EMPTY,
+    FILE_LIST,
+    FORM,
+    INDENT,
+    NEW_TEXT,
+    NOT_SHOWN,
+    WORDS,
+    file_heading,
+    show_path,
+)
 from cn.values.names import PATH_BYTES, Oid, too_long
-from cn.values.text import decode, lines_of, one_line, visible
+from cn.values.text import decode, lines_of, one_line, quote, visible
 from cn.values.timestamps import from_epoch
 
 
@@ -88,77 +103,85 @@ class Proposal(NamedTuple):
     base: Oid | None
 
 
-_WORDS = {"A": "added", "M": "changed", "D": "deleted", "R": "renamed", "T": "type changed"}
-
-
-def first_title(proposal: Proposal) -> str:
-    """What the first of its commits is called, of those that are shown."""
-    return one_line(proposal.commits[-1].message.strip().partition("\n")[0]) if proposal.commits else ""
+def first_title(branch: Proposal | History) -> str:
+    """What the first of its commits is called, of those that are shown: the title of a proposal at both sides."""
+    return one_line(branch.commits[-1].message.strip().partition("\n")[0]) if branch.commits else ""
 
 
 def format_proposal(proposal: Proposal, limit: int, file_limit: int) -> str:
-    """Commits, files and text as markdown, still unquoted, at most ``limit`` bytes, ``file_limit`` of one file."""
-    lines = ["## Commits", ""]
+    """Commits, files and text as markdown, still unquoted, at most ``limit`` bytes, ``file_limit`` of one file.
+
+    Whatever a peer wrote is indented (:mod:`cn.protocol.proposal_text`), or stands on one line behind a mark of cn's.
+    """
+    lines = [FORM, "", COMMIT_LIST, ""]
     for commit in proposal.commits:
         subject, *rest = lines_of(commit.message.strip())
         lines.append(
             f"- {commit.id[:10]} {one_line(commit.author, 60)} <{one_line(commit.email, 80)}>"
             f" {one_line(commit.date, 30)}: {one_line(subject)}"
         )
-        lines += [f"  {line}" if line.strip() else "" for line in rest]
+        lines += [f"  {INDENT}{line}" if line.strip() else "" for line in rest]
     if proposal.more_commits:
         lines.append(f"- … and more (the last {len(proposal.commits)} are shown)")
-    lines = [_cap("\n".join(lines), limit // 2), "", "## Files", "", *map(_file_line, proposal.touched[:_NAMED])]
+    lines = [_cap_lines("\n".join(lines), limit // 2), "", FILE_LIST, "", *map(_file_line, proposal.touched[:_NAMED])]
     if len(proposal.touched) > _NAMED:
         lines.append(f"- … and {len(proposal.touched) - _NAMED} more")
     if not proposal.touched:
         lines.append("(no file changed)")
     for path in (t.path for t in proposal.touched if too_long(t.path)):
-        lines += ["", f"(This cannot be merged: {_path(path)[:100]}… is too long a name: {too_long(path)}.)"]
+        lines += ["", f"(This cannot be merged: {show_path(path)[:100]}… is too long a name: {too_long(path)}.)"]
         break
     for text in proposal.texts:
-        lines += ["", f"## {_path(text.path)} ({text.word})", "", *_body(text, file_limit)]
+        lines += ["", file_heading(text.path, text.word), "", *_body(text, file_limit)]
     if proposal.left_out:
-        lines += ["", "## Not shown", ""]
-        lines += [f"- {_path(path)}: {reason}" for path, reason in proposal.left_out[:_NAMED]]
-    return _cap("\n".join(lines), limit)
+        lines += ["", NOT_SHOWN, ""]
+        lines += [f"- {show_path(path)}: {reason}" for path, reason in proposal.left_out[:_NAMED]]
+    if not lines[-1]:
+        lines.append("")  # else the last line of a file would be none
+    return _cap_lines("\n".join(lines), limit)
 
 
 def names_all_files(text: str, proposal: Proposal) -> bool:
     """Does this text of :func:`format_proposal` name every file that the branch changes? It is cut at its end."""
-    return not (files := proposal.touched) or (len(files) <= _NAMED and f"\n{_file_line(files[-1])}" in text)
+    return not (files := proposal.touched) or (len(files) <= _NAMED and f"\n{_file_line(files[-1])}\n" in f"{text}\n")
 
 
 def _file_line(touched: Touched) -> str:
     counts = {"": "", "-": " (binary)"}.get(touched.added, f" (+{touched.added} −{touched.removed})")
     runs = {"100755": ", executable", "100644": ", no longer executable"}.get(touched.mode, "")
     told = runs if touched.mode != (touched.was or "100644") and LINK not in (touched.was, touched.mode) else ""
-    name = f"{_path(touched.source)} → {_path(touched.path)}" if touched.source else _path(touched.path)
-    return f"- {_WORDS.get(touched.status, touched.status)} {name}{counts}{told}{_link(touched)}"
+    name = f"{show_path(touched.source)}{ARROW}" if touched.source else ""
+    word = WORDS.get(touched.status, one_line(touched.status))
+    return f"- {word} {name}{show_path(touched.path)}{counts}{told}{_link(touched)}"
 
 
 def _link(touched: Touched) -> str:
     """Where a symbolic link leads."""
-    now = f", a link to {_path(touched.target)}" if touched.mode == LINK else ""
-    return now + (f", was a link to {_path(touched.old_target)}" if touched.was == LINK else "")
-
-
-def _path(path: str) -> str:
-    """A path on one line; the bytes of it that are no UTF-8 as hexadecimal escapes."""
-    return one_line("".join(f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in path), 1000)
+    now = f", a link to {show_path(touched.target)}" if touched.mode == LINK else ""
+    return now + (f", was a link to {show_path(touched.old_target)}" if touched.was == LINK else "")
 
 
 def _body(text: FileText, limit: int) -> list[str]:
-    """Its lines, of which so many bytes are shown."""
-    lines = lines_of(text.text if text.patch is None else text.patch)
+    """Its lines, of which so many bytes are shown, and what cn says of them."""
+    whole = text.text if text.patch is None else text.patch
+    lines = list(map(visible, _file_lines(whole, text.patch is not None))) if whole else []
     sizes = accumulate(len(line.encode("utf-8", "replace")) + 1 for line in lines)
-    if (most := bisect_right(list(sizes), limit)) < len(lines):
-        lines[most:] = ["", f"… cut here: {len(lines) - most} lines more"]
-    return ["(the new text)", "", *lines] if text.patch is None and text.word == "changed" else lines
+    most = bisect_right(list(sizes), limit)
+    body = [f"{INDENT}{line}" if line else "" for line in lines[:most]] if lines else [EMPTY]
+    if most < len(lines):
+        body += ["", f"{CUT}{len(lines) - most} lines more"]
+    return [NEW_TEXT, "", *body] if text.patch is None and text.word != "added" else body
+
+
+def _file_lines(text: str, is_patch: bool) -> list[str]:
+    """Its lines. CR LF ends one as LF does, unless some lines end so and others do not: then each CR is seen."""
+    lines = text.removesuffix("\n").split("\n")
+    ends = {len(line) - len(line.rstrip("\r")) for line in lines if not (is_patch and line.startswith(("@", "\\")))}
+    return lines_of(text) if ends <= {0} or ends == {1} else lines
 
 
 def format_message_content(message: Message, attachments: list[str], limit: int) -> str:
-    """A message as markdown, still unquoted."""
+    """A message as markdown, still unquoted: its body stands behind ``"> "``, each other line is cn's."""
     lines = [f"# {one_line(message.subject) or '(no subject)'}", ""]
     lines.append(f"{message.kind} from {message.sender}, written {message.created:%Y-%m-%dT%H:%MZ}")
     if message.in_reply_to:
@@ -166,9 +189,9 @@ def format_message_content(message: Message, attachments: list[str], limit: int)
     if message.about:
         lines.append(f"about {one_line(message.about.branch)} at {message.about.head[:10]}: {message.about.status}")
     if message.body:
-        lines += ["", message.body]
+        lines += ["", quote(message.body)]
     if attachments:
-        lines += ["", "## Attachments", "", *(f"- {_path(name)}" for name in attachments[:200])]
+        lines += ["", ATTACHED, "", *(f"- {show_path(name)}" for name in attachments[:200])]
     return _cap("\n".join(lines), limit)
 
 
@@ -177,7 +200,17 @@ def _cap(text: str, limit: int) -> str:
     data = shown.encode("utf-8", "replace")
     if len(data) <= limit:
         return shown
-    return data[:limit].decode("utf-8", "ignore") + f"\n\n… cut here: {len(data) - limit} bytes more"
+    return data[:limit].decode("utf-8", "ignore") + f"\n\n{CUT}{len(data) - limit} bytes more"
+
+
+def _cap_lines(text: str, limit: int) -> str:
+    """The same, cut between two lines: a part of one would say something else."""
+    shown = visible(text) if len(text) > limit else text
+    data = shown.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return shown
+    kept = data[: limit + 1].rpartition(b"\n")[0].rstrip(b"\n")
+    return kept.decode("utf-8", "ignore") + f"\n\n{CUT}{len(data) - len(kept)} bytes more"
 
 
 _T = TypeVar("_T")
@@ -325,7 +358,8 @@ class Patience:
     """How long cn goes on with branches of a peer that cannot be read, or that take long: so many, so many seconds.
 
     ``owners`` names the peers that show a head: all pay for it. After that, others of them that git failed
-    over are not tried alone; but what another peer shows too is, as long as that one's patience lasts.
+    over are not tried alone; but what another peer shows too is, as long as that one's patience lasts. Of what is
+    ``left`` so, nothing is known.
     """
 
     def __init__(self, owners: Callable[[Oid], Collection[str]] = lambda head: (head,)) -> None:
@@ -333,13 +367,16 @@ class Patience:
         self._unreadable = Counter[str]()
         self._spent: dict[str, float] = {}
         self._paying = False
+        self.left: set[Oid] = set()
 
-    def is_over(self, head: Oid) -> bool:
+    def leaves(self, head: Oid) -> bool:
         """Were so many branches of each of its peers unreadable, or took so long, that this one is left?"""
-        return all(
+        over = all(
             self._unreadable[owner] >= _UNREADABLE or self._spent.get(owner, 0.0) >= _SECONDS
             for owner in self._owners(head)
         )
+        self.left |= {head} if over else set()
+        return over
 
     @contextmanager
     def taking(self, heads: Sequence[Oid]) -> Iterator[None]:
@@ -372,11 +409,11 @@ def read_histories(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience
 
     def alone(head: Oid, error: GitError) -> list[History]:
         ensure_not_killed(error)
-        return [] if patience.is_over(head) else _read_alone(git, main, head, patience)
+        return [] if patience.leaves(head) else _read_alone(git, main, head, patience)
 
     for start in range(0, len(unique), _HEADS):
         some = unique[start : start + _HEADS]
-        histories = read_in_halves(some, together, alone, patience.is_over)
+        histories = read_in_halves(some, together, alone, patience.leaves)
         found.update((history.head, history) for history in histories)
     return found
 
@@ -390,7 +427,7 @@ def _read_together(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience
     found = []
     for head, (commits, bases) in walks.items():
         if len(commits) > _WALKED or len(bases) > 1:  # only git can tell which is the base
-            found += [] if patience.is_over(head) else _read_alone(git, main, head, patience)
+            found += [] if patience.leaves(head) else _read_alone(git, main, head, patience)
         else:
             base = next(iter(bases), None)
             found.append(History(head, base, tuple(commits[:COMMITS]), len(commits) > COMMITS))
@@ -465,7 +502,7 @@ class _Draft(NamedTuple):
         return [path for t in files for path in (t.path, t.source) if path]
 
 
-_Patches = dict[str, str]  # path → hunks
+_Patches = dict[tuple[str, str], str]  # path, and what it was called before → hunks
 
 
 def read_proposals(
@@ -484,7 +521,7 @@ def read_proposals(
     for start in range(0, len(histories), _HEADS):
         drafts = _with_trees(git, histories[start : start + _HEADS])
         drafts = read_in_halves(
-            drafts, lambda some: _with_changes(git, some), unchanged, lambda draft: patience.is_over(draft.history.head)
+            drafts, lambda some: _with_changes(git, some), unchanged, lambda draft: patience.leaves(draft.history.head)
         )
         for group in _in_groups(_within(git, drafts, limits), _share):
             patches = dict(read_in_halves(group, lambda some: _read_patches(git, some), unpatched))
@@ -550,7 +587,7 @@ def _hunks(diff: bytes, files: Sequence[Change]) -> _Patches:
         return {}
     hunks = [(t, part.partition("\n@@ ")) for t, part in zip(files, parts, strict=True)]
     return {
-        t.path: "@@ " + rest.removesuffix("\n") if mark else ""
+        (t.path, t.source): "@@ " + rest.removesuffix("\n") if mark else ""
         for t, (_, mark, rest) in hunks
         if mark or (t.old and t.old.oid) == (t.new and t.new.oid)
     }
@@ -618,7 +655,8 @@ def _proposals(git: Git, drafts: Sequence[_Draft], patches: Mapping[Oid, _Patche
         texts, left_out = list[FileText](), list(draft.left_out)
         for t in draft.shown:
             new, old = next(contents), next(contents)
-            patch = patches.get(head, {}).get(t.path)
+            # Compared for several branches at once, what this one adds may be taken for another name of something.
+            patch = patches.get(head, {}).get((t.path, t.source)) if t.status in ("M", "R") else None
             counted[t.path] = _counted(t, new, old, patch)
             if LINK in (t.mode, t.was):
                 continue  # the line of the file says where it leads
@@ -626,7 +664,7 @@ def _proposals(git: Git, drafts: Sequence[_Draft], patches: Mapping[Oid, _Patche
                 left_out.append((t.path, f"binary, {len(new) or len(old)} bytes"))
             elif t.old != t.new:
                 patch = _gone(old) if t.status == "D" else patch or None
-                texts.append(FileText(t.path, _WORDS[t.status], decode(new), patch))
+                texts.append(FileText(t.path, WORDS[t.status], decode(new), patch))
         yield (
             head,
             Proposal(

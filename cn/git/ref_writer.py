@@ -12,7 +12,7 @@ from cn.git.process import Git, kill_group, tail
 from cn.values.names import Oid
 
 _SECONDS = 30.0
-_END_SECONDS = 5.0
+_END_SECONDS = 1.0
 _CHUNK = 1 << 16
 _DURABLE = {"core.fsync": "committed,reference"}
 """git's own default flushes no ref (git-config(1), ``core.fsync``)."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from enum import Enum
@@ -20,9 +21,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cn.git.environment import find_local_git_dir, quote_path
+from cn.git.host_keys import remedy_of_changed_key
+from cn.git.loose_objects import loose_path
 from cn.git.process import OTHER_FORMAT, REASON, TIMED_OUT, Done, Git, Job, remote_words, transport_options
 from cn.git.repository import read_config
-from cn.system.files import remove_tree
+from cn.system.removal import remove_tree
 from cn.values.errors import CnError
 from cn.values.names import Oid, is_branch, is_oid
 from cn.values.text import one_line, redact
@@ -42,6 +45,20 @@ def outgoing(git: Git, refs: Mapping[str, Oid], name: str = "branches") -> Itera
     It lies inside the hub's: settings that the user made for a folder hold there too
     (git-config(1), "Conditional includes").
     """
+    folder = make_outgoing(git, name)
+    names = {ref.encode("utf-8", "surrogateescape"): oid.encode() for ref, oid in refs.items()}
+    (folder / "packed-refs").write_bytes(_HEADER + b"".join(names[ref] + b" " + ref + b"\n" for ref in sorted(names)))
+    objects = git.env.get("GIT_OBJECT_DIRECTORY", str(common_dir(git) / "objects"))
+    try:
+        yield git.with_env(GIT_OBJECT_DIRECTORY=objects).at(folder)
+    finally:
+        remove_tree(folder)
+        with suppress(OSError):  # another one is at work
+            folder.parent.rmdir()
+
+
+def make_outgoing(git: Git, name: str) -> Path:
+    """The git directory of an empty repository of this ``name`` inside the hub's; whoever makes it removes it."""
     common = common_dir(git)
     folder = common / "cn" / FOLDER / name
     remove_tree(folder)
@@ -49,15 +66,7 @@ def outgoing(git: Git, refs: Mapping[str, Oid], name: str = "branches") -> Itera
         (folder / name).mkdir(parents=True)
     (folder / "HEAD").write_text("ref: refs/heads/none\n")
     (folder / "config").write_bytes(_config(git, common))
-    names = {ref.encode("utf-8", "surrogateescape"): oid.encode() for ref, oid in refs.items()}
-    (folder / "packed-refs").write_bytes(_HEADER + b"".join(names[ref] + b" " + ref + b"\n" for ref in sorted(names)))
-    objects = git.env.get("GIT_OBJECT_DIRECTORY", str(common / "objects"))
-    try:
-        yield git.with_env(GIT_OBJECT_DIRECTORY=objects).at(folder)
-    finally:
-        remove_tree(folder)
-        with suppress(OSError):  # another one is at work
-            folder.parent.rmdir()
+    return folder
 
 
 def common_dir(git: Git) -> Path:
@@ -365,13 +374,30 @@ def _fetch(
     return others | _fetch(git, killed, seconds, None, once=True)
 
 
+class KnownMain(NamedTuple):
+    """The main branch of a remote as it was known: its tip, ``commit`` (the tip's bytes; empty: they were not kept),
+    and its first commits (none: they were not read).
+    """
+
+    branch: str
+    tip: Oid
+    commit: bytes = b""
+    roots: tuple[str, ...] = ()
+
+
 def push_many(
-    git: Git, pushes: Mapping[str, tuple[str, Sequence[Push]]], seconds: float
+    git: Git,
+    pushes: Mapping[str, tuple[str, Sequence[Push]]],
+    seconds: float,
+    mains: Mapping[str, KnownMain] = MappingProxyType({}),
 ) -> dict[str, dict[str, RefResult]]:
     """Push refs to many remotes at once, one process each; key → branch → outcome.
 
     Every ref has its own lease, so one stale ref does not fail the rest. A ref that the
     remote did not answer for is UNKNOWN: ask, never repeat blindly.
+
+    To a URL of ``mains`` nothing goes unless its main is there as it was known: of that branch there is an outcome too,
+    DONE if it is. Then all refs of a push go, or none (git-push(1), ``--atomic``).
     """
     batches = [
         (key, url, refs[start : start + BATCH])
@@ -385,21 +411,38 @@ def push_many(
         if p.new is not None and p.expected is None
     }
     with outgoing(git, new) as pusher:
+        expected = _with_commits(pusher, [mains[url] for _, url, _ in batches if url in mains])
         jobs = [
-            Job(key, _push(git, url, number, refs), seconds=seconds) for number, (key, url, refs) in enumerate(batches)
+            Job(key, _push(git, url, number, refs, mains.get(url)), seconds=seconds)
+            for number, (key, url, refs) in enumerate(batches)
         ]
-        answers = pusher.run_many(jobs, width=WIDTH)
+        answers = expected.run_many(jobs, width=WIDTH)
     outcome: dict[str, dict[str, RefResult]] = {}
-    for (key, _, refs), done in zip(batches, answers, strict=True):
-        each = _each(done, [HEADS + p.branch for p in refs])
+    for (key, url, refs), done in zip(batches, answers, strict=True):
+        main = [HEADS + mains[url].branch] if url in mains else []
+        each = _each(done, [*(HEADS + p.branch for p in refs), *main])
         outcome.setdefault(key, {}).update({ref.removeprefix(HEADS): one for ref, one in each.items()})
     return outcome
 
 
-def _push(git: Git, url: str, number: int, refs: Sequence[Push]) -> tuple[str, ...]:
+def _with_commits(pusher: Git, mains: Sequence[KnownMain]) -> Git:
+    """git that knows these tips: it asks for the commit of what it is to find there, and for nothing behind it."""
+    if not mains:
+        return pusher
+    assert pusher.git_dir is not None
+    objects = pusher.git_dir / "objects"
+    for main in mains:
+        path = loose_path(objects, main.tip)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(zlib.compress(b"commit %d\0" % len(main.commit) + main.commit))
+    return pusher.with_env(GIT_ALTERNATE_OBJECT_DIRECTORIES=os.fsdecode(quote_path(objects)))
+
+
+def _push(git: Git, url: str, number: int, refs: Sequence[Push], main: KnownMain | None) -> tuple[str, ...]:
     """New branches by one pattern, the rest one by one with its lease.
 
-    The lease without a name is for those: where git tracks nothing, it expects nothing.
+    The lease without a name is for those: where git tracks nothing, it expects nothing. ``main`` is pushed to what it
+    is known to be: that changes nothing, and where it is anything else its lease keeps all from being sent.
     """
     leased = [p for p in refs if p.new is None or p.expected is not None]
     leases = [f"--force-with-lease={HEADS}{p.branch}:{p.expected or ''}" for p in leased]
@@ -407,6 +450,9 @@ def _push(git: Git, url: str, number: int, refs: Sequence[Push]) -> tuple[str, .
     if len(leased) < len(refs):
         leases.append("--force-with-lease")
         specs.append(f"{PREFIX}{number}/*:{HEADS}*")
+    if main is not None:
+        leases += ["--atomic", f"--force-with-lease={HEADS}{main.branch}:{main.tip}"]
+        specs.append(f"{main.tip}:{HEADS}{main.branch}")
     return (*_PUSH, *push_options(git, url), *leases, "--", url, *specs)
 
 
@@ -497,10 +543,12 @@ def read_pushed(done: Done) -> dict[str, RefResult]:
 
 _UNREACHED = (
     *("ssh: connect to host", "ssh: Could not resolve hostname", "ermission denied (", "Host key verification failed"),
+    "kex_exchange_identification:",
     *(
         "does not appear to be a git repository",
         "fatal: unable to connect to",
         "fatal: unable to look up",
+        "fatal: unable to access '",  # over HTTP the first question, before anything is sent (gitprotocol-http(5))
         "Could not resolve host",
         "Failed to connect to",
     ),
@@ -516,12 +564,15 @@ _CRON = "cron has no agent, and nobody to ask"
 _NOT_LET_IN = (
     ("publickey", f"the host knows none of the keys that were offered; 'ssh -v HOST' shows which were ({_CRON})"),
     ("Host key verification failed", "the host's own key is not known, or is another: 'ssh HOST' once, as who runs cn"),
-    ("DENIED", "the host knows who you are, and has no such right for you: see docs/hosts.md"),
+    ("DENIED", "the host knows who you are, and has no such right for you; 'cn doctor --full' tells which are needed"),
     ("uthentication failed", f"check the password for the host in git's credential helper ({_CRON})"),
     ("could not read Username", f"a credential helper of git's keeps name and password for the host ({_CRON})"),
     ("could not read Password", f"a credential helper of git's keeps the password for the host ({_CRON})"),
     ("error: 401", f"check the password for the host in git's credential helper ({_CRON})"),
-    ("error: 403", "the host knows who you are, and has no such right for you: see docs/hosts.md"),
+    (
+        "error: 403",
+        "the host knows who you are, and has no such right for you; 'cn doctor --full' tells which are needed",
+    ),
     ("ermission denied", f"the host does not let you in: check the key or password for it ({_CRON})"),
 )
 """What ssh, curl, git and gitolite say, and what helps; the first that fits counts."""
@@ -529,7 +580,20 @@ _NOT_LET_IN = (
 
 def remedy_of(reason: str, otherwise: str) -> str:
     """What helps where a remote gave no answer for this reason, or refused a push for it."""
-    return next((remedy for said, remedy in _NOT_LET_IN if said in reason), otherwise)
+    found = (remedy for said, remedy in _NOT_LET_IN if said in reason)
+    return remedy_of_changed_key(reason) or next(found, otherwise)
+
+
+_NO_ROOM = r"'(refs/[^' ]+)' exists; cannot create '(refs/[^' ]+)'"
+
+
+def in_the_way(reason: str) -> str:
+    """The ref that leaves no room for one that was refused for this reason: a file where a folder is needed, or the
+    other way. Empty: it was refused for another one.
+    """
+    found = re.search(_NO_ROOM, reason)
+    apart = found is None or not (f"{found[2]}/".startswith(f"{found[1]}/") or found[1].startswith(f"{found[2]}/"))
+    return "" if found is None or apart else found[1]
 
 
 def head_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | None:

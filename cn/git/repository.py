@@ -158,6 +158,27 @@ def shares_with_group(setting: str) -> bool:
     return word in ("group", "true", "yes", "on", "all", "world", "everybody")
 
 
+def shared_mask(setting: str, mask: int) -> int:
+    """The umask of who works in a repository that is shared so, whose own is ``mask`` (git-config(1)).
+
+    An octal value is the mode of every file; a word opens to the group, or to all for reading, what the user's closes.
+    """
+    word = setting.strip().lower()
+    if re.fullmatch(r"[0-7]{3,}", word):
+        given = int(word, 8) & 0o666
+        return 0o777 & ~(given | (given & 0o444) >> 2)
+    if word in ("2", "all", "world", "everybody"):
+        return mask & ~0o075
+    return mask & ~0o070 if shares_with_group(word) else mask
+
+
+def share(hub: Hub) -> Hub:
+    """The hub, whose files this process makes from now on as git makes its own there, whatever the caller's umask."""
+    mask = os.umask(0o077)
+    os.umask(shared_mask(hub.config.last("core.sharedrepository"), mask) | mask & 0o002)
+    return hub
+
+
 def find_hub(start: Path) -> Path | None:
     """The nearest folder from ``start`` upwards that is a hub."""
     start = start.absolute()
@@ -197,7 +218,13 @@ def _refusal(root: Path, *more: Path) -> str:
             return ""
     except OSError as why:
         return why.strerror or str(why)
-    done = Git(root, finds=True).run("rev-parse", "--git-dir", check=False)
+    return refused_by_git(root)
+
+
+def refused_by_git(folder: Path) -> str:
+    """What git says that looks for its repository from ``folder``, and does not work there; empty: it works."""
+    finding = Git(folder, finds=True, settings={"safe.bareRepository": "all"})
+    done = finding.run("rev-parse", "--git-dir", check=False)
     return "" if done.ok else done.reason
 
 

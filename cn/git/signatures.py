@@ -27,9 +27,9 @@ _FORMS = tuple(f"-----BEGIN {form}-----".encode() for form in ("PGP SIGNATURE", 
 _SSH_FORM = b"-----BEGIN SSH SIGNATURE-----"
 """How a signature begins. git ends over one that begins otherwise, whatever else it was asked (gpg-interface.c)."""
 HEADER_BYTES = 16 << 10
-"""Of a commit's header. An SSH signature has 300 bytes to 4 KiB, and a parent 48."""
+"""Of a commit's header, but for its parents. An SSH signature has 300 bytes to 4 KiB."""
 COMMIT_BYTES = 1 << 20
-"""A longer commit is not read only to see whether it is signed: its signature counts as bad."""
+"""A longer commit is not read only to see whether it is signed. It has 20,000 parents, or a message of a book."""
 
 
 class Signature(NamedTuple):
@@ -38,6 +38,7 @@ class Signature(NamedTuple):
     ``good`` means: signed by a key of the given list, ``broken``: the signature does not fit the commit. ``present``
     tells that there is some signature. ``signer`` is the name under which the key was listed. ``unknown``: whoever
     asks git for the signature gets no answer, since it has no form that git knows, or git itself ends over it.
+    ``unread``: the commit is longer than is read for a signature, so whether it has one is not known.
     """
 
     commit: Oid
@@ -49,12 +50,15 @@ class Signature(NamedTuple):
     author: str
     email: str
     unknown: bool = False
+    unread: bool = False
 
     @property
     def word(self) -> str:
         """The ``Signature:`` of a thread."""
         if self.good:
             return f"verified {self.fingerprint}"
+        if self.unread:
+            return "unread"
         return "bad" if self.broken else "unverified"
 
 
@@ -89,7 +93,7 @@ def read_signatures(git: Git, commits: Sequence[str], keys: Mapping[str, str]) -
     """Check ``commits`` against ``keys`` (name → ``TYPE BASE64``), all in one to three git processes, in their order.
 
     git is asked only for signatures that it answers: of a form that it knows, and within :data:`HEADER_BYTES`, since
-    the time of ssh-keygen grows with the square of their size. All others are bad.
+    the time of ssh-keygen grows with the square of their size. All others are bad, or unread.
     """
     headers = _read_headers(git, commits)
     fits, unknown = list[str](), set[str]()
@@ -114,13 +118,16 @@ def read_signatures(git: Git, commits: Sequence[str], keys: Mapping[str, str]) -
         [c for c in headers if c not in found], lambda some: _log(git, some, _PLAIN, COMMIT_BYTES), _nobody
     ):
         found[row[0]] = [*row, "B", "", ""]
-    return [_signature(found[commit], keys, unknown=commit in unknown) for commit in headers]
+    return [
+        _signature(found[commit], keys)._replace(unknown=commit in unknown, unread=header is None)
+        for commit, header in headers.items()
+    ]
 
 
-def _signature(row: Sequence[str], keys: Mapping[str, str], *, unknown: bool) -> Signature:
+def _signature(row: Sequence[str], keys: Mapping[str, str]) -> Signature:
     commit, author, email, mark, fingerprint, signer = row
     good = mark == "G" and signer in keys
-    return Signature(Oid(commit), good, mark == "B", mark != "N", fingerprint, signer, author, email, unknown)
+    return Signature(Oid(commit), good, mark == "B", mark != "N", fingerprint, signer, author, email)
 
 
 def _nobody(commit: str, error: GitError) -> list[list[str]]:
@@ -150,7 +157,8 @@ def _read_headers(git: Git, commits: Sequence[str]) -> dict[str, bytes | None]:
     headers: dict[str, bytes | None] = dict.fromkeys(unique)
     for commit, found in zip(small, read_raw(git, small), strict=True):
         header = found.data.partition(b"\n\n")[0] if found else b""
-        headers[commit] = header if len(header) <= HEADER_BYTES else None
+        parents = sum(len(line) + 1 for line in header.split(b"\n") if line.startswith(b"parent "))
+        headers[commit] = header if len(header) - parents <= HEADER_BYTES else None
     return headers
 
 
@@ -210,6 +218,11 @@ def own_key(config: GitConfig) -> str:
 def signing_settings(key: str) -> dict[str, str]:
     """git's settings by which a repository signs with this key, and cn's that it does; the last one switches it on."""
     return {"gpg.format": "ssh", "user.signingKey": key, "cn.sign": "true"}
+
+
+def commit_settings(key: str) -> dict[str, str]:
+    """git's settings by which ``git commit`` signs with this key in a clone that is no hub (git-config(1))."""
+    return {"gpg.format": "ssh", "user.signingKey": key, "commit.gpgSign": "true"}
 
 
 def why_unsigned(config: GitConfig) -> tuple[str, str]:

@@ -28,6 +28,9 @@ from cn.git.process import Git, GitConfig
 
 _LINGER = 10
 """Seconds that ssh keeps a login which nobody uses: where cn was killed, nobody ends it."""
+_CONNECT = 20
+"""Seconds for each address of a host (ssh_config(5), ``ConnectTimeout``): the system's own limit, over two minutes, is
+longer than a peer has, so a host whose first address is dead would never be reached by its second."""
 _AT_ONCE = 8
 """Connections through one login at the same time; sshd allows ten (sshd_config(5), ``MaxSessions``)."""
 _SECONDS = 5.0
@@ -76,11 +79,11 @@ def plain_command(config: GitConfig, env: Mapping[str, str]) -> str | None:
 class _Login:
     """One host: the beginning of its socket's name, and the connections that use it.
 
-    ``begun``: one was started that logs in. ``worked``: its socket was there.
+    ``begun``: one was started that logs in. ``worked``: its socket was there. ``options`` are what ssh gets besides.
     """
 
-    def __init__(self, socket: str) -> None:
-        self.socket = socket
+    def __init__(self, socket: str, options: str) -> None:
+        self.socket, self.options = socket, options
         self.users = 0
         self.begun = self.worked = False
 
@@ -111,7 +114,7 @@ class SharedLogins:
             return None
         login.begun = True
         login.users += 1
-        options = f"-o ControlMaster=auto -o ControlPersist={_LINGER} -o ControlPath={login.socket}-%C"
+        options = f"{login.options}-o ControlMaster=auto -o ControlPersist={_LINGER} -o ControlPath={login.socket}-%C"
         return {"GIT_SSH_COMMAND": f"{self._command} {options}", "GIT_SSH_VARIANT": "ssh"}
 
     def leave(self, args: Sequence[str]) -> None:
@@ -149,11 +152,14 @@ class SharedLogins:
             return None
         if place not in self._logins:
             socket = f"{self._folder}/{self._token}{len(self._logins)}"
-            self._logins[place] = _Login(socket) if self._may_share(place) else None
+            said = self._settings_of(place)
+            waits = said.get(b"connecttimeout", b"none").strip() != b"none"
+            own = "" if waits else f"-o ConnectTimeout={_CONNECT} "
+            self._logins[place] = _Login(socket, own) if _may_share(said) else None
         return self._logins[place]
 
-    def _may_share(self, place: Place) -> bool:
-        """Does the configuration of ssh say nothing of masters for it (ssh(1), ``-G``)?"""
+    def _settings_of(self, place: Place) -> dict[bytes, bytes]:
+        """What ssh would do for it, by its configuration (ssh(1), ``-G``); nothing where it does not tell."""
         port = ("-p", place.port) if place.port else ()
         try:
             done = subprocess.run(
@@ -163,15 +169,18 @@ class SharedLogins:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_SECONDS,
-                check=False,
+                check=True,
             )
-        except (OSError, subprocess.TimeoutExpired):
-            return False
-        said = dict(line.split(b" ", 1) for line in done.stdout.split(b"\n") if b" " in line)
-        alone = (b"no", b"false", b"none")
-        return done.returncode == 0 and all(
-            said.get(key, b"no").strip() in alone for key in (b"controlmaster", b"controlpath", b"controlpersist")
-        )
+        except (OSError, subprocess.SubprocessError):
+            return {}
+        return dict(line.split(b" ", 1) for line in done.stdout.split(b"\n") if b" " in line)
+
+
+def _may_share(said: Mapping[bytes, bytes]) -> bool:
+    """Does the configuration of ssh say nothing of masters?"""
+    alone = (b"no", b"false", b"none")
+    masters = (b"controlmaster", b"controlpath", b"controlpersist")
+    return bool(said) and all(said.get(key, b"no").strip() in alone for key in masters)
 
 
 _open: list[SharedLogins] = []

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.git.objects import OUTPUT_BYTES, read_info
 from cn.git.process import Git, GitConfig
 from cn.git.repository import NOTED, read_config
 from cn.values.errors import Refused
@@ -30,10 +31,12 @@ class WorkClone(NamedTuple):
         """The hub that proposes from it, as it was noted; empty: none was."""
         return self.config.last(NOTED, "local", "worktree")
 
-    @property
-    def urls(self) -> list[str]:
-        """Where its remotes are."""
-        return [one.value for one in self.config.settings if one.key.startswith("remote.") and one.key.endswith(".url")]
+    def place(self, url: str) -> str:
+        """What git is given for a URL here: the remote that has it, else the URL."""
+        for one in self.config.settings:
+            if one.key.startswith("remote.") and one.key.endswith(".url") and _bare(one.value) == _bare(url):
+                return one.key.removeprefix("remote.").removesuffix(".url")
+        return url
 
     @property
     def branch(self) -> str:
@@ -48,6 +51,21 @@ class WorkClone(NamedTuple):
             raise Refused(f"there is no commit {rev!r} in {self.root}", "'git log' shows the commits")
         return parse_oid(done.text)
 
+    def tip(self, branch: str) -> Oid | None:
+        """Where a branch of its own is; None: it has none of that name."""
+        done = self.git.run("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}", check=False)
+        return parse_oid(done.text) if done.ok else None
+
+    def had(self, commit: Oid) -> bool:
+        """Was a commit in a branch or HEAD of this clone, now or by their reflogs? What was only fetched was not."""
+        if read_info(self.git, [commit]) == [None]:
+            return False
+        past = self.git.run("rev-list", "--walk-reflogs", "--branches", "HEAD", check=False, max_out=OUTPUT_BYTES)
+        tips = "".join(f"^{tip}\n" for tip in dict.fromkeys(past.lines)).encode()
+        words = ("rev-list", "--max-count=1", "--ignore-missing", commit, "--not", "--branches", "HEAD", "--stdin")
+        done = self.git.run(*words, stdin=tips, check=False)
+        return done.ok and not done.text
+
     def uncommitted(self) -> list[str]:
         """The paths with changes that no commit has, without files that git does not track."""
         words = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=dirty")
@@ -59,6 +77,10 @@ class WorkClone(NamedTuple):
             return False
         self.git.run("config", "--local", NOTED, str(hub))
         return True
+
+
+def _bare(url: str) -> str:
+    return url.rstrip("/").removesuffix(".git")
 
 
 def find_work_clone(folder: Path) -> WorkClone:

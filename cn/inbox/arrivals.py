@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from cn.git.objects import read_object
+from cn.git.objects import is_ancestor, read_in_halves, read_object
+from cn.git.process import GitError
 from cn.git.read_branches import (
     History,
     Patience,
@@ -22,7 +23,8 @@ from cn.git.read_branches import (
     read_written,
 )
 from cn.git.signatures import Signature, read_signatures, signed_digest
-from cn.inbox.conversation import answered, earlier_thread, said_before
+from cn.inbox.conversation import Earlier, answered, earlier_thread, read_earlier, said_before
+from cn.inbox.parts import mark_parts
 from cn.inbox.plan.arrivals import (
     LOOKED,
     Step,
@@ -30,21 +32,27 @@ from cn.inbox.plan.arrivals import (
     is_news_that_it_vanished,
     plan_continued,
     plan_gone,
+    plan_let_in,
     plan_moved,
     plan_new,
     plan_refused_arrival,
+    plan_renamed,
     plan_repeated,
+    plan_revived,
+    stepped_back,
 )
 from cn.inbox.working_copies import Working, is_stale, lenient_text, read_working, renewed
 from cn.outbox.our_branches import PinnedTopics, apply_notice, read_theirs
 from cn.outbox.plan.receipts import Arrival, plan_notice
-from cn.peers.observe import ARRIVAL, Observation, fetch_mains, forget_gone, head_name
+from cn.peers.observe import ARRIVAL, MORE, UNREAD, Observation, fetch_mains, forget_gone, head_name
+from cn.peers.turns import Turns
 from cn.protocol import rules
 from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
 from cn.protocol.layout import DONE, INBOX, NOTICE, inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
-from cn.protocol.peers_file import Peer, fingerprint
+from cn.protocol.message_text import FORM as MESSAGE_FORM
+from cn.protocol.peers_file import PICKUP, Peer, fingerprint
 from cn.protocol.thread_file import TriageRefused, keep_mains, read_text
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
@@ -54,39 +62,51 @@ from cn.values.names import HubPath, Name, Oid, ThreadKey, ThreadName, fold, joi
 from cn.values.names import Topic as TopicName
 from cn.values.shell_words import command
 from cn.values.text import decode as decode_text
-from cn.values.text import one_line
-from cn.values.timestamps import format_day
+from cn.values.text import one_line, visible
+from cn.values.timestamps import format_day, format_second
 
 _MOST_SAID = 2 << 20
 """Characters of a thread in which answers are shown: what comes then is a thread of its own."""
 _NOTICES = 10
-"""How many refused branches a peer is told of in one run."""
+"""How many refused branches a peer is told of in one run, and of how many of its own a person reads here."""
 
 
 def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> None:
     """Perform the plan of every arrived branch. Those that are not let in are noted until they are gone."""
-    forget_gone(executor, seen, keys)
+    out = set[ThreadKey]()
     found = _classified(executor, seen, keys)
     for one in found:
         if one.step is Step.KNOWN:
             executor.perform(Plan(one.source, (Pin(one.peer, IN, one.topic, one.head),)))
-    fresh = [one for one in found if one.step is not Step.KNOWN]
+    fresh = [one for one in found if one.step is not Step.KNOWN and not _stays_refused(executor, one)]
+    out.update({one.key for one in found if one.step is not Step.KNOWN} - {one.key for one in fresh})
     peers = dict.fromkeys(one.peer for one in fresh)
     before = {p: _let_in_before(executor, p, [one.head for one in fresh if one.peer == p]) for p in peers}
     let_in: dict[tuple[Name, str], str] = {}  # another branch at the same head, or of the same words, is none any more
-    refused: Counter[Name] = Counter()
+    refused, more = Counter[Name](), Counter[Name]()
     taken: set[str] = set()
     if fresh:
         names = [e.path for folder in (INBOX, DONE) for e in executor.snapshot.folder(folder)]
         names += [path.rpartition("/")[2] for path in executor.changed if path.startswith(f"{INBOX}/")]
         taken = {fold(name) for name in names if name.startswith(format_day(executor.now))}
-    read = _read(executor, seen, fresh) if fresh else []
+    read = _read_apart(executor, seen, fresh)
+    out.update(one.key for one in fresh)
+    out.difference_update(one.key for one, _ in read)
+    shown = mark_parts(executor, [arrival for arrival, refusal in read if refusal is None])
+    read = [*zip(shown, [None] * len(shown), strict=True), *[pair for pair in read if pair[1] is not None]]
     read.sort(key=lambda pair: pair[0].written or executor.now)
     told_of = _read_told_of(executor, [arrival for arrival, _ in read])
     said = _read_said(executor, [arrival for arrival, _ in read])
+    earlier = read_earlier(executor, [arrival for arrival, _ in read])
     for arrival, refusal in read:
-        first = let_in.get((arrival.peer, arrival.head), arrival.topic)
-        refusal = refusal or _seen_before(executor, arrival, before[arrival.peer].get(arrival.head, []), first)
+        events = before[arrival.peer].get(arrival.head, [])
+        first = _first_name(arrival, events, let_in.get((arrival.peer, arrival.head), arrival.topic))
+        if refusal is None and first != arrival.topic and arrival.item is None:
+            with executor.apart(arrival.source):
+                if _stands_for(executor, arrival, first, [event for event in events if event.topic == first]):
+                    continue
+        if refusal is None and first != arrival.topic:
+            refusal = _seen_before(executor, arrival, events, first)
         refusal = refusal or _said_before(arrival, said, let_in) or _instead_of_a_thread(arrival)
         if refusal is None:
             for what in filter(None, (arrival.head, arrival.signed)):
@@ -94,12 +114,31 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
             about = arrival.message.about if arrival.message is not None else None
             told = told_of[arrival.peer][topic_of(about.branch)] if about is not None else ()
             with executor.apart(arrival.source):
-                _let_in(executor, seen, arrival, taken, told)
+                _let_in(executor, seen, arrival, taken, told, earlier.get(arrival.peer))
         else:
             quiet = refused[arrival.peer] >= _NOTICES  # a flood is not answered one by one
-            refused[arrival.peer] += 1
+            out.add(arrival.key)
             with executor.apart(arrival.source):
-                _refuse(executor, arrival, refusal._replace(notify=False) if quiet else refusal)
+                new = _refuse(executor, arrival, refusal._replace(notify=False) if quiet else refusal, quiet=quiet)
+                refused[arrival.peer] += new
+                more[arrival.peer] += quiet and new
+    for peer, count in more.items():
+        if count:
+            executor.notes.refused(f"{peer}: {count} more branches are refused", MORE, source=peer)
+    forget_gone(executor, seen, [key for key in keys if key not in out])
+
+
+def _stays_refused(executor: Executor, arrival: Arrival) -> bool:
+    """Was this very head refused for what stands in it? Then it is not read again: that cannot change. It is told from
+    the memory of this clone, so one that has none reads it once more.
+    """
+    refused = (e for e in arrival.past if e.kind == "refused" and e.head == arrival.head)
+    told = executor.memory.conditions.get(ARRIVAL, head_name(arrival.key, arrival.head))
+    if told is None or not any(e.fields.get("rule") == rules.KNOWN_PEER for e in refused):
+        return False
+    Turns(executor.memory).note_tried(arrival.peer, arrival.head)
+    executor.notes.refused(told.text, told.remedy, source=arrival.source, told_before=True)
+    return True
 
 
 def _let_in_before(executor: Executor, peer: Name, heads: Sequence[Oid]) -> dict[Oid, list[Event]]:
@@ -117,17 +156,56 @@ def _read_told_of(executor: Executor, arrivals: Sequence[Arrival]) -> dict[Name,
     return {peer: executor.snapshot.events_of_topics(peer, OUT, some) for peer, some in about.items()}
 
 
-def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], first: str) -> Refusal | None:
-    """Why this head may not come under this name; None where it came under this one, or never.
+def _first_name(arrival: Arrival, events: Sequence[Event], first: str) -> str:
+    """Under which name this head came first: this one, if it ever came under it, or never under another.
 
     ``events`` are what the ledger has of the head, ``first`` the name under which this run let it in.
     """
     topics = [event.topic for event in events if event.kind in LOOKED]
-    if arrival.topic in topics:
-        return None
-    first = topics[0] if topics else first
-    if first == arrival.topic:
-        return None
+    return arrival.topic if arrival.topic in topics else next(iter(topics), first)
+
+
+def _stands_for(executor: Executor, arrival: Arrival, first: str, events: Sequence[Event]) -> bool:
+    """Is this another name of a head whose ``first`` name is gone, or was decided while this one stood there too?
+
+    The thread of the one goes on under this name; what was decided of the other counts for this one too.
+    """
+    item = executor.item(arrival.peer, IN, first)
+    stood = [event.at for event in arrival.past if event.kind == "refused" and event.head == arrival.head]
+    if item is not None and item.head == arrival.head and item.get("gone") and item.get("thread"):
+        _go_on(executor, arrival, item, stood=any(format_second(at) <= item.get("gone") for at in stood))
+        return True
+    decided = next((event for event in reversed(events) if event.kind == "decided"), None)
+    if item is not None or decided is None or not any(at <= decided.at for at in stood):
+        return False
+    executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
+    told = any(event.fields.get("branch") == arrival.branch for event in events)
+    executor.perform(plan_repeated(arrival._replace(past=() if told else events), executor.settings.us))
+    why = f"what became of {arrival.peer}/{one_line(first, 80)} counts for it"
+    executor.notes.info(f"{arrival.source} is at the same commit: {why}", source=arrival.source)
+    return True
+
+
+def _go_on(executor: Executor, arrival: Arrival, item: Item, *, stood: bool) -> None:
+    """The thread of a branch that is gone goes on under this name of its head.
+
+    One that ``stood`` there already is the branch that was read. Of one that came later nobody knows who put it there.
+    """
+    arrival = arrival._replace(topic=item.topic, item=item)
+    name = ThreadName(item.get("thread"))
+    executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
+    if stood or arrival.message is not None:
+        executor.perform(plan_renamed(arrival, name))
+    else:
+        _revive(executor, arrival)
+    executor.notes.info(f"{name} goes on as {visible(arrival.branch)}, at the same commit", source=arrival.source)
+
+
+def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], first: str) -> Refusal:
+    """Why this head may not come under this name.
+
+    ``events`` are what the ledger has of the head, ``first`` the name under which it was let in.
+    """
     item = executor.item(arrival.peer, IN, first)
     events = [event for event in events if event.topic == first]
     decided = next((e for e in reversed(events) if e.kind == "decided"), None)
@@ -213,6 +291,30 @@ def _classified(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]
     ]
 
 
+def _read_apart(
+    executor: Executor, seen: Observation, found: Sequence[Arrival]
+) -> list[tuple[Arrival, Refusal | None]]:
+    """All that git can read. What a git dies over keeps no other out; the next run tries it again, since it may have
+    been this machine that ended that git.
+    """
+
+    def unread(arrival: Arrival, error: GitError) -> list[tuple[Arrival, Refusal | None]]:
+        if not error.done.died:
+            raise error
+        text = f"{arrival.source} at {arrival.head[:8]} could not be read: {error.text}"
+        remedy = "the next run tries it again; its creator deletes it, or pushes something else"
+        told_before = executor.memory.told("unread", *arrival.key, arrival.head)
+        Turns(executor.memory).note_tried(arrival.peer, arrival.head)
+        executor.notes.failed(text, remedy, source=arrival.source, told_before=told_before)
+        executor.memory.conditions.set(UNREAD, text, remedy, name=head_name(arrival.key, arrival.head))
+        return []
+
+    def read(some: Sequence[Arrival]) -> list[tuple[Arrival, Refusal | None]]:
+        return _read(executor, seen, some)
+
+    return read_in_halves(found, read, unread)
+
+
 def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> list[tuple[Arrival, Refusal | None]]:
     """Everything that cn knows of these branches."""
     peers: dict[Oid, set[Name]] = {}
@@ -226,7 +328,7 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
     found = [a._replace(signed=signed_digest(commits[a.head])) if a.head in commits else a for a in found]
     checked = [_checked(executor, a, signatures.get((a.peer, a.head)), messages.get(a.head)) for a in found]
     let_in = [arrival for arrival, refusal in checked if refusal is None]
-    shown = {a.key: a for a in let_in if a.message is None and a.step is not Step.REPEATED}
+    shown = {a.key: a for a in let_in if a.message is None and (a.step is not Step.REPEATED or _is_revived(a))}
     histories = _histories(executor, seen, list(shown.values()), patience)
     proposals = dict(read_proposals(git, list(histories.values()), limits, patience))
     texts = {
@@ -235,6 +337,8 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
     attachments = read_attachments(git, [a.head for a in let_in if a.message is not None])
     arrivals = []
     for arrival, refusal in checked:
+        if arrival.key in shown and arrival.head in patience.left:
+            continue
         if arrival.key in shown:
             unread = f"(this branch cannot be shown within cn's limits; look at {arrival.head} with git)"
             text, base = texts.get(arrival.head, unread), None
@@ -249,6 +353,10 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
         message, commit = arrival.message, commits.get(arrival.head, b"")
         arrival = arrival._replace(written=message.created if message else read_written(commit))
         arrivals.append((arrival, refusal))
+    for name, count in Counter(a.peer for a in shown.values() if a.head in patience.left).items():
+        executor.notes.info(
+            f"{name}: {count} more branches are read in the next run: others took all the time", source=name
+        )
     return sorted(arrivals, key=lambda pair: pair[0].written or pair[0].at)
 
 
@@ -272,7 +380,8 @@ def _checked(
     peer = executor.settings.peers[arrival.peer]
     if sign is not None:
         arrival = arrival._replace(signature=sign.word)
-    refusal = _signature_refusal(peer, sign) if peer.key else None
+    delete = _deletion(executor, peer, arrival)
+    refusal = _signature_refusal(peer, sign, message is not None, delete) if peer.key else None
     if message is not None:
         arrival, wrong = _message_arrival(executor, arrival, message)
         refusal = refusal or wrong
@@ -296,15 +405,24 @@ def _signatures(executor: Executor, found: Sequence[Arrival]) -> dict[tuple[Name
     return signatures
 
 
-def _signature_refusal(peer: Peer, sign: Signature | None) -> Refusal | None:
+def _deletion(executor: Executor, peer: Peer, arrival: Arrival) -> str:
+    """What takes a branch away that may be nobody's whom we know: ours to do where it lies in our mailbox."""
+    if peer.deliver == PICKUP:
+        return f"ask {peer.name} to delete {one_line(arrival.branch, 100)} in its hub"
+    return command("git push {} {}", executor.settings.mailbox or ".", f":refs/heads/{arrival.branch}") + " deletes it"
+
+
+def _signature_refusal(peer: Peer, sign: Signature | None, is_message: bool, delete: str) -> Refusal | None:
     if sign is not None and sign.good:
         return None
     other = f"signed with another key ({sign.fingerprint})" if sign is not None and sign.present else "not signed"
-    accept = command("cn peer key {} KEY", peer.name)
-    # The creator is told the reason alone: it says what both can do.
-    how = f"sign with that ('cn sign KEY'), or ask for another to be accepted ({accept})"
-    why = f"the tip is {other}; {peer.name} has the pinned key {fingerprint(peer.key)}: {how}"
-    return Refusal(rules.SIGNATURE, why, f"{accept} accepts another key", notify=True)
+    other = "longer than cn reads for a signature" if sign is not None and sign.unread else other
+    # The creator is told the reason alone.
+    amend = "'git commit --amend --no-edit -S', then propose it again"
+    again = "'cn sign KEY', then send it again" if is_message else amend
+    why = f"the tip is {other}, so nobody knows whose it is; {peer.name} has the pinned key {fingerprint(peer.key)}"
+    remedy = f"if {peer.name} did not make it, {delete}; if it did, it signs it with that key"
+    return Refusal(rules.SIGNATURE, f"{why}. If it is {peer.name}'s: {again}", remedy, notify=True)
 
 
 def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple[Arrival, Refusal | None]:
@@ -323,23 +441,34 @@ def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple
     return arrival, None
 
 
-def _refuse(executor: Executor, arrival: Arrival, refusal: Refusal) -> None:
-    """Not pinned: the condition is looked at again, a corrected key lets it in."""
+def _refuse(executor: Executor, arrival: Arrival, refusal: Refusal, *, quiet: bool) -> bool:
+    """Not pinned: the condition is looked at again, a corrected key lets it in. Returns whether it is news."""
     already = any(e.kind == "refused" and e.head == arrival.head for e in arrival.past)
     executor.perform(plan_refused_arrival(arrival, refusal, executor.settings.us, already))
     text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
-    executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=already, theirs=refusal.notify)
-    memory = executor.memory
-    memory.told("arrival", *arrival.key, arrival.head)
-    memory.conditions.set(ARRIVAL, text, refusal.remedy, name=head_name(arrival.key, arrival.head))
+    told_before, theirs = already or quiet, refusal.notify
+    executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=told_before, theirs=theirs)
+    Turns(executor.memory).note_tried(arrival.peer, arrival.head)
+    executor.memory.conditions.set(ARRIVAL, text, refusal.remedy, name=head_name(arrival.key, arrival.head))
+    return not already
 
 
-def _let_in(executor: Executor, seen: Observation, arrival: Arrival, taken: set[str], told_of: Sequence[Event]) -> None:
+def _let_in(
+    executor: Executor,
+    seen: Observation,
+    arrival: Arrival,
+    taken: set[str],
+    told_of: Sequence[Event],
+    earlier: Earlier | None,
+) -> None:
     """``taken`` are the folded names of today's threads, pending or done; ``told_of`` is what the ledger has of the
-    branch that a message is about.
+    branch that a message is about, ``earlier`` what a message may answer.
     """
     executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
     message = arrival.message
+    if arrival.step is Step.REPEATED and _is_revived(arrival):
+        _revive(executor, arrival)
+        return
     if arrival.step is Step.REPEATED:
         executor.perform(plan_repeated(arrival, executor.settings.us))
         executor.notes.info(f"{arrival.source} was seen before at {arrival.head[:8]}; no new thread")
@@ -349,19 +478,53 @@ def _let_in(executor: Executor, seen: Observation, arrival: Arrival, taken: set[
         apply_notice(executor, seen, arrival, message.about, told_of)
     elif is_notice:
         executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
-    if not is_notice and not _continue(executor, arrival):
-        _thread(executor, arrival, taken)
+    if not is_notice and not _continue(executor, arrival, earlier):
+        _thread(executor, arrival, taken, earlier)
 
 
-def _continue(executor: Executor, arrival: Arrival) -> bool:
-    """Show an answer in the thread about which we wrote what it answers, while that waits for its decision."""
-    if arrival.step is Step.MOVED:
+def _is_revived(arrival: Arrival) -> bool:
+    """Does a proposal come again whose thread waits? Who pushed the same commit again is not known."""
+    item = arrival.item
+    return arrival.message is None and item is not None and bool(item.get("gone") and item.get("thread"))
+
+
+def _revive(executor: Executor, arrival: Arrival) -> None:
+    assert arrival.item is not None
+    item, name = arrival.item, ThreadName(arrival.item.get("thread"))
+    working, mains = use_working_text(executor, name), _mains(executor, inbox_path(name))
+    if working is not None:
+        working = _masked(executor, name, working, mains)
+    plan = plan_revived(arrival, executor.settings.us, item, working, mains)
+    executor.perform(plan)
+    back = executor.item(arrival.peer, IN, arrival.topic)
+    told = back.get("back") if back is not None else ""
+    executor.notes.info(f"{arrival.source} was {told}; {name} waits again", source=arrival.source)
+
+
+def _back(executor: Executor, arrival: Arrival, item: Item) -> str:
+    """Is what moved there a head that was there before, or a part of what it replaces? Anybody can push that again."""
+    before = any(event.kind in LOOKED and event.head == arrival.head for event in arrival.past)
+    if arrival.message is not None or not (before or is_ancestor(executor.hub.git, arrival.head, item.head)):
+        return arrival.part
+    return stepped_back(item, arrival.head, arrival.past)
+
+
+def _continue(executor: Executor, arrival: Arrival, earlier: Earlier | None) -> bool:
+    """Show an answer in the thread about which we wrote what it answers, while that waits for its decision, and a
+    message that goes with a proposal in the thread of that.
+    """
+    if arrival.step is Step.MOVED or arrival.message is None or earlier is None:
         return False
-    names = {event.fields.get("thread") for event in answered(executor, arrival)}
-    names = (names | {earlier_thread(executor, arrival)}) - {None, ""}
-    for peer, known in executor.snapshot.pending():
-        item = executor.item(peer, IN, known.topic)
-        if peer != arrival.peer or item is None or item.get("thread") not in names:
+    names = {event.fields.get("thread") for event in answered(earlier, arrival)}
+    names = (names | {earlier_thread(earlier, arrival)}) & earlier.waiting.keys()
+    topics = [item.topic for item in sorted((earlier.waiting[name] for name in names if name), key=lambda i: i.order)]
+    what = "is an answer, shown"
+    if not topics and (head := arrival.message.in_reply_to):
+        topics = [item.topic for item in executor.open(arrival.peer, IN) if item.head == head]
+        what = "goes with a proposal, and is shown"
+    for topic in topics:
+        item = executor.item(arrival.peer, IN, topic)
+        if item is None or not item.get("thread") or (names and item.get("thread") not in names):
             continue
         name = ThreadName(item.get("thread"))
         working = use_working_text(executor, name)
@@ -369,13 +532,16 @@ def _continue(executor: Executor, arrival: Arrival) -> bool:
             return False
         working = _masked(executor, name, working, _mains(executor, inbox_path(name)))
         executor.perform(plan_continued(arrival, executor.settings.us, item, working))
-        executor.notes.done(f"{arrival.source} is an answer, shown in {inbox_path(name)}", source=arrival.source)
+        executor.notes.done(f"{arrival.source} {what} in {inbox_path(name)}", source=arrival.source)
         return True
     return False
 
 
-def _thread(executor: Executor, arrival: Arrival, taken: set[str]) -> None:
+def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier | None) -> None:
     item = arrival.item
+    if arrival.message is not None:
+        before = said_before(executor, said, arrival) if said is not None and arrival.step is not Step.MOVED else ""
+        arrival = arrival._replace(content=f"{MESSAGE_FORM}\n\n{before}{arrival.content}")
     if arrival.step is Step.MOVED and item is not None and item.get("thread"):
         name = ThreadName(item.get("thread"))
         working = use_working_text(executor, name)
@@ -383,15 +549,20 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str]) -> None:
         executor.perform(Plan(arrival.source, (Keep(item.head),)))
         if working is not None:
             working = _masked(executor, name, working, mains)
-        executor.perform(plan_moved(arrival, executor.settings.us, item, working, mains))
-        executor.notes.done(f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source)
+        back = _back(executor, arrival, item)
+        executor.perform(plan_moved(arrival, executor.settings.us, item, working, mains, back))
+        executor.perform(plan_let_in(arrival, executor.settings.us, name))
+        told = back or f"moved to {arrival.head[:8]}"
+        executor.notes.done(f"{arrival.source} {told}; {name} is refreshed", source=arrival.source)
         return
     earlier = next((e.fields["thread"] for e in reversed(arrival.past) if e.fields.get("thread")), "")
     name = thread_name(format_day(executor.now), *arrival.key, arrival.head, taken)
     taken.add(fold(name))
-    arrival = arrival._replace(content=said_before(executor, arrival) + arrival.content)
     executor.perform(plan_new(arrival, executor.settings.us, name, earlier))
+    executor.perform(plan_let_in(arrival, executor.settings.us, name))
     executor.notes.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
+    if arrival.part:
+        executor.notes.info(f"{arrival.source} {arrival.part}", source=arrival.source)
 
 
 def _mains(executor: Executor, path: HubPath) -> list[str]:

@@ -17,7 +17,7 @@ from types import TracebackType
 
 from cn.git.entries import Change, diff_commits, list_entries
 from cn.git.fast_import import CommitStream, build_commit, set_entry
-from cn.git.objects import OUTPUT_BYTES, contained, list_tree, merge_bases, read_in_halves, read_info
+from cn.git.objects import OUTPUT_BYTES, contained, list_tree, merge_bases, read_in_halves, read_kinds
 from cn.git.process import Git, GitError
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
@@ -73,8 +73,8 @@ def read_candidates(
     ``since``: what main changed meanwhile is read too.
     """
     unique = list(dict.fromkeys(asked))
-    infos = zip(unique, read_info(git, [head for head, _ in unique]), strict=True)
-    there = [one for one, info in infos if info is not None and info.kind == "commit"]
+    kinds = zip(unique, read_kinds(git, [head for head, _ in unique]), strict=True)
+    there = [one for one, kind in kinds if kind == "commit"]
     candidates = {one: MergeCandidate(*one) for one in unique}
     for start in range(0, len(there), _HEADS):
         found = read_in_halves(

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from cn.inbox.plan.arrivals import plan_restored, plan_returned
 from cn.inbox.superseded import set_aside
-from cn.inbox.working_copies import has_triage, unknown_files, versions
+from cn.inbox.working_copies import has_triage, unknown_files, unread, versions
 from cn.outbox.plan.receipts import clean_up
 from cn.protocol.effects import Plan
 from cn.protocol.layout import DONE, INBOX, done_path, inbox_path
@@ -22,6 +22,7 @@ from cn.run.snapshot import Snapshot
 from cn.system.files import write_file
 from cn.transaction.unplaced import read_unplaced
 from cn.values.names import HubPath, Name, ThreadName
+from cn.values.report import Mark
 from cn.values.text import visible
 from cn.values.timestamps import StampRefused, format_second, is_old, parse_stamp
 
@@ -108,8 +109,9 @@ def check_inbox(run: Run) -> None:
     _restore_missing(run, snapshot, [path for _, _, path in pending])
     _report_blocked(run, pending)
     _report_unknown(run, snapshot, listed)
+    told = {note.source for note in run.report.notes if note.mark is Mark.REFUSED}  # by this very run
     for source, item, _ in pending:
-        if item.fields.get("rule") and has_triage(run.hub, ThreadName(item.fields["thread"])):
+        if source not in told and item.fields.get("rule") and has_triage(run.hub, ThreadName(item.fields["thread"])):
             text = f"{source} stays refused: {item.get('rule')}: {item.get('why')}"
             run.report.refused(text, item.get("remedy"), source=source, told_before=True)
 
@@ -135,7 +137,7 @@ def _restore_missing(run: Run, snapshot: Snapshot, paths: Sequence[HubPath]) -> 
 
 
 def _report_blocked(run: Run, pending: _Pending) -> None:
-    """Name what stands in the place of a pending thread and is no file, so that nobody can decide it."""
+    """Name what stands in the place of a pending thread and is no file, or none that we may read: nobody decides it."""
     found: dict[str, Condition] = {}
     for source, _, path in pending:
         here = f"{run.hub.root}/{path}"
@@ -144,6 +146,8 @@ def _report_blocked(run: Run, pending: _Pending) -> None:
             kind = "a symlink" if os.path.islink(here) else "a folder" if os.path.isdir(here) else "no file"
             text = f"{path} is {kind} in the work tree: the thread cannot be read or decided there"
             found[path] = Condition(text, f"move {path} out of the way; the next run puts the thread there", source)
+    for path, (text, remedy) in unread(run.hub, (ThreadName(item.fields["thread"]) for _, item, _ in pending)).items():
+        found[path] = Condition(text, remedy)
     run.memory.conditions.tell("blocked", found, run.report)
 
 

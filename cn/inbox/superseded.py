@@ -55,6 +55,15 @@ def decided_first(run: Run, snapshot: Snapshot, name: ThreadName) -> str:
     return _shown(run, inbox_path(name), done, triage) if triage is not None else ""
 
 
+def who_was_first(run: Run, snapshot: Snapshot, name: ThreadName) -> str:
+    """The same with who did it, a run of this clone or another's."""
+    first = decided_first(run, snapshot, name)
+    if not first:
+        return "it was done before"
+    here = any(d == first and outcome != OVERTAKEN for d, outcome in _logged(run, name))
+    return f"{'a run here' if here else 'another clone'} was first with {first}"
+
+
 def _overtaken(run: Run, name: ThreadName, path: HubPath) -> Row | None:
     """What the copy decides and nobody did; None where it decides nothing, or what was done."""
     done = run.snapshot.read(done_path(name)) or b""
@@ -65,11 +74,7 @@ def _overtaken(run: Run, name: ThreadName, path: HubPath) -> Row | None:
         return None
     peer, received = event
     decision = _shown(run, path, data, ours)
-    first = "it was done before"
-    if theirs is not None:
-        other = _shown(run, path, done, theirs)
-        here = any(d == other and outcome != OVERTAKEN for d, outcome in _logged(run, name))
-        first = f"{'a run here' if here else 'another clone'} was first with {other}"
+    first = who_was_first(run, run.snapshot, name)
     branch, head = received.fields.get("branch", ""), seen_head(data.decode("utf-8", "replace"))
     source, executed = f"{peer}/{received.topic}", f"not carried out: {first}"
     return Row(run.now, source, decision, executed, name, branch, head, OVERTAKEN)

@@ -9,6 +9,7 @@ from cn.git.repository import Hub
 from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, quoted_of
 from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, read_working, renewed
 from cn.protocol.effects import Plan, Put
+from cn.protocol.finality import is_final
 from cn.protocol.layout import inbox_path
 from cn.protocol.thread_file import (
     Defer,
@@ -82,10 +83,12 @@ def write_triage(
         raise UsageError(refused.text, refused.hint) from None
     with nullcontext(hub) if dry_run else hub_lock(hub, settings.config.lock_wait) as held:
         name = _write(held, settings, thread, triage, dry_run=dry_run, shown=shown)
+    ends = "final, the thread ends and its creator deletes the branch"
+    ends = ends if is_final(parsed, settings.config) else "it stays"
     if dry_run:
-        report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)}")
+        report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)} ({ends})")
     else:
-        report.done(f"{name}: {format_decision(parsed)} by {who}; 'cn inbox process' executes it")
+        report.done(f"{name}: {format_decision(parsed)} by {who} ({ends}); 'cn inbox process' executes it")
     return report
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.git.objects import read_raw
@@ -12,10 +13,11 @@ from cn.git.repository import Hub
 from cn.protocol.layout import INBOX, inbox_path
 from cn.protocol.ledger import Item
 from cn.run.snapshot import Snapshot
-from cn.system.files import blocked_parent, read_below
+from cn.system.files import blocked_parent, owner_of, read_below
 from cn.transaction.unplaced import is_left, read_unplaced
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName
-from cn.values.text import decode
+from cn.values.shell_words import command
+from cn.values.text import decode, visible
 
 if TYPE_CHECKING:  # who only looks imports what reads decisions where there is one
     from cn.protocol.thread_life import Written
@@ -27,7 +29,7 @@ _LARGEST = 8 << 20
 _WORD = re.compile(rb"(?i)triage")
 """What no section is without."""
 _EMPTY = re.compile(
-    rb"^<!-- To decide, [^\n]*\n[^\n]*\n\n## Triage\n\ndecision:\nactor: [^\n]*\ntimestamp:\n-->$", re.M
+    rb"^<!-- To decide, [^\n]*\n(?:delete:[^\n]*\n)?\n## Triage\n\ndecision:\nactor: [^\n]*\ntimestamp:\n-->$", re.M
 )
 """The form that cn writes, as long as nobody has."""
 
@@ -47,6 +49,25 @@ def read_working(hub: Hub, name: ThreadName) -> Working | None:
     path = inbox_path(name)
     data = read_below(hub.root, path, _LARGEST)
     return None if data is None or is_left(hub, path, data) else Working(path, data)
+
+
+def unread(hub: Hub, names: Iterable[ThreadName]) -> dict[HubPath, tuple[str, str]]:
+    """The files of these threads that we may not read, each with what to say of it and what helps.
+
+    A decision in one would be overlooked: its file counts as none.
+    """
+    found: dict[HubPath, tuple[str, str]] = {}
+    for name in names:
+        path = inbox_path(name)
+        here = f"{hub.root}/{path}"
+        if os.access(here, os.R_OK) or not os.path.isfile(here) or os.path.islink(here):
+            continue
+        owner = visible(owner_of(Path(here)))
+        text = (
+            f"{path} cannot be read: Permission denied; it is {owner}'s, and what is decided in it is not carried out"
+        )
+        found[path] = text, f"let {owner} run {command('chmod g+rw -- {}', here)}"
+    return found
 
 
 def versions(snapshot: Snapshot, path: HubPath) -> list[bytes]:
@@ -94,7 +115,9 @@ def renewed(snapshot: Snapshot, us: Name, peer: Name, item: Item, text: str) -> 
     fresh = next((one for one in known if seen_head(one) == item.head), "")
     if not fresh:
         branch, signature = Branch(item.get("branch")), item.get("signature") or "unverified"
-        header = Header(peer, item.topic, branch, item.since, item.head, signature, item.get("earlier"))
+        header = Header(
+            peer, item.topic, branch, item.since, item.head, signature, item.get("earlier"), item.get("back")
+        )
         fresh = format_thread(header, f"(what this branch holds is lost here; look at {item.head} with git)")
         fresh = add_form(fresh, us)
     shown = seen_head(text)

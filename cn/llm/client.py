@@ -16,14 +16,15 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from cn.llm import request as api
 from cn.llm.request import Answer, Checked, Failure, Kind, Request
+from cn.llm.tool_turns import Conversation, Turn, conversation_json, read_turn
 from cn.system.clock import now
 from cn.system.extras import require_runtime
 from cn.values.text import hide, one_line
@@ -39,9 +40,12 @@ CONNECT_SECONDS = 10.0
 CHECK_SECONDS = 20.0
 PAUSES = (1.0, 4.0, 16.0)
 """Seconds before each further attempt: three retries."""
+_UNREACHED = 1
+"""How often a server is tried again to which no connection came: it is down, and the next run comes by itself."""
 MAX_BYTES = 2 << 20
 """What is read of one response. An answer of 128,000 tokens has less than one MiB; hostile JSON takes
 thirty times its size in memory, and what looks like secrets everywhere 20 seconds a MiB."""
+_Read = TypeVar("_Read", Answer, Turn)
 _READ_HEADERS = ("retry-after", "x-should-retry")
 
 
@@ -54,20 +58,40 @@ def call(
     once for each of ``pauses``. An attempt that is never answered takes all the time there is: from
     here a slow answer looks the same, and asking twice would pay twice. Signals end the wait.
     """
-    body = api.request_json(request).encode("utf-8")
+    return _exchange(api.request_json(request), api.read_answer, api_key, base_url, seconds, pauses)
+
+
+def call_with_tools(
+    asked: Conversation, *, api_key: str, base_url: str = "", seconds: float = SECONDS, pauses: Sequence[float] = PAUSES
+) -> Turn | Failure:
+    """One turn of a conversation with tools; otherwise as :func:`call`."""
+    return _exchange(conversation_json(asked), read_turn, api_key, base_url, seconds, pauses)
+
+
+def _exchange(
+    text: str,
+    read: Callable[[bytes], _Read | Failure],
+    api_key: str,
+    base_url: str,
+    seconds: float,
+    pauses: Sequence[float],
+) -> _Read | Failure:
+    """Send a body, and read what comes; again where that may help."""
+    body = text.encode("utf-8")
     with _open_session(api_key, base_url, seconds) as line:
         if isinstance(line, Failure):
             return line
         begin, attempt, unknown = time.monotonic(), 1, False
         while True:
             reply = line.ask("POST", "/v1/messages", body)
-            found = reply.failure or api.read_answer(reply.body)
+            found: _Read | Failure = reply.failure or read(reply.body)
             unknown = unknown or found.unknown
             found = replace(found, attempts=attempt, unknown=unknown, seconds=round(time.monotonic() - begin, 3))
-            if isinstance(found, Answer) or not (found.retryable and reply.again):
+            if not isinstance(found, Failure) or not (found.retryable and reply.again):
                 return found
             attempt += 1
-            pause = api.pause_before(attempt, pauses, reply.retry_after, random.random())  # noqa: S311  no secret
+            kept = pauses[:_UNREACHED] if found.unreached else pauses
+            pause = api.pause_before(attempt, kept, reply.retry_after, random.random())  # noqa: S311  no secret
             if pause is None or time.monotonic() + pause >= line.deadline:
                 return found
             time.sleep(pause)
@@ -91,6 +115,8 @@ def check_model(model: str, *, api_key: str, base_url: str = "", seconds: float 
         if kind == "not_found_error" and "model" in message:  # else it is the path that is not found
             return replace(failure, text=f"there is no model {one_line(model, 80)}", attempts=1)
         return api.unchecked(model, "the server has no Models API")
+    if api.is_page(reply.body):
+        return api.unchecked(model, "the server has no Models API, or a page stands before it")
     if failure.kind in (Kind.AUTH, Kind.PERMISSION):
         return replace(failure, attempts=1)
     return api.unchecked(model, failure.text)

@@ -20,7 +20,7 @@ from cn.values.text import hide, one_line
 
 MAX_BREAKPOINTS = 4
 """Cache breakpoints a request may have (Messages API, "Prompt caching")."""
-_MOST_TOKENS = 10**12
+MOST_TOKENS = 10**12
 """A server may count whatever it likes; no price of more is a number."""
 
 
@@ -205,6 +205,11 @@ class Failure:
     usage: Usage = Usage()
     model: str = ""
 
+    @property
+    def unreached(self) -> bool:
+        """Did no connection come to the server, so that it read nothing?"""
+        return self.kind in (Kind.NETWORK, Kind.TIMEOUT) and not self.unknown
+
 
 def read_answer(data: bytes) -> Answer | Failure:
     """The body of a response with status 200. What cannot be read was charged none the less."""
@@ -212,11 +217,13 @@ def read_answer(data: bytes) -> Answer | Failure:
         found = json.loads(data)
         blocks = [b for b in found["content"] if b["type"] == "text"]
         text = "".join(str(b["text"]) for b in blocks)
-        counts = (min(max(0, int(found["usage"].get(key) or 0)), _MOST_TOKENS) for key in _COUNTS)
+        counts = (min(max(0, int(found["usage"].get(key) or 0)), MOST_TOKENS) for key in COUNTS)
         usage = Usage(*counts)
         reason = str(found["stop_reason"])
         model, number = one_line(str(found["model"])), one_line(str(found["id"]))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        if is_page(data):
+            return _unreached(200, _PAGE)
         return Failure(
             Kind.SERVER,
             "the answer is no message of the Messages API",
@@ -236,7 +243,7 @@ def read_answer(data: bytes) -> Answer | Failure:
     return Answer(text, stop, usage, model, number, note=_note(found, stop, reason))
 
 
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 def _note(found: dict[str, Any], stop: Stop, reason: str) -> str:
@@ -288,22 +295,39 @@ HINTS = {
 """The next step after a failure of each kind."""
 
 
+_PAGE = "a page for a browser"
+_BEFORE = {407: "a proxy that wants a login", 511: "a network that wants a login"}
+"""Statuses of what stands before a server (RFC 9110, 15.5.8; RFC 6585, 6). So is any redirect: the API makes none."""
+
+
+def is_page(body: bytes) -> bool:
+    """Is it a page for a browser? The API answers in JSON alone, whatever it says."""
+    return body.lstrip()[:1] == b"<"
+
+
+def _unreached(status: int, what: str) -> Failure:
+    """Something where the API should be: the network's login, a filter. No model was asked, and it may be gone soon."""
+    text = f"no model was reached: {what} (status {status}) stands before the API"
+    hint = "log in to the network, or look at llm.base_url; it is tried again"
+    return Failure(Kind.NETWORK, text, hint, retryable=True)
+
+
 def read_error(status: int, body: bytes, secrets: Sequence[str] = ()) -> Failure:
     """The failure that a response other than 200 stands for."""
+    if status in _BEFORE:
+        return _unreached(status, _BEFORE[status])
+    if is_page(body) and status not in RETRIED and status < 500:
+        return _unreached(status, _PAGE)
+    if 300 <= status < 400:
+        return _unreached(status, "a redirect, which is not followed,")
     kind = _KINDS.get(status) or (Kind.SERVER if status >= 500 else Kind.INVALID)
     text = f"the API answered with status {status}"
-    if 300 <= status < 400:
-        text = f"the API redirects (status {status}), which is not followed"
     name, message = error_fields(body)
     # What the server says, or the beginning of a body of another shape.
     told = f"{message} ({name})" if name else body[:400].decode("utf-8", "replace")
     text += f": {told}" if told and (name or not body.lstrip().startswith(b"<")) else ""
     return Failure(
-        kind,
-        one_line(hide(text, *secrets), 400),
-        HINTS[Kind.NOT_FOUND] if status < 400 else HINTS[kind],
-        retryable=status in RETRIED,
-        unknown=status in _CHARGED,
+        kind, one_line(hide(text, *secrets), 400), HINTS[kind], retryable=status in RETRIED, unknown=status in _CHARGED
     )
 
 

@@ -41,6 +41,7 @@ _HEADS = "refs/heads/"
 _WIDTH = 8
 _READ = (".cn/hub.yaml", "state/peers.md", "state/input.md", "state/output.md")
 _INBOX = "threads/inbox"
+_DRAFTS = "threads/drafts"
 
 
 def still_quiet(path: str) -> bool:
@@ -145,8 +146,8 @@ def read_files(root: str, included: list[str]) -> Files:
 
     The names in the git directory tell of open merges, journals, pushes under way. What is read is
     told apart as git does it for its index (gitformat-index(5)): by times, size and inode. Of the
-    inbox a sync wants to know which files are there. ``included`` are the files that git's configuration takes in. The
-    last are the files that a run replaced: somebody who had one open may write to it.
+    inbox a sync wants to know which files are there, of the drafts what they hold. ``included`` are the files that
+    git's configuration takes in. The last are the files that a run replaced: somebody who had one open may write to it.
     """
     git_dir, home = f"{root}/.git", os.environ.get("HOME", "")
     wide = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
@@ -154,8 +155,10 @@ def read_files(root: str, included: list[str]) -> Files:
     configs = [f"{git_dir}/config", f"{home}/.gitconfig", f"{wide}/git/config", "/etc/gitconfig", *named, *included]
     read = [f"{git_dir}/cn/{MEMORY}", *configs, *(f"{root}/{name}" for name in _READ)]
     folders = [git_dir, f"{git_dir}/cn", f"{root}/{_INBOX}"]
-    stamps = [_stamp(path) for path in read]
-    return stamps, [_names(path) for path in folders], _replaced(f"{git_dir}/cn/old")
+    drafts = f"{root}/{_DRAFTS}"
+    names = _names(drafts) if os.path.isdir(drafts) else []
+    stamps = [_stamp(path) for path in (*read, *(f"{drafts}/{name}" for name, *_ in names))]
+    return stamps, [*(_names(path) for path in folders), names], _replaced(f"{git_dir}/cn/old")
 
 
 def files_text(root: str, files: Files) -> str:

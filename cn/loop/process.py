@@ -84,7 +84,9 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
         # What is decided on is fetched: a branch that moved since is void.
         seen = observe(run, only=peers, inbound_only=True, force=True)
         hold_back_older(run, seen)
-        keys = fetch_changed(run, seen, only=decided)
+        heads = {(peer, item.head) for peer, item in snapshot.pending() if (peer, item.topic) in decided}
+        others = {key for key, (_, tip) in seen.listed[IN].items() if (key[0], tip) in heads}
+        keys = fetch_changed(run, seen, only=decided | others)
     run.commit(lambda executor: gather_process(run, executor, seen, keys, may_give))
     if deliver_first is not None:
         deliver_first(run)

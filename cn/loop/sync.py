@@ -106,11 +106,12 @@ class IdleNote:
         now = self._look()
         if self._before is None or self._placed is None or now is None:
             return None
-        (_, *read), (git_dir, state, inbox), asides = now
-        (_, *read_before), (git_dir_before, state_before, _), _ = self._before
+        (_, *read), (git_dir, state, inbox, drafts), asides = now
+        (_, *read_before), (git_dir_before, state_before, _, drafts_before), _ = self._before
         same = read == read_before and git_dir == git_dir_before and inbox == self._placed[1][2]
+        same = same and drafts == drafts_before
         same = same and set(_without(state, _WRITTEN)) <= set(state_before)
-        return (now[0], [git_dir, _without(state, (TO_WAKE,)), inbox], asides) if same else None
+        return (now[0], [git_dir, _without(state, (TO_WAKE,)), inbox, drafts], asides) if same else None
 
 
 def _without(names: Names, others: Container[str]) -> Names:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
+from contextlib import suppress
+from dataclasses import replace
 
-from cn.actions.drafts import Planner
+from cn.actions.drafts import is_said, part_of, take_back
 from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
 from cn.protocol.draft import parse_draft
-from cn.protocol.effects import Drop, Plan
 from cn.protocol.layout import DRAFTS
-from cn.run.executor import Executor
 from cn.run.memory import Condition
 from cn.run.run import Run, open_run
-from cn.values.errors import Refused, UsageError
+from cn.threads.drafts import NOT_MADE_HERE, list_drafts, read_draft, strange_files
+from cn.transaction.protected_files import is_made_here
+from cn.values.errors import Blocked, Refused, UsageError
 from cn.values.names import HubPath
 from cn.values.record_header import RecordRefused
 from cn.values.report import Report
 from cn.values.shell_words import command
+from cn.values.text import one_line
 
 
 def flush(hub: Hub, *, dry_run: bool = False) -> Report:
@@ -32,39 +34,49 @@ def say_drafts(run: Run, *, tell: bool = False) -> None:
     """Say what waits, each in one commit with the end of its draft. One that is refused stays, and is told once, or
     now (``tell``).
     """
-    if not run.snapshot.folder(DRAFTS):
-        run.memory.conditions.replace("drafts", {})
-        return
-    from cn.actions.mail import SAYS  # nearly never needed
-
-    refused = {}
-    for entry in list(run.snapshot.folder(DRAFTS)):
-        path = HubPath(f"{DRAFTS}/{entry.path.rpartition('/')[2]}")
-        data = run.snapshot.read(path)
-        if data is None:
+    found: dict[str, Condition] = {}
+    for path in list_drafts(run.snapshot):
+        if run.snapshot.blob(path) is None:
             continue  # another clone has said it meanwhile
         try:
-            draft = parse_draft(data)
-            SAYS[draft.act](run, draft, partial(_say, run, path))
-        except KeyError as unknown:
-            refused[path] = Condition(
-                f"{path}: {unknown} is not said here", f"{command('git rm -- {}', path)} drops it"
-            )
+            _say_draft(run, path)
+        except Blocked:
+            raise  # it is not the draft that keeps it from being said
         except (Refused, RecordRefused, UsageError) as why:
-            remedy = f"{command('git rm -- {}', path)}, committed, drops it; else {why.hint or 'mend it'}"
-            refused[path] = Condition(f"{path} is not said: {why.text}", remedy)
-    for path, told in refused.items():
-        run.report.refused(
-            told.text, told.remedy, told_before=run.memory.told("draft said", path, told.text) and not tell
+            remedy = f"{command('rm -- {}', path)} takes it back; else {why.hint or 'mend it'}"
+            found[path] = Condition(f"{path} is not said: {why.text}", remedy)
+    for name in strange_files(run.hub, run.placed):
+        path = HubPath(f"{DRAFTS}/{one_line(name, 120)}")
+        found[path] = Condition(
+            f"{path} is no draft of cn's, and is not said", "move it elsewhere; 'cn send' says something"
         )
-    run.memory.conditions.replace("drafts", {str(path): told for path, told in refused.items()})
+    for told in found.values():
+        before = run.memory.told("draft said", told.text) and not tell
+        run.report.refused(told.text, told.remedy, told_before=before)
+    run.memory.conditions.replace("drafts", found)
 
 
-def _say(run: Run, path: HubPath, plan: Planner) -> None:
-    def whole(executor: Executor) -> str | None:
-        if executor.snapshot.blob(path) is None:
-            return None  # another clone said it, and was first at origin
-        executor.perform(Plan(path, (Drop(path),)))
-        return plan(executor)
+def _say_draft(run: Run, path: HubPath) -> None:
+    from cn.actions.mail import SAYS  # nearly never needed
+    from cn.actions.threads import OPENS
 
-    run.commit(whole)
+    kept = read_draft(run.hub, run.snapshot, path, run.placed)
+    if kept.here is None:
+        take_back(run, kept)
+        return
+    draft = parse_draft(kept.here)
+    if edited := kept.here != kept.data:
+        with suppress(RecordRefused):
+            draft = replace(draft, tried=parse_draft(kept.data).tried)
+    said = is_said(run, draft)
+    if not said and not is_made_here(run.hub, run.snapshot.commit, path):
+        raise Refused(NOT_MADE_HERE, "the clone in which it was written says it; or say it yourself, then remove it")
+    if edited:
+        run.report.info(f"{path} was edited here: it is said as it is now")
+    acts = {**SAYS, **OPENS}
+    if draft.act not in acts:
+        raise Refused(f"nobody says {one_line(draft.act, 20)!r} here")
+    if said:
+        run.commit(part_of(run, kept, draft, lambda _: None))
+    else:
+        acts[draft.act](run, draft, lambda plan: run.commit(part_of(run, kept, draft, plan)))

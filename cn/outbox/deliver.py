@@ -7,30 +7,21 @@ confirmed moves to ``sent/``; what it did not take is asked; what failed stays, 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from cn.git.objects import is_ancestor, list_refs, read_info, update_refs, write_objects
-from cn.git.process import TIMED_OUT, TOO_MUCH, Git
-from cn.git.remote import (
-    HEADS,
-    Listing,
-    Push,
-    RefResult,
-    Result,
-    fetch_commits,
-    list_remotes,
-    push_many,
-    push_options,
-    remedy_of,
-)
-from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_returned
+from cn.git.process import TIMED_OUT, TOO_MUCH, Done, Git
+from cn.git.remote import HEADS, Listing, Push, RefResult, Result, fetch_commits, list_remotes, push_options, remedy_of
+from cn.outbox.guarded_push import Guard
+from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_renamed, plan_returned
 from cn.outbox.push_in_halves import REFUSED, push_in_halves
 from cn.peers.observe import without_emptied
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.message import tree_bytes
-from cn.protocol.outbox_entry import Deliver, Entry, Propose, Remove, entry_head, entry_source, take_out
+from cn.protocol.outbox_entry import Deliver, Entry, Propose, Remove, entry_head, entry_source, outbox_path, take_out
 from cn.protocol.peers_file import MAILBOX
 from cn.run.executor import Executor
 from cn.run.run import Run
@@ -40,28 +31,37 @@ from cn.transaction import mailbox_main
 from cn.transaction.base import origin_url
 from cn.transaction.rights import has_tried, sweep_tried
 from cn.values.errors import ConfigError, Refusal
-from cn.values.names import HubPath, Name, Oid, parse_oid, topic_of
+from cn.values.names import Branch, HubPath, Name, Oid, parse_oid, topic_of
 from cn.values.shell_words import command
+from cn.values.text import one_line
+from cn.values.timestamps import format_age
 
 Pair = tuple[HubPath, Entry]
 
 
 class Outcome(NamedTuple):
-    """What became of one entry: what was executed, or why nothing was (``hint``: and never will be)."""
+    """What became of one entry: what was executed, or why nothing was (``hint``: and never will be).
+
+    ``another`` is the branch of somebody else that has its name, as one names it there.
+    """
 
     executed: str
     reason: str = ""
     hint: str = ""
+    another: str = ""
 
 
-def deliver(run: Run, *, force: bool = False) -> None:
-    """Deliver what main's outbox holds; confirmed entries go to ``sent/`` in one commit."""
+def deliver(run: Run, *, force: bool = False, waited: Collection[HubPath] | None = None) -> None:
+    """Deliver what main's outbox holds; confirmed entries go to ``sent/`` in one commit.
+
+    ``waited`` is what was in it before somebody said something: for whom that is, back-off or not, it is tried.
+    """
     run.ask_origin()  # only what is in main is delivered
     if has_tried(run.hub) and not (run.dry_run or run.offline):
         sweep_tried(run.hub, run.settings.config.limits.peer_seconds)
     publish_main(run)
     _take_returned(run)
-    ready = _ready(run, force)
+    ready = _ready(run, force, waited)
     if run.dry_run:
         for _, entry in ready:
             verb = "delete" if isinstance(entry, Remove) else "deliver"
@@ -69,7 +69,9 @@ def deliver(run: Run, *, force: bool = False) -> None:
         _commit(run, ready, {path: _taken(entry) for path, entry in ready}, force=force)
     elif ready:
         _write_messages(run.hub.git, run.snapshot.algorithm, ready)
-        _commit(run, ready, _perform(run, ready), force=force)
+        renamed = _commit(run, ready, _perform(run, ready, force=force), force=force)
+        if renamed:  # one that is taken again waits for the next run
+            _commit(run, renamed, _perform(run, renamed), force=force)
 
 
 def _take_returned(run: Run) -> None:
@@ -109,11 +111,12 @@ def _is_asked_for(snapshot: Snapshot, entry: Entry) -> bool:
     return item is not None and item.head == entry_head(entry) and item.state in ("queued", "deleting")
 
 
-def _ready(run: Run, force: bool) -> list[Pair]:
+def _ready(run: Run, force: bool, waited: Collection[HubPath] | None) -> list[Pair]:
     """The entries to try now; those that must wait are reported quietly."""
     ready = []
     snapshot = run.snapshot
     entries, broken = snapshot.outbox()
+    meant = set() if waited is None else {entry.to for path, entry in entries if path not in waited}
     for path, why in broken:
         told_before = run.memory.told("outbox", path, why)
         run.report.failed(f"{path}: {why}", f"it is not sent; {take_out(path)}", told_before=told_before)
@@ -129,9 +132,11 @@ def _ready(run: Run, force: bool) -> list[Pair]:
         elif not run.settings.is_outbound(run.settings.peers[entry.to], entry.branch):
             reason = f"{entry.branch} is not ours by the route to {entry.to}"
             _failed(run, path, entry, reason, "see deliver: in state/peers.md")
-        elif not force and entry.to in _hubs(run) and run.memory.unreachable.waits(entry.to):
+        elif not (force or entry.to in meant) and entry.to in _hubs(run) and run.memory.unreachable.waits(entry.to):
             reason = run.memory.unreachable.reason(entry.to)
             run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", told_before=True)
+            left = run.memory.unreachable.next_try(entry.to) - run.now
+            run.report.held[f"{entry.to}, which did not answer (next try in {format_age(left)})"] += 1
         elif not force and _is_refused(run, path):
             reason = run.memory.attempts.reason(path.rpartition("/")[2])
             run.report.failed(f"{entry.branch} waits: {entry.to} refuses it: {reason}", told_before=True)
@@ -176,7 +181,7 @@ _AFTER_HANGING = 10.0
 """Seconds for the question what became of a push that took all its time."""
 
 
-def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
+def _perform(run: Run, ready: Sequence[Pair], *, force: bool = False) -> dict[HubPath, Outcome]:
     """Push with what we know, each ref with its lease; ask a remote only about what it did not take."""
     git, seconds = run.hub.git, run.settings.config.limits.peer_seconds
     # One remote may stand for several peers (pickup): the key is the URL.
@@ -187,20 +192,27 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
     # Where a proposal may be now is asked: it moves.
     moving = [(path, entry) for path, entry in ready if isinstance(entry, Propose) and of[path] not in asked]
     asked |= list_remotes(git, {of[path]: of[path] for path, _ in moving}, seconds, parts=_parts(moving, of))
+    guard = _guard(run)
+    guard.begin([url for url in urls if not isinstance(asked.get(url), str)], force=force)
+    asked |= guard.unknown
     settled: dict[HubPath, Outcome] = {}
     hoped: dict[tuple[str, str], HubPath] = {}  # git takes a branch once in a push
     pushes: dict[str, tuple[str, list[Push]]] = {}
     for path, entry in ready:
         listing, place = asked.get(of[path]), (of[path], str(entry.branch))
-        if isinstance(listing, str) or place in hoped or _refusal(run, entry):
+        if isinstance(listing, str) or of[path] in guard.held or place in hoped or _refusal(run, entry):
             continue
         if isinstance(entry, Propose) and isinstance(listing, Listing) and (known := _looked_at(run, entry, listing)):
             settled[path] = known
             continue
         hoped[place] = path
         pushes.setdefault(of[path], (of[path], []))[1].append(_push(entry, listing))
-    told = push_in_halves(lambda some: push_many(git, some, seconds), pushes)
-    results = {path: told[url][branch] for (url, branch), path in hoped.items()}
+    told = push_in_halves(guard.push, pushes)
+    results = {path: told[url][branch] for (url, branch), path in hoped.items() if url not in guard.unknown}
+    held = {path: guard.held[of[path]] for path, _ in ready if of[path] in guard.held}
+    settled |= {path: Outcome("", why.text) for path, why in held.items()}
+    results = {path: result for path, result in results.items() if path not in held}
+    asked |= guard.unknown
     done = {path for path, result in results.items() if result.result is Result.DONE}
     left = [(path, entry) for path, entry in ready if path not in done and path not in settled]
     asked = {url: answer for url, answer in asked.items() if isinstance(answer, str)}  # it was before the push
@@ -216,6 +228,14 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
         if path not in settled
     }
     return {path: settled.get(path) or outcomes[path] for path, _ in ready}
+
+
+def _guard(run: Run) -> Guard:
+    """The pushes to peers' own hubs; what they fetch from our mailbox goes nowhere else."""
+    peers: dict[str, list[Name]] = {}
+    for name, url in _hubs(run).items():
+        peers.setdefault(url, []).append(name)
+    return Guard(run, peers)
 
 
 def _parts(entries: Iterable[Pair], of: Mapping[HubPath, str]) -> dict[str, set[str]]:
@@ -253,10 +273,8 @@ def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, li
         case Deliver():
             if tip == entry.id:
                 return _taken(entry)
-            if tip is not None:
-                reason = f"the branch exists there with other bytes ({tip[:8]})"
-                hint = f"it waits; ask {entry.to} who made that branch there, and to delete it"
-                return Outcome("", reason, hint)
+            if another := _in_its_place(entry, listing):
+                return Outcome("", f"the name {entry.branch} is another's there ({another})", another=another)
             if no_room := _no_room(entry, listing):
                 return no_room
         case Propose():
@@ -305,6 +323,13 @@ def _no_room(entry: Entry, listing: Listing) -> Outcome | None:
     return Outcome("", reason, f"it waits; ask {entry.to} to delete the branch {prefix} there")
 
 
+def _in_its_place(entry: Deliver, listing: Listing) -> str:
+    """Somebody else's branch of its name, or one below it, beside which git keeps none."""
+    below = f"{entry.branch}/"
+    found = [name for name in listing if name == entry.branch or name.startswith(below)]
+    return f"{one_line(found[0], 100)} at {listing[found[0]][:8]}" if found else ""
+
+
 def _is_ours(run: Run, entry: Propose, tip: Oid) -> bool:
     """Is this tip an earlier state of the proposal, by our ledger, or a part of what is proposed now?"""
     if any(event.head == tip for event in run.snapshot.events_of_topic(entry.to, OUT, topic_of(entry.branch))):
@@ -348,22 +373,29 @@ def _note_reachability(run: Run, asked: Mapping[str, Listing | str], answered: C
         answer = asked.get(url)
         if isinstance(answer, Listing) or url in answered:
             run.memory.unreachable.worked(peer)
-        elif answer is not None and peer not in run.memory.unreachable.entries:
-            run.memory.unreachable.failed(peer, answer)
+        elif answer is None or peer in run.down:  # it was not asked, or this run has counted it
+            continue
+        elif answer == TIMED_OUT or peer not in run.memory.unreachable.entries:
+            run.memory.unreachable.failed(peer, answer, hung=answer == TIMED_OUT)
 
 
-def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome], *, force: bool) -> None:
+def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome], *, force: bool) -> list[Pair]:
+    """Note what became of each; what has got another name, since its own was taken, is to be pushed under that."""
+    taken = {path: entry for path, entry in ready if outcomes[path].another and isinstance(entry, Deliver)}
     for path, entry in ready:
         outcome = outcomes[path]
-        if outcome.reason:
+        if path in taken:
+            run.memory.attempts.worked(path.rpartition("/")[2])
+        elif outcome.reason:
             _failed(run, path, entry, outcome.reason, outcome.hint, tell=force)
         else:
             run.memory.attempts.worked(path.rpartition("/")[2])
     confirmed = {path: entry for path, entry in ready if not outcomes[path].reason}
-    if not confirmed:
-        return
+    if not (confirmed or taken):
+        return []
     snapshot = run.snapshot
-    delivered = {path: snapshot.blob(path) for path in confirmed}
+    delivered = {path: snapshot.blob(path) for path in (*confirmed, *taken)}
+    renamed: list[Pair] = []
 
     def plan(executor: Executor) -> str | None:
         for path, entry in confirmed.items():
@@ -374,9 +406,30 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
             if waits:
                 where = _where(run, entry)
                 executor.notes.done(f"{confirmed_kind(entry)} {entry.branch} at {where}", source=entry_source(entry))
-        return "cn: delivered"
+        renamed.clear()
+        for path, entry in taken.items():
+            if (blob := executor.snapshot.blob(path)) is not None and blob == delivered[path]:
+                renamed.append(_rename(executor, path, entry, outcomes[path].another))
+        return "cn: delivered" if confirmed else "cn: queued under another name"
 
     run.commit(plan)
+    return renamed
+
+
+def _rename(executor: Executor, path: HubPath, entry: Deliver, another: str) -> Pair:
+    """Queue a message under a free name, since somebody else's branch has its own; it is the same commit."""
+    prefix, topic = _prefix(entry), topic_of(entry.branch)
+    free = executor.free_topic(entry.to, topic.removesuffix(f"-{entry.id[:8]}"), entry.id)
+    renamed = replace(entry, branch=Branch(f"{prefix}/{free}"))
+    ours = executor.item(entry.to, OUT, topic)
+    executor.perform(plan_renamed(path, entry, renamed.branch, ours, executor.now))
+    own = executor.settings.peers[entry.to].deliver != MAILBOX
+    where = "our own mailbox" if own else f"{entry.to}'s hub"
+    text = f"{another} in {where} is not ours: somebody else made it. What we send goes as {renamed.branch} instead"
+    push = command("git push {} {}", executor.settings.mailbox or ".", f":{HEADS}{another.rpartition(' at ')[0]}")
+    who = f"unless somebody here made that branch, {push} deletes it" if own else f"{entry.to} can delete that branch"
+    executor.notes.info(f"{text}; {who}", source=entry_source(entry))
+    return outbox_path(renamed), renamed
 
 
 def _where(run: Run, entry: Entry) -> str:
@@ -387,36 +440,66 @@ def _where(run: Run, entry: Entry) -> str:
     return f"{place}, where {entry.to} fetches it" if isinstance(entry, Deliver) else place
 
 
+_FOREIGN = "mailbox main"
+"""The section of the memory on what stands in the place of what was published: where it is, and in how many runs."""
+_LOOKS = 2
+
+
 def check_published(run: Run, listing: Listing | None) -> None:
     """Where the mailbox's main is not what this clone published, that is published again: its host may have lost it."""
     mark = f"refs/cn/mailbox/{run.settings.mailbox}"
     if run.dry_run or not run.settings.separate_mailbox or listing is None or not listing.whole:
         return
-    published = list_refs(run.hub.git, mark).get(mark)
+    published, noted = list_refs(run.hub.git, mark).get(mark), run.memory.section(_FOREIGN)
+    if published is None and noted:
+        noted.update(at=listing.get(run.hub.main, ""), looks=noted.get("looks", 0) + 1)
     if published is not None and listing.get(run.hub.main) != published:
+        noted.update(at=listing.get(run.hub.main, ""), looks=1)
         update_refs(run.hub.git, [(mark, None)])
         run.report.info(f"main at {run.settings.mailbox} is not what was published there; it is published again")
 
 
 def publish_main(run: Run) -> None:
-    """Bring the mailbox's main to what we publish: fast-forward only, never over another's commits."""
+    """Bring the mailbox's main to what we publish: fast-forward only, but where it was ours and somebody pushed there.
+
+    That is told, and replaced with a lease by the next run, which knows what another clone published since.
+    """
     if not run.settings.separate_mailbox or run.dry_run:
         return
     text = run.snapshot.text(mailbox_main.PATH).strip()
-    name, seconds = run.settings.mailbox, run.settings.config.limits.peer_seconds
+    name = run.settings.mailbox
     mark = f"refs/cn/mailbox/{name}"
     if not text or list_refs(run.hub.git, mark).get(mark) == text:
         return
     if not run.hub.config.last(f"remote.{name}.url"):
         raise ConfigError(f"{CONFIG}: mailbox: there is no remote {name}", command("git remote add {} URL", name))
-    spec = f"{text}:{HEADS}{run.hub.main}"
-    push = ("push", "--quiet", "--no-verify", *push_options(run.hub.git, name), "--", name, spec)
-    done = run.hub.git.run(*push, check=False, network=True, seconds=seconds)
+    done = _push_main(run, name, text)
+    foreign = run.memory.section(_FOREIGN)
+    at, over = str(foreign.get("at", "")), ""
+    if not done.ok and at and foreign.get("looks", 0) >= _LOOKS:
+        done = _push_main(run, name, text, at)
+        over = f", over {at[:8]}, which somebody else had pushed there"
     if done.ok:
         update_refs(run.hub.git, [(mark, parse_oid(text))])
-        run.report.done(f"published main at {name}")
+        foreign.clear()
+        run.report.done(f"published main at {name}{over}")
         run.memory.conditions.clear("publish")
-    else:
-        told, remedy = f"main is not published at {name}: {done.reason}", "it is tried again at each run"
-        run.report.failed(told, remedy, source=name, told_before=run.memory.told("publish", text, done.reason))
-        run.memory.conditions.set("publish", told, remedy)
+        return
+    told, remedy = f"main is not published at {name}: {done.reason}", "it is tried again at each run"
+    if at or "non-fast-forward" in done.err or "fetch first" in done.err:
+        by = f"{at[:8]}, which somebody else pushed, is there" if at else "somebody else's commits are there"
+        told = f"{told}; {by}"
+        lease = f"--force-with-lease={run.hub.main}{f':{at}' if at else ''}"
+        push = command("git push {} {} {}", lease, name, f"{text}:{HEADS}{run.hub.main}")
+        remedy = f"let nobody but this hub write main there; {push} replaces it"
+        remedy += "; so does the next run" if at and foreign.get("looks", 0) < _LOOKS else ", where the host lets you"
+    run.report.failed(told, remedy, source=name, told_before=run.memory.told("publish", text, told))
+    run.memory.conditions.set("publish", told, remedy)
+
+
+def _push_main(run: Run, name: str, text: str, over: str = "") -> Done:
+    """``over`` is the commit that is replaced, if it is still there."""
+    lease = [f"--force-with-lease={HEADS}{run.hub.main}:{over}"] if over else []
+    spec = f"{text}:{HEADS}{run.hub.main}"
+    push = ("push", "--quiet", "--no-verify", *lease, *push_options(run.hub.git, name), "--", name, spec)
+    return run.hub.git.run(*push, check=False, network=True, seconds=run.settings.config.limits.peer_seconds)

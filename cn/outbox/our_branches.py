@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate
 
-from cn.git.objects import OUTPUT_BYTES, read_info, read_raw
+from cn.git.objects import OUTPUT_BYTES, contained, read_info, read_raw
 from cn.git.process import GitError
+from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
 from cn.outbox.plan.receipts import (
     Arrival,
     clean_up,
@@ -23,20 +24,33 @@ from cn.peers.older_state import A_DAY
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
 from cn.protocol.layout import ACKED, FINAL
-from cn.protocol.ledger import FOLDER, IN, OUT, Event, Item, LedgerRefused, events_of_topics, months, topics
+from cn.protocol.ledger import (
+    FOLDER,
+    IN,
+    OUT,
+    Event,
+    Item,
+    LedgerRefused,
+    events_of_topics,
+    events_with,
+    months,
+    topics,
+)
 from cn.protocol.message import About
-from cn.protocol.peers_file import Peer, others_can_write
+from cn.protocol.peers_file import MAILBOX, Peer, others_can_write
 from cn.run.executor import Executor
+from cn.run.secret_gate import mask_line
 from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
 from cn.values.names import Branch, Name, Oid, ThreadKey, Topic, is_oid, join_branch, topic_of
 from cn.values.shell_words import command
-from cn.values.text import one_line, redact
+from cn.values.text import one_line
 from cn.values.timestamps import format_second, is_old, stamp_or_none
 
 _MONTHS = 24
 _MOST_BYTES = 8 << 20
 _MOST_EVENTS, _MOST_LINE = 100, 4096
+_ABOUT = "about_head="
 LOST = "gone"
 """The kind of condition that a message of ours is gone where it was delivered, and nobody has it."""
 _ANSWERS = ("delivered", "answered")
@@ -73,7 +87,7 @@ def record_ours(executor: Executor, seen: Observation) -> None:
         executor.memory.conditions.clear(LOST, head_name((peer, topic), tip))
         if item is None:
             with executor.apart(source):
-                _record_found(executor, (peer, topic), branch, tip, before[peer].get(tip, {}))
+                _record_found(executor, seen, (peer, topic), branch, tip, before[peer].get(tip, {}))
         elif item.head != tip:
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
             executor.notes.info(text, told_before=executor.memory.told("moved", peer, topic, tip))
@@ -101,24 +115,61 @@ def _read_before(executor: Executor, seen: Observation, keys: Sequence[ThreadKey
     return found
 
 
-def _record_found(executor: Executor, key: ThreadKey, branch: Branch, tip: Oid, known: _Sent) -> None:
+def _record_found(
+    executor: Executor, seen: Observation, key: ThreadKey, branch: Branch, tip: Oid, known: _Sent
+) -> None:
     """A branch of ours that is not open: one that we sent, one that was pushed by hand, or neither."""
     peer, topic = key
-    source = f"{peer}/{topic}"
+    source, settings = f"{peer}/{topic}", executor.settings
     mine = known.get(topic, [])
     sent = [event for event in mine if event.kind == "queued"]
     if any(event.kind in ("deleting", "deleted") for event in mine):
         executor.perform(plan_deleted_again(peer, branch, mine, executor.now))
-        executor.notes.info(f"{branch} is at {peer} again; it was deleted before, and is again", source=source)
+        told = next((f" ({e.fields['status']})" for e in reversed(mine) if e.fields.get("status")), "")
+        text = f"{branch} is at {peer} again; it was deleted before{told}, and is again: only a new commit is looked at"
+        executor.notes.info(text, source=source)
     elif sent:  # an old listing of a slow mirror did not show it
         executor.perform(plan_seen_again(peer, branch, sent[-1], executor.now))
         executor.notes.done(f"{branch} is at {peer} again", source=source)
     elif known and topic not in known:  # not ours to clean up: whoever writes the mailbox may have put it there
         text = f"{branch} at {peer} is the very commit of our {peer}/{one_line(next(iter(known)), 80)}, pushed under "
         executor.notes.info(f"{text}another name; cn did not do that, and leaves it there", source=source)
+    elif _was_taken(executor, peer, topic):
+        text = f"{branch} at {peer} is not ours: somebody else made it at {tip[:8]}, and ours went under another name"
+        executor.notes.info(text, source=source)
+    elif _is_message(executor, tip):  # whoever may write there could speak for us
+        push = command("git push {} {}", settings.delivery_url(executor.hub, settings.peers[peer]), f":{branch}")
+        text = f"{branch} at {peer} is a message in our name at {tip[:8]} that cn did not send; it is not adopted"
+        executor.notes.info(f"{text}; unless somebody here pushed it, {push} deletes it", source=source)
     else:
-        executor.perform(plan_adopted(peer, branch, tip, executor.now))
+        base, subject = _what_it_is(executor, seen, peer, tip)
+        executor.perform(plan_adopted(peer, branch, tip, executor.now, base, subject))
         executor.notes.done(f"adopted {branch} at {peer}: pushed by hand", source=source)
+
+
+def _what_it_is(executor: Executor, seen: Observation, peer: Name, tip: Oid) -> tuple[str, str]:
+    """Where a branch that was pushed by hand leaves the peer's main, and its title; empty: not known."""
+    git, history = executor.hub.git, None
+    if read_info(git, [tip]) != [None] and peer in fetch_mains(executor, seen, [peer]):
+        history = read_histories(git, seen.mains[peer][1], [tip], Patience()).get(tip)
+    return (history.base or "", mask_line(first_title(history), executor.settings)) if history else ("", "")
+
+
+def _is_message(executor: Executor, tip: Oid) -> bool:
+    """Is it what only cn makes: a commit without a parent that holds a message?"""
+    git = executor.hub.git
+    commits = read_commits(git, [tip]) if read_info(git, [tip]) != [None] else {}
+    return tip in read_messages(git, commits, executor.settings.config.limits.thread_bytes)
+
+
+def _was_taken(executor: Executor, peer: Name, topic: str) -> bool:
+    """Did a message of ours find this name taken?"""
+    past = executor.snapshot.events_of_topic(peer, OUT, topic)
+    return _is_taken(past)
+
+
+def _is_taken(past: Sequence[Event]) -> bool:
+    return bool(past) and past[-1].kind == "deleted" and "instead" in past[-1].fields
 
 
 def _record_gone(executor: Executor, seen: Observation) -> None:
@@ -139,8 +190,10 @@ def _record_gone(executor: Executor, seen: Observation) -> None:
 def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) -> None:
     """A branch of ours is gone, not by our doing. A message that nobody answered, nor has received, is lost."""
     executor.perform(plan_ours_gone(peer, item, executor.now))
-    text, source = f"our {item.get('branch')} is gone at {peer}", f"{peer}/{item.topic}"
-    settings, waited = executor.settings, item.state in _ANSWERS and item.get("status") not in FINAL
+    settings, source = executor.settings, f"{peer}/{item.topic}"
+    pickup = peer in settings.peers and settings.peers[peer].deliver != MAILBOX
+    text = f"our {item.get('branch')} is gone at {settings.mailbox or 'this hub' if pickup else peer}"
+    waited = item.state in _ANSWERS and item.get("status") not in FINAL
     about = topic_of(Branch(item.get("about"))) if item.get("about") else ""
     if not waited or peer not in settings.peers or item.get("kind") == "proposal":
         executor.notes.info(text, source=source)
@@ -151,7 +204,7 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
     else:
         text += ", and it did not say what became of it"
         spec = f"{item.head}:refs/heads/{item.get('branch')}"
-        push = command("git push {} {}", redact(settings.delivery_url(executor.hub, settings.peers[peer])), spec)
+        push = command("git push {} {}", settings.delivery_url(executor.hub, settings.peers[peer]), spec)
         remedy = f"the host lost it, or somebody deleted it there: {push} brings it back"
         executor.notes.failed(text, remedy, source=source)
         executor.memory.conditions.set(LOST, text, remedy, name=head_name((peer, item.topic), item.head))
@@ -232,15 +285,35 @@ def record_proven(executor: Executor, seen: Observation) -> None:
             executor.notes.info(text, told_before=True)
             continue
         executor.memory.told(*looked)
+        shown = False
         for event in read_theirs(executor, seen, peer, IN, topic_of(branch), item.head):
+            shown = shown or event.kind in ("noticed", "decided")
             if event.kind == "noticed":
                 status = ACKED
             if event.kind == "decided":  # whatever was claimed last: a forged claim hides no true one
                 status, merge = event.fields.get("status", ""), event.fields.get("merge", "")
         about = About(branch, item.head, status, Oid(merge) if is_oid(merge) else None)
-        if about.final and _check_claim(executor, seen, peer, about, "unverified") is None:
-            executor.perform(plan_proven(peer_name, item, status, executor.now))
+        said = _came_of(executor, seen, peer, item, status) or _claim_of(executor, peer_name, item)
+        # Of a reply the words count: these very ones must have come.
+        shown = shown and status not in ("merged", "replied")
+        if shown or _check_claim(executor, seen, peer, about, "unverified", said) is None:
+            executor.perform(plan_proven(peer_name, item, status, executor.now, final=about.final))
             executor.notes.done(f"{branch} is {status}, by {peer_name}'s main", source=f"{peer_name}/{item.topic}")
+
+
+def _came_of(executor: Executor, seen: Observation, peer: Peer, item: Item, status: str) -> tuple[str, Oid] | None:
+    """Topic and commit of a message that came in here, and that the peer's main records as sent, with that status."""
+    sent = {event.head: event.topic for event in _sent_about(executor, seen, peer, item.head, status)}
+    came = executor.snapshot.events_at_heads(peer.name, IN, list(sent))
+    heads = [head for head, events in came.items() if any(event.kind != "refused" for event in events)]
+    return (sent[heads[-1]], heads[-1]) if heads else None
+
+
+def _claim_of(executor: Executor, peer: Name, item: Item) -> tuple[str, Oid] | None:
+    """Topic and commit of the message that says what became of a branch of ours."""
+    answer = item.get("answer")
+    events = executor.snapshot.events_at_heads(peer, IN, [Oid(answer)]).get(Oid(answer), []) if is_oid(answer) else []
+    return (events[-1].topic, Oid(answer)) if events else None
 
 
 def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about: About, past: Sequence[Event]) -> None:
@@ -254,17 +327,25 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
     expected = join_branch(executor.settings.outbound_prefix(peer), Topic(topic))
     listed = seen.listed[OUT].get((peer.name, topic))
     is_ours = about.branch == expected and (ours is not None or listed is not None)
-    proof = _check_claim(executor, seen, peer, about, arrival.signature) if is_ours else None
+    said = arrival.topic, arrival.head
+    proof = _check_claim(executor, seen, peer, about, arrival.signature, said) if is_ours else None
     known = ours is not None and ours.head == about.head
     deleted = about.branch == expected and not known and any(e.head == about.head for e in past)
-    tip = listed[1] if listed else None
+    taken_name = ours is None and _is_taken(past)
+    tip = listed[1] if listed and not taken_name else None
     plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
     executor.perform(plan)
     source = f"{peer.name}/{topic}"
     reason = f": {about.reason}" if about.reason else ""
     text = f"{peer.name} says {about.branch} is {about.status}"
     taken = any(isinstance(e, Record) and e.event.kind == "answered" for e in plan.effects)
-    if taken and proof is None:
+    if taken_name and not deleted:  # its creator is not who is told here
+        text = f"{text} at {about.head[:8]}; that is not ours: somebody else made it, and ours went under another name"
+        executor.notes.info(text, source=source)
+    elif taken and ours is not None and not known:
+        text = f"{text}{reason}; that is about {about.head[:8]}, and ours was at {ours.head[:8]}: somebody moved it"
+        executor.notes.info(text, source=source)
+    elif taken and proof is None:
         executor.notes.done(f"{text}{reason}", source=source)
     elif taken and proof is not None:
         executor.notes.info(f"{text} (claimed, unproven: {proof.reason}){reason}", source=source)
@@ -283,9 +364,12 @@ def _unproven(reason: str) -> Refusal:
     return Refusal(rules.CREATOR_ONLY_DELETE, reason, "look at the peer's main; the branch stays")
 
 
-def _check_claim(executor: Executor, seen: Observation, peer: Peer, about: About, signature: str) -> Refusal | None:
-    """What a message says became of a branch of ours is believed of a sender that is proven, or as the peer's main
-    shows it: its ledger, fetched from its own hub, names our branch, head and that decision.
+def _check_claim(
+    executor: Executor, seen: Observation, peer: Peer, about: About, signature: str, said: tuple[str, Oid] | None
+) -> Refusal | None:
+    """What a message says became of a branch of ours is believed of a sender that is proven, or where the peer's main
+    shows it: its ledger, fetched from its own hub, names the very message that was ``said`` (its topic and commit) as
+    one that it sent. That it records some answer proves none: this one may be another's, in the place of the true one.
     """
     if about.status == "merged":
         return _check_merge(executor, seen, peer, about, signature)
@@ -296,12 +380,14 @@ def _check_claim(executor: Executor, seen: Observation, peer: Peer, about: About
         return None
     if peer.name not in fetch_mains(executor, seen, [peer.name]):
         return _unproven(f"{unknown.reason}, and {peer.name}'s main cannot be read")
-    told = read_theirs(executor, seen, peer, IN, topic_of(about.branch), about.head)
-    ends = [event.fields.get("status") for event in told if event.kind == "decided"]
-    shown = about.status == ACKED and any(event.kind == "noticed" for event in told)
-    if ends[-1:] == [about.status] or shown:
+    if said and _is_sent(executor, seen, peer, *said):
         return None
     return _unproven(f"{unknown.reason}, and {peer.name}'s main does not say so")
+
+
+def _is_sent(executor: Executor, seen: Observation, peer: Peer, topic: str, head: Oid) -> bool:
+    """Does a peer's main record that it sent us this very message? Its id covers all that it says."""
+    return any(event.kind == "queued" for event in read_theirs(executor, seen, peer, OUT, topic, head))
 
 
 def read_theirs(executor: Executor, seen: Observation, peer: Peer, side: str, topic: str, head: Oid) -> list[Event]:
@@ -309,18 +395,36 @@ def read_theirs(executor: Executor, seen: Observation, peer: Peer, side: str, to
 
     Nothing where that main cannot be read, or is no ledger.
     """
-    if peer.name not in fetch_mains(executor, seen, [peer.name]):
-        return []
-    if peer.name not in seen.ledgers:
-        seen.ledgers[peer.name] = by_head = dict[str, list[str]]()
-        for line in _their_ledger(executor, seen.mains[peer.name][1]).split("\n"):
-            by_head.setdefault("".join(line.split(" ", 5)[4:5]), []).append(line)
-    lines = seen.ledgers[peer.name].get(head, [])
-    lines = [line for line in lines if line.split(" ", 4)[3] == topic and len(line) < _MOST_LINE][-_MOST_EVENTS:]
+    lines = _their_lines(executor, seen, peer, head)
+    lines = [line for line in lines if line.split(" ", 4)[3] == topic][-_MOST_EVENTS:]
     try:
         return events_of_topics("\n".join([*lines, ""]), side, [topic])[topic]
     except LedgerRefused:
         return []
+
+
+def _sent_about(executor: Executor, seen: Observation, peer: Peer, head: Oid, status: str) -> list[Event]:
+    """What a peer's main records that it sent us about this head of ours, with that status."""
+    lines = _their_lines(executor, seen, peer, f"{_ABOUT}{head}")[-_MOST_EVENTS:]
+    try:
+        events = events_with("\n".join([*lines, ""]), OUT, [_ABOUT])
+    except LedgerRefused:
+        return []
+    return [event for event in events if event.kind == "queued" and event.fields.get("about_status") == status]
+
+
+def _their_lines(executor: Executor, seen: Observation, peer: Peer, key: str) -> list[str]:
+    """The lines of the ledger in a peer's main at a head, or (``about_head=…``) about one of ours."""
+    if peer.name not in fetch_mains(executor, seen, [peer.name]):
+        return []
+    if peer.name not in seen.ledgers:
+        seen.ledgers[peer.name] = found = dict[str, list[str]]()
+        for line in _their_ledger(executor, seen.mains[peer.name][1]).split("\n"):
+            if len(line) < _MOST_LINE:
+                words = line.split(" ")
+                for one in (*words[4:5], *(word for word in words[5:] if word.startswith(_ABOUT))):
+                    found.setdefault(one, []).append(line)
+    return seen.ledgers[peer.name].get(key, [])
 
 
 def _their_ledger(executor: Executor, main: Oid) -> str:
@@ -337,15 +441,18 @@ def _their_ledger(executor: Executor, main: Oid) -> str:
 
 
 def _check_merge(executor: Executor, seen: Observation, peer: Peer, about: About, signature: str) -> Refusal | None:
-    """*merged* is believed when the peer's main itself made that merge, with our head as a parent.
+    """*merged* is believed when the peer's main itself made that merge, with our head as a parent, or, where none is
+    named, holds our head: nothing is lost with the branch then.
 
     A merge that came in with another branch is that branch's creator's. Where the peer's main cannot be read, a
     signature of the pinned key is enough.
     """
-    if about.merge is None:
-        return _unproven("it names no merge commit")
     if peer.name not in fetch_mains(executor, seen, [peer.name]):
         return None if signature.startswith("verified") else _unproven(f"{peer.name}'s main cannot be read")
+    if about.merge is None:
+        if contained(executor.hub.git, seen.mains[peer.name][1], [about.head]):
+            return None
+        return _unproven(f"it names no merge commit, and {peer.name}'s main does not hold {about.head[:8]}")
     if peer.name not in seen.merges:
         words = ("rev-list", "--first-parent", "--merges", "--parents", seen.mains[peer.name][1], "--")
         try:

@@ -11,12 +11,16 @@ from cn.values.text import one_line
 
 
 def find_ours(snapshot: Snapshot, settings: Settings, text: str) -> tuple[Name, str] | None:
-    """Peer and topic of something we sent: ``peer:topic``, the branch as it is called there (``us/topic``), or the
-    topic alone; None where there is none. Raises :class:`Refused` where several peers have one.
+    """Peer and topic of something we sent: ``peer:topic``, the branch as it is called there (``us/topic``), both
+    together, or the topic alone; None where there is none. Raises :class:`Refused` where several peers have one.
     """
     known = dict.fromkeys([*settings.peers, *snapshot.ledgers])
     given, colon, topic = text.partition(":")
-    asked = [(Name(given), topic)] if colon and given in known else [(n, _topic(settings, n, text)) for n in known]
+    if colon and given in known:
+        peer = Name(given)
+        either = (topic, _topic(settings, peer, topic))
+        return next(((peer, one) for one in either if _was_sent(snapshot, peer, one)), None)
+    asked = [(n, _topic(settings, n, text)) for n in known]
     ours = [(peer, topic) for peer, topic in asked if _was_sent(snapshot, peer, topic)]
     if len(ours) > 1:
         names = ", ".join(f"{peer}:{topic}" for peer, topic in ours)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from cn.git.remote import HEADS, head_of, list_remotes, remedy_of
+from cn.git.remote import HEADS, head_of, in_the_way, list_remotes, remedy_of
 from cn.git.repository import Hub
+from cn.git.shared_places import others_may_write
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.settings import Settings
 from cn.transaction.base import origin_url
@@ -25,6 +26,31 @@ class Lack(NamedTuple):
     why: str
     remedy: str
     needed: bool
+
+
+def look_at_place(hub: Hub, url: str, whose: str) -> Iterator[Lack]:
+    """May others of this machine write where we read and push by a path?"""
+    if place := others_may_write(hub.git, url):
+        yield Lack(
+            f"others may write {visible(place)} of {whose}, which is reached by its path",
+            "who may write files there can do what you can: git follows links in it",
+            "reach it over ssh as another user, or let nobody else write in it "
+            f"({command('chmod -R go-w -- {}', url.removeprefix('file://'))})",
+            False,
+        )
+
+
+def look_at_places(hub: Hub, settings: Settings | None) -> Iterator[Lack]:
+    """The same for every remote that this hub knows."""
+    places = {"origin": origin_url(hub, push=True)} if hub.origin else {}
+    if settings is not None:
+        if settings.mailbox not in ("", "origin"):
+            places["the mailbox"] = hub.config.url(settings.mailbox, push=True)
+        places |= {f"{peer.name}'s hub": peer.hub for peer in settings.peers.values()}
+    if url := hub.config.last("agency.remote"):
+        places["agency.remote"] = hub.config.url(url, push=True)
+    for whose, url in places.items():
+        yield from look_at_place(hub, url, whose)
 
 
 def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True) -> Iterator[Lack]:
@@ -93,10 +119,13 @@ def _look_at_rights(
 ) -> Iterator[Lack]:
     missing = try_rights(hub, url, list(places), settings.config.limits.peer_seconds, known)
     for prefix, lack in missing.items():
-        yield _lack(settings.us, prefix, places[prefix], lack, ask)
+        ours = "origin" if prefix == _PINS_PREFIX else settings.mailbox or "origin"
+        remote = ours if places[prefix].endswith(" at origin") else ""
+        yield _lack(settings.us, prefix, places[prefix], lack, ask, remote)
 
 
-def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str) -> Lack:
+def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str, remote: str) -> Lack:
+    """``remote``: what the place is called in this clone, if it is ours."""
     if not lack.told:
         text = f"whether {us} may {lack.right} {place} could not be tried: {lack.reason}"
         # It could be read a moment ago: who may not write at all gets no further than this.
@@ -108,5 +137,9 @@ def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str) -> Lack:
     }[lack.right]
     if prefix == _PINS_PREFIX:
         why, needed = "pins stay in each clone, and only there they keep reviewed commits alive", False
+    if ref := in_the_way(lack.reason):
+        take = command("git push {} :{}", remote, ref) if remote else ""
+        ask = f"{take} takes it away" if take else f"ask for {ref} to be deleted there"
+        return Lack(f"{us} cannot {lack.right} {place}: {ref} there leaves no room for them", why, ask, needed)
     stays = f"; {lack.stays} stays there until it may be deleted" if lack.stays else ""
-    return Lack(f"{us} may not {lack.right} {place}: {lack.reason}{stays}", why, f"{ask} (docs/hosts.md)", needed)
+    return Lack(f"{us} may not {lack.right} {place}: {lack.reason}{stays}", why, ask, needed)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cn.git.environment import find_local_git_dir
-from cn.git.objects import list_refs, read_info
+from cn.git.objects import list_refs, read_kinds
 from cn.git.process import TIMED_OUT, Git, remedy_here
 from cn.git.remote import HEADS, Listing, fetch_tips, head_of, list_remotes, remedy_of
+from cn.peers.known_mains import forget_removed, note_listed
 from cn.peers.second_tries import Pair, Wanted, fetch_apart
+from cn.peers.turns import Turns
 from cn.protocol.layout import TRIED
-from cn.protocol.ledger import IN, OUT
+from cn.protocol.ledger import IN, OUT, Item
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.executor import Executor
 from cn.run.run import Run
@@ -105,7 +108,7 @@ def observe(
     for key, answer in answers.items():
         if isinstance(answer, str):
             run.down[key] = answer
-            told_before = not unreachable.failed(key, answer) and not force
+            told_before = not unreachable.failed(key, answer, hung=answer == TIMED_OUT) and not force
             hint = f"{command('cn peer sync {}', key)} tries again"
             if key == MAILBOX_KEY:
                 hint = "check the remote with 'git remote -v'"
@@ -126,13 +129,39 @@ def observe(
             continue
         if main := next((b for b in _MAINS if b in theirs), None):
             seen.mains[peer.name] = (main, theirs[main])
+        note_listed(run, peer, theirs, seen.mains.get(peer.name))
         side = _side(peer, at_mailbox=False)
         if _is_listed(run, peer.name, settings.us, theirs, f"{peer.name}'s hub"):
             seen.saw[side].add(peer.name)
         for name, tip in theirs.items():
             if name.startswith(f"{settings.us}/") and not re.fullmatch(TRIED, name.partition("/")[2]):
                 _place(seen, peer, name, tip, side)
+    forget_removed(run)
+    _place_by_threads(run, seen)
     return seen
+
+
+def _place_by_threads(run: Run, seen: Observation) -> None:
+    """A thread that went on under another name of its head keeps its topic: there that branch is listed.
+
+    What is listed under that topic itself changes places with it, and is read as what it is.
+    """
+    listed = seen.listed[IN]
+    for peer, topic, item in _inbound(run):
+        there = item.get("branch").partition("/")[2]
+        if there != topic and (found := listed.get((peer, there))) and str(found[0]) == item.get("branch"):
+            other = listed.pop((peer, topic), None)
+            listed[peer, topic] = listed.pop((peer, there))
+            if other is not None:
+                listed[peer, there] = other
+
+
+def _inbound(run: Run) -> Iterator[tuple[Name, str, Item]]:
+    """The inbound items with a thread that is not decided."""
+    for peer, items in run.snapshot.open_items.items():
+        for (side, topic), item in items.items():
+            if side == IN and item.get("thread"):
+                yield peer, topic, item
 
 
 _EMPTIED = "it lists no branch at all, and had some"
@@ -242,13 +271,16 @@ def report_strays(run: Run, seen: Observation) -> None:
         conditions.set(INVALID, text, remedy, name=f"{peer} {visible(name)}")
 
 
-FETCH, FETCH_OURS, ARRIVAL = "fetch", "fetch-ours", "arrival"
+FETCH, FETCH_OURS, ARRIVAL, UNREAD = "fetch", "fetch-ours", "arrival", "unread"
 """Kinds of conditions: a head could not be fetched, or a rule refuses it."""
 _FETCH = {IN: FETCH, OUT: FETCH_OURS}
 ADOPT = "adopt"
 """The kind of condition that a peer lists more branches of ours, made by others, than cn follows."""
 _ADOPTED = 1000
 """Open branches of ours at a peer that cn did not make. Their records are read and written by every run."""
+_NEWS = 10
+"""Branches of a peer that a run names as such that cannot be fetched; of a flood the rest is counted."""
+MORE = "'cn status -v' names them"
 SILENT = "silent"
 """The kind of condition that a host lists a peer's branches, and does not send them."""
 
@@ -262,11 +294,12 @@ def fetch_changed(
     ``only``, nothing but those inbound branches; ``force`` asks for those too that could not be fetched of late.
     """
     git = run.hub.git
-    changed = [key for key in seen.changed(IN) if only is None or key in only]
+    heads = {key: seen.listed[IN][key][1] for key in seen.changed(IN)}
+    turns = Turns(run.memory)
+    turns.note_listed(heads, [name for name in run.settings.peers if name not in seen.saw[IN]])
+    changed = [key for key in heads if only is None or key in only]
     changed = [key for key in changed if force or not _waits(run, seen, key, IN)]
-    # What was refused before comes last: a flood of forgeries must not keep the genuine out.
-    changed.sort(key=lambda key: run.memory.told_before("arrival", *key, seen.listed[IN][key][1]))
-    chosen = _choose(run, changed)
+    chosen = _choose(run, seen, turns, {key: heads[key] for key in changed})
     ours = _missing(git, seen, _choose_ours(run, seen)) if only is None else []
     seen.missing[OUT] |= set(ours)
     ours = [key for key in ours if force or not _waits(run, seen, key, OUT)]
@@ -278,23 +311,34 @@ def fetch_changed(
     chosen = [key for key in chosen if _part(run, key, IN)[:2] not in paused]
     failed = _fetch(run, wanted)
     found = fetch_apart(lambda again: _fetch(run, again), wanted, failed)
+    news = Counter[Name]()
     for pair, why in found.branches:
-        _report_not_fetched(run, *pair, why)
-    told = {key for (_, _, key, side), _ in found.branches if side == IN}
-    for _, head, key, side in found.hung:  # next time others are tried first
+        quiet = news[pair[2][0]] >= _NEWS
+        news[pair[2][0]] += _report_not_fetched(run, *pair, why, quiet=quiet)
+    for peer, count in news.items():
+        if count > _NEWS:
+            run.report.failed(f"{peer}: {count - _NEWS} more branches cannot be fetched", MORE, source=peer)
+    for _, head, key, side in found.hung:
         run.memory.unfetched.failed(_fetch_name(key, head, side), TIMED_OUT)
+        if side == IN:
+            turns.note_tried(key[0], head)
+    _report_untried(run, found.untried)
+    asked = [*(pair for pair, _ in found.branches), *found.hung, *found.untried]
+    told = {(key[0], head) for _, head, key, side in asked if side == IN}
     _report_silent(run, wanted, found.silent)
     # What moved between listing and fetching is left for the next run.
-    infos = read_info(git, [seen.listed[IN][key][1] for key in chosen])
-    for key, info in zip(chosen, infos, strict=True):
-        if info is None or info.kind != "commit":
+    kinds = read_kinds(git, [seen.listed[IN][key][1] for key in chosen])
+    for key, kind in zip(chosen, kinds, strict=True):
+        if kind != "commit":
             seen.missing[IN].add(key)
         else:
-            run.memory.unfetched.worked(head_name(key, seen.listed[IN][key][1]))
-        if info is None and key not in told and _part(run, key, IN)[:2] not in found.silent:
+            run.memory.unfetched.worked(_fetch_name(key, heads[key], IN))
+        silent = _part(run, key, IN)[:2] in found.silent
+        if not kind and not silent and (key[0], heads[key]) not in told:
+            told.add((key[0], heads[key]))
             _report_differing(run, *seen.listed[IN][key], key)
-        if info is not None and info.kind != "commit":  # git takes no such push: the host lies
-            _report_not_fetched(run, *seen.listed[IN][key], key, IN, f"it is a {info.kind}, no commit")
+        if kind and kind != "commit":  # git takes no such push: the host lies
+            _report_not_fetched(run, *seen.listed[IN][key], key, IN, f"it is a {kind}, no commit")
     seen.missing[OUT] -= set(ours) - set(_missing(git, seen, ours))
     return [key for key in chosen if key not in seen.missing[IN]]
 
@@ -313,6 +357,7 @@ def _wanted(
     """Per remote its URL and the branches to fetch there; and from where those of a peer are left alone for a while."""
     wanted: dict[str, tuple[str, list[Pair]]] = {}
     paused: set[tuple[str, str]] = set()
+    asked: set[tuple[str, Oid, str]] = set()  # one head is asked for once, whatever its names are
     for side, keys in sides.items():
         for key in keys:
             *part, url = _part(run, key, side)
@@ -322,7 +367,8 @@ def _wanted(
                     text = _silent_text(remote, peer, run.memory.silent.reason(" ".join(part)))
                     run.report.failed(text, source=peer, told_before=True)
                 paused.add((remote, peer))
-            elif url:
+            elif url and (peer, head := seen.listed[side][key][1], side) not in asked:
+                asked.add((peer, head, side))
                 wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key, side))
     return wanted, paused
 
@@ -409,11 +455,17 @@ def _shown(key: ThreadKey, branch: Branch) -> str:
     return visible(source) if branch == source else f"{visible(source)} (there {visible(branch)})"
 
 
-def _choose(run: Run, changed: Sequence[ThreadKey]) -> list[ThreadKey]:
+def _choose(run: Run, seen: Observation, turns: Turns, heads: Mapping[ThreadKey, Oid]) -> list[ThreadKey]:
     most = run.settings.config.limits.branches_per_peer
+    pending = [(peer, topic, item.head) for peer, topic, item in _inbound(run)]
+    withdrawn = {(peer, head) for peer, topic, head in pending if (peer, topic) not in seen.listed[IN]}
     chosen: list[ThreadKey] = []
-    for peer, theirs in _by_peer(changed).items():
-        chosen += theirs[:most]
+    for peer, theirs in _by_peer(heads).items():
+        # A thread whose branch is gone may go on under any other name of its head.
+        first = turns.choose({key: heads[key] for key in theirs if (peer, heads[key]) in withdrawn}, most)
+        first = list({heads[key]: key for key in reversed(first)}.values())
+        rest = turns.choose({key: heads[key] for key in theirs if key not in first}, most)
+        chosen += [*first, *rest][:most]
         if more := len(theirs[most:]):
             run.report.info(f"{peer}: {more} more branches wait for the next run (limit {most} a run)")
     return chosen
@@ -453,8 +505,8 @@ def _by_peer(keys: Iterable[ThreadKey]) -> dict[Name, list[ThreadKey]]:
 
 def _missing(git: Git, seen: Observation, ours: Sequence[ThreadKey]) -> list[ThreadKey]:
     """Those branches of ours whose tip is not here."""
-    infos = read_info(git, [seen.listed[OUT][key][1] for key in ours])
-    return [key for key, info in zip(ours, infos, strict=True) if info is None or info.kind != "commit"]
+    kinds = read_kinds(git, [seen.listed[OUT][key][1] for key in ours])
+    return [key for key, kind in zip(ours, kinds, strict=True) if kind != "commit"]
 
 
 def _fetch(run: Run, wanted: Wanted) -> dict[str, str]:
@@ -464,11 +516,23 @@ def _fetch(run: Run, wanted: Wanted) -> dict[str, str]:
     return fetch_tips(git, branches, limits.peer_seconds, run.progress)
 
 
-def _report_not_fetched(run: Run, branch: Branch, head: Oid, key: ThreadKey, side: str, why: str) -> None:
+def _report_untried(run: Run, untried: Sequence[Pair]) -> None:
+    """Others took the room of this run: the next one begins with these."""
+    for peer, count in Counter(key[0] for _, _, key, _ in untried).items():
+        run.report.info(f"{peer}: {count} more branches have to be tried one by one: the next run begins with them")
+
+
+def _report_not_fetched(
+    run: Run, branch: Branch, head: Oid, key: ThreadKey, side: str, why: str, *, quiet: bool = False
+) -> bool:
+    """Returns whether it is news; of a flood that is told in one sentence (``quiet``)."""
     new = run.memory.unfetched.failed(_fetch_name(key, head, side), why)
+    if side == IN:
+        Turns(run.memory).note_tried(key[0], head)
     text, remedy = _not_fetched(key, branch, side, why)
-    run.report.failed(text, remedy, source=key[0], told_before=not new)
+    run.report.failed(text, remedy, source=key[0], told_before=quiet or not new)
     run.memory.conditions.set(_FETCH[side], text, remedy, name=head_name(key, head))
+    return new
 
 
 def head_name(key: ThreadKey, head: Oid) -> str:
@@ -477,13 +541,14 @@ def head_name(key: ThreadKey, head: Oid) -> str:
 
 
 def _fetch_name(key: ThreadKey, head: Oid, side: str) -> str:
-    return head_name(key, head) if side == IN else f"{side} {head_name(key, head)}"
+    """A head of a peer fails under all its names."""
+    return f"{key[0]} {head}" if side == IN else f"{side} {head_name(key, head)}"
 
 
 def forget_gone(executor: Executor, seen: Observation, read: Collection[ThreadKey]) -> None:
     """Forget which heads did not come in, where they are not listed any more, or moved, or are ``read`` now."""
     conditions, came = executor.memory.conditions, set(read)
-    for kind, side in ((ARRIVAL, IN), (FETCH, IN), (FETCH_OURS, OUT)):
+    for kind, side in ((ARRIVAL, IN), (UNREAD, IN), (FETCH, IN), (FETCH_OURS, OUT)):
         for name in conditions.names(kind):
             branch, _, head = name.rpartition(" ")
             peer, _, topic = branch.partition("/")
@@ -508,6 +573,9 @@ def fetch_mains(executor: Executor | Run, seen: Observation, peers: Iterable[Nam
     return {p for p in asked if seen.fetched_mains[p]}
 
 
+NO_MAIN = "it has no main branch"
+
+
 def main_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | str:
     """The main branch of a hub with its tip, or why nobody knows: ``main``, ``master``, else what HEAD names there."""
     answer = list_remotes(git, {"": url}, seconds, parts={"": _MAINS})[""]
@@ -515,7 +583,7 @@ def main_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | str:
         return answer
     if name := next((name for name in _MAINS if name in answer), None):
         return name, answer[name]
-    return head_of(git, url, seconds) or "it has no main branch"
+    return head_of(git, url, seconds) or NO_MAIN
 
 
 def find_main(executor: Executor | Run, seen: Observation, name: Name) -> bool:

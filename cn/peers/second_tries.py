@@ -31,23 +31,25 @@ _SLOW = 2
 class Failed(NamedTuple):
     """What could not be fetched: ``branches`` with the reason, and whose branches are not sent at all.
 
-    ``silent`` are pairs of remote and peer, ``hung`` the branches that were tried there.
+    ``silent`` are pairs of remote and peer, ``hung`` the branches that were tried there. ``untried`` are those for
+    which there was no time or room: of these nothing is known.
     """
 
     branches: list[tuple[Pair, str]]
     silent: dict[tuple[str, str], str]
     hung: list[Pair]
+    untried: list[Pair]
 
 
 def fetch_apart(fetch: Fetch, wanted: Wanted, failed: Mapping[str, str]) -> Failed:
-    """Try again what ``failed``, remote → reason, of what was wanted."""
+    """Try again what ``failed``, remote → reason, of what was wanted; of each peer's the first ones first."""
     parts: dict[tuple[str, str], tuple[str, list[Pair]]] = {}
     for remote in failed:
         url, pairs = wanted[remote]
         for pair in pairs:
             parts.setdefault((remote, pair[2][0]), (url, []))[1].append(pair)
     whys = _by_peer(fetch, parts, failed)
-    found = Failed([], {}, [])
+    found = Failed([], {}, [], [])
     left: dict[tuple[str, str], list[Pair]] = {}
     for part, why in whys.items():
         pairs = parts[part][1]
@@ -58,6 +60,7 @@ def fetch_apart(fetch: Fetch, wanted: Wanted, failed: Mapping[str, str]) -> Fail
             found.branches.append((pairs[0], why))
         else:
             left[part] = list(pairs[:_ALONE])
+            found.untried.extend(pairs[_ALONE:])
     _by_branch(fetch, {part: parts[part][0] for part in left}, left, found)
     return found
 
@@ -96,3 +99,4 @@ def _by_branch(
                 found.branches.extend(told)
         first = set()
         left = {part: pairs for part, pairs in left.items() if pairs}
+    found.untried.extend(pair for pairs in left.values() for pair in pairs)

@@ -141,7 +141,7 @@ class Keep(NamedTuple):
 
 
 class Wake(NamedTuple):
-    """Name a thread to the agent after the run.
+    """Name a thread, or what we sent (``peer:topic``), to the agent after the run.
 
     ``turn`` tells that it is the agent's input now; where the agent works a queue, nothing
     else wakes it.

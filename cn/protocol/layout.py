@@ -20,7 +20,11 @@ TRIED = r"cn-check-[0-9a-f]{8}"
 REBASE_BEFORE_MERGE = "rebase-before-merge"
 """The rule whose refusal a rebase mends (:mod:`cn.protocol.rules`)."""
 COMMENTED = "commented"
+MERGED_BEFORE = "✓ merged before"
+"""What a merge has executed where main had the whole branch already."""
 NOT_FINAL = ("refused", "timed-out", "failed", "deferred", COMMENTED)
+TO_MEND = ("refused", "failed")
+"""Those after which the branch waits for its creator, and for nobody else."""
 
 
 def inbox_path(name: ThreadName) -> HubPath:

@@ -192,7 +192,8 @@ def _changed(found: Item, event: Event, state: str) -> Item:
     if event.kind == "gone":
         return found._replace(fields={**found.fields, "gone": format_second(event.at)})
     if event.kind == "repeated":  # it was gone, and is there again
-        return found._replace(fields={k: v for k, v in found.fields.items() if k != "gone"})
+        fields = {**found.fields, **event.fields}
+        return found._replace(fields={k: v for k, v in fields.items() if v and k != "gone"})
     fields = {**found.fields, **event.fields}
     dropped = _DECIDED if event.kind in ("refreshed", "returned") else ()
     if event.side == IN and state not in IN_QUEUE:

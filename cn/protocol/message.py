@@ -159,7 +159,7 @@ def _text(data: dict[str, object], key: str, default: str | None = None) -> str:
 
 
 def _bad(reason: str) -> MessageRefused:
-    return MessageRefused(f"{FILE} cannot be read: {reason}", f"a message follows docs/protocol, {FORMAT}")
+    return MessageRefused(f"{FILE} cannot be read: {reason}", f"a message is one of {FORMAT}: 'cn send' writes one")
 
 
 # The commit that carries it.

@@ -19,7 +19,7 @@ from cn.protocol.outbox_entry import Deliver, Entry, Propose
 from cn.protocol.thread_file import Triage
 from cn.values.errors import Refusal
 from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_name, parse_topic, too_long, topic_of
-from cn.values.text import is_plain, one_line
+from cn.values.text import is_plain, one_line, shown_name
 from cn.values.timestamps import StampRefused, parse_until
 
 CREATOR_ONLY_DELETE = "creator-only-delete"
@@ -129,6 +129,7 @@ def merged_as_read(facts: MergeFacts) -> Refusal | None:
     return None
 
 
+_NOT_MERGED = "leave it out of the branch: no merge brings symbolic links or submodules, they lead elsewhere"
 _KINDS = {"120000": "is a symbolic link", "160000": "is a submodule"}
 
 
@@ -138,12 +139,13 @@ def no_protected_path(changes: Sequence[TreeChange]) -> Refusal | None:
         kind = next((_KINDS[mode] for mode in (change.mode, change.old_mode) if mode in _KINDS), "")
         what = "is protected" if is_protected(change.path) else "is one of cn's own" if is_owned(change.path) else kind
         if what:
-            remedy = "leave it out of the branch; people change it by hand"
-            return Refusal(PROTECTED_PATHS, f"{one_line(change.path)} {what}", remedy, notify=True)
+            by_hand = "leave it out of the branch; people change it by hand"
+            remedy = _NOT_MERGED if what == kind else by_hand
+            return Refusal(PROTECTED_PATHS, f"{shown_name(change.path)} {what}", remedy, notify=True)
     return None
 
 
-_UNSEEN = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800]|(?<=[ -~])[\ufe00-\ufe0f]")
+_UNSEEN = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f]|(?<=[ -~])[\ufe00-\ufe0f]")
 """What looks like a blank, or like nothing (a variation selector, but for behind an emoji)."""
 
 
@@ -153,7 +155,7 @@ def only_fit_names(changes: Sequence[TreeChange]) -> Refusal | None:
     A name that commands a terminal, or turns its order around, hides something.
     """
     for path in (change.path for change in changes if change.adds):
-        name = f"the name {one_line(path, 100)}"
+        name = f"the name {shown_name(path, 100)}"
         if why := too_long(path):
             why = f"{name} is too long: {why}"
         elif not is_plain(path) or _UNSEEN.search(path):
@@ -205,12 +207,24 @@ def signed_merge(signature: str, required: bool) -> Refusal | None:
     """Approved is the exact commit, whoever pushed it; a hub may want it signed with the peer's pinned key too."""
     if signature == "bad":
         return Refusal(SIGNATURE, "its signature does not fit the commit", "sign it again", notify=True)
+    if signature == "unread":
+        why = "the commit is longer than cn reads for a signature, so nobody knows whether one fits it"
+        return Refusal(SIGNATURE, why, "make it anew with fewer parents or a shorter message and header", notify=True)
     if signature.startswith("verified") or not required:
         return None
     why = "hub.yaml asks for merges that are signed with the peer's pinned key"
     return Refusal(
         SIGNATURE, why, "pin the peer's key in state/peers.md, and have the commit signed with it", notify=True
     )
+
+
+def put_there_by_its_creator(back: str) -> Refusal | None:
+    """An old signature says who made a commit, and not who pushed it again after it was taken back."""
+    if not back:
+        return None
+    why = f"the branch {'was ' if back.startswith('withdrawn') else ''}{back}"
+    why += "" if "signature" in back else ": its signature does not say who did that"
+    return Refusal(MERGE_NEEDS_APPROVAL, why, "its creator pushes a new commit, signed", notify=True)
 
 
 def readable_signatures(facts: MergeFacts) -> Refusal | None:
@@ -224,7 +238,7 @@ def readable_signatures(facts: MergeFacts) -> Refusal | None:
 
 def proven_sender(signature: str, shared_mailbox: bool, trusted: bool) -> Refusal | None:
     """Where others than the sender can push, only a verified key proves it."""
-    if signature.startswith("verified") or (signature != "bad" and (not shared_mailbox or trusted)):
+    if signature.startswith("verified") or (signature not in ("bad", "unread") and (not shared_mailbox or trusted)):
         return None
     why = "others can push there too, and no pinned key proves the sender"
     remedy = "pin the peer's key in state/peers.md, or set 'mailbox_trusted: true' in .cn/hub.yaml"
@@ -312,5 +326,5 @@ def may_delete(prefix_is_ours: bool, known_tip: Oid | None, tip: Oid, *, recorde
 
 
 def _some(paths: Sequence[str], most: int = 3) -> str:
-    shown = ", ".join(one_line(p, 80) for p in paths[:most])
+    shown = ", ".join(shown_name(p, 80) for p in paths[:most])
     return shown if len(paths) <= most else f"{shown} and {len(paths) - most} more"

@@ -6,7 +6,7 @@ fetched a branch is known when it answers; nothing tells it before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cn.protocol.layout import FINAL, NOTICE
 from cn.protocol.ledger import Event
@@ -27,9 +27,9 @@ def sent_lives(events: Iterable[Event]) -> list[list[Event]]:
     return lives
 
 
-def sent_chain(life: Sequence[Event]) -> tuple[Link, ...]:
-    """The links of one branch of ours, then what is waited for."""
-    links = [_link(event, life[:number]) for number, event in enumerate(life)]
+def sent_chain(life: Sequence[Event], shown: Mapping[str, str]) -> tuple[Link, ...]:
+    """The links of one branch of ours, then what is waited for. ``shown``: head of an answer → thread that shows it."""
+    links = [_link(event, life[:number], shown) for number, event in enumerate(life)]
     last = life[-1]
     if last.kind == "queued":
         links.append(Link(DELIVERED, None, "it waits in the outbox", since=last.at))
@@ -43,16 +43,22 @@ def sent_chain(life: Sequence[Event]) -> tuple[Link, ...]:
 
 def _waits(life: Sequence[Event]) -> bool:
     """Is an answer to come, or another than the last one?"""
-    first, last = life[0], life[-1]
-    return first.fields.get("kind") != NOTICE and (last.fields.get("status") not in FINAL or unproven(life) != "")
+    told = last_answer(life)
+    return life[0].fields.get("kind") != NOTICE and (told.get("status") not in FINAL or bool(told.get("unproven")))
 
 
-def unproven(life: Sequence[Event]) -> str:
-    """Why the last answer is not believed; empty: it is, or there is none."""
-    return next((e.fields.get("unproven", "") for e in reversed(life) if e.kind == "answered"), "")
+def last_answer(life: Sequence[Event]) -> Mapping[str, str]:
+    """What was answered since it was sent last, as the ledger folds it: later words change what they name."""
+    fields: dict[str, str] = {}
+    for event in life:
+        if event.kind in _BEGINS:
+            fields = {}
+        elif event.kind == "answered":
+            fields |= event.fields
+    return fields
 
 
-def _link(event: Event, before: Sequence[Event]) -> Link:
+def _link(event: Event, before: Sequence[Event], shown: Mapping[str, str]) -> Link:
     get = event.fields.get
     match event.kind:
         case "queued":
@@ -64,13 +70,17 @@ def _link(event: Event, before: Sequence[Event]) -> Link:
             text += f": {get('reason')}" if get("reason") else ""
             text += f" (claimed, unproven: {get('unproven')})" if get("unproven") else ""
             text += " (shown by the peer's main)" if get("proven") else ""
+            if thread := shown.get(get("answer", "")):
+                text += f"{', ' if text else ''}with words in {thread.removesuffix('.md')}"
             return Link(ANSWERED, event.at, text, event.head, merge)
         case "adopted":
             return Link(ADOPTED, event.at, "pushed by hand", event.head)
         case "deleting":
             return Link(CLEANED_UP, event.at, "its deletion is in the outbox", event.head)
         case "deleted":
-            return Link(DELETED, event.at, "by us", event.head)
+            instead = get("instead", "")
+            how = f"never there: its name was another's, and it goes as {instead}" if instead else "by us"
+            return Link(DELETED, event.at, how, event.head)
         case "gone":
             return Link(GONE, event.at, "not by our doing", event.head)
         case kind:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from cn.values.errors import CnError
 from cn.values.names import Branch, Name, NameRefused, Oid, Topic, parse_name, parse_topic
-from cn.values.text import one_line, quote, visible
+from cn.values.text import one_line, quote, shown_name, visible
 from cn.values.timestamps import StampRefused, format_stamp, parse_stamp
 
 # The typed decision, and the section that carries it.
@@ -142,8 +142,8 @@ def format_triage(triage: Triage) -> str:
     }
     lines = ["## Triage", "", *(f"{key}: {value}" for key, value in fields.items() if value)]
     body = triage.body.strip("\n")
-    if _FIELD.fullmatch(body.lstrip().partition("\n")[0]):
-        body = f"{_BODY}\n\n{body}"  # else its first line would be read as a field
+    if _FIELD.fullmatch(body.lstrip().partition("\n")[0]) or _without_form_end(body) != body:
+        body = f"{_BODY}\n\n{body}"  # else its first line would be read as a field, or one as the form's last
     return "\n".join([*lines, "", body] if body else lines) + "\n"
 
 
@@ -244,12 +244,21 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
     except (NameRefused, StampRefused) as refused:
         raise TriageRefused(refused.text, refused.hint) from None
     body = "\n".join(lines[index:]).strip("\n")
-    body = body.removeprefix(_BODY).strip("\n")
-    body = "" if body == "-->" else body  # the form's last line
+    body = body.removeprefix(_BODY).strip("\n") if body.startswith(_BODY) else _without_form_end(body)
     decision = parse_decision(fields["decision"])
     if "until" in fields and not isinstance(decision, Defer):
         raise TriageRefused("until: is for defer, nothing else comes back", "leave it out, or write defer:<reason>")
     return Triage(decision, actor, at, body, fields.get("until", ""), fields.get("approval", ""))
+
+
+def _without_form_end(body: str) -> str:
+    """The last line of the form, whose first one was deleted, stands above or below what somebody wrote."""
+    if "<!--" in body:
+        return body
+    lines = body.split("\n")
+    lines = lines[1:] if lines[0].strip() == "-->" else lines
+    lines = lines[:-1] if lines and lines[-1].strip() == "-->" else lines
+    return "\n".join(lines).strip("\n")
 
 
 # The document.
@@ -259,7 +268,10 @@ _LAST_RULE = re.compile(r"\n---\s*\Z")
 
 
 class Header(NamedTuple):
-    """What cn itself says of a thread. ``signature`` is ``verified SHA256:…``, ``unverified`` or ``bad``."""
+    """What cn itself says of a thread. ``signature`` is ``verified SHA256:…``, ``unverified`` or ``bad``.
+
+    ``caution`` says that its creator need not have put the branch where it is.
+    """
 
     peer: Name
     topic: str
@@ -268,19 +280,20 @@ class Header(NamedTuple):
     head: Oid
     signature: str
     earlier: str = ""
+    caution: str = ""
 
 
 _FORM = re.compile(r"^<!-- To decide, [^\n]*\n(.*?)(?:-->[ \t]*(?:\n|\Z)|\Z)", re.DOTALL | re.M)
 _FILLED = re.compile(r"^[ \t]*decision[ \t]*:[ \t]*\S", re.I | re.M)
 _FORM_FIELD = re.compile(r"[ \t]*(decision|actor|timestamp)[ \t]*:", re.I)
-_OPENING, _RULE = "<!-- To decide, ", f"{VOCABULARY}."
+_OPENING, _RULE = "<!-- To decide, ", f"{VOCABULARY}."  # in the form of older threads the rule is a line of its own
+_HOW = "delete this line, and fill in decision and timestamp (a day will do, such as 2026-02-05)."
 
 
 def add_form(text: str, actor: Name) -> str:
     """A pending thread with what it ends with: a Triage section to fill in, as a comment, where it decides nothing."""
     lines = (
-        f"{_OPENING}fill in the two lines below, and delete this line and the last one. A decision is",
-        _RULE,
+        f"{_OPENING}{_HOW} A decision is {_RULE}",
         *("", "## Triage", "", "decision:", f"actor: {actor}", "timestamp:", "-->"),
     )
     return "\n".join([text, *lines]) + "\n"
@@ -324,12 +337,14 @@ def format_thread(header: Header, content: str) -> str:
     ]
     if header.earlier:
         lines.append(f"**Earlier:** {one_line(header.earlier)}")
+    if header.caution:
+        lines.append(f"**Caution:** {one_line(header.caution, 500)}")
     return "\n".join([*lines, "", "---", "", quote(content)]) + "\n"
 
 
 def _shown(name: str) -> str:
     """A name on an unquoted line; it must not open a comment that would hide all that follows."""
-    return one_line(name, 300).replace("<!--", "&lt;!--")
+    return shown_name(name, 300).replace("<!--", "&lt;!--")
 
 
 def read_text(data: bytes) -> str:
@@ -379,7 +394,7 @@ def read_decision(working: str, committed: str) -> Triage | None:
         form = _FORM.search(working)
         if form and _FILLED.search(form[1]):
             raise TriageRefused(
-                "the form is filled in, but is a comment still", "delete its first line, '<!-- To decide, …', and '-->'"
+                "the form is filled in, but is a comment still", "delete its first line, '<!-- To decide, …'"
             )
         return None
     if len(headings) > 1:
@@ -390,7 +405,7 @@ def read_decision(working: str, committed: str) -> Triage | None:
     later = any(line.startswith(">") for line in lines[heading:])
     if (end is not None and heading < end) or (end is None and later):
         raise TriageRefused("## Triage stands before the peer's text", "move it to the end of the file")
-    plain = [re.sub(r"^> ?", "", line) for line in (*block, *_said(committed))]
+    plain = [re.sub(r"^> ?(?:> ?)?", "", line) for line in (*block, *_said(committed))]
     return parse_triage(lines, heading, plain)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from cn.protocol.layout import FINAL
+from cn.protocol.layout import FINAL, MERGED_BEFORE
 from cn.protocol.ledger import IN, OUT, Event
 from cn.values.timestamps import format_stamp, parse_stamp
 
@@ -69,6 +69,12 @@ class Life:
     def thread(self) -> str:
         """The thread's file name."""
         return self.received.fields.get("thread", "")
+
+    @property
+    def title(self) -> str:
+        """A message's subject, a proposal's title; that it came with where a later head brought none."""
+        heads = (self.last("received", "refreshed") or self.received, self.received)
+        return next((t for one in heads for key in ("subject", "title") if (t := one.fields.get(key))), "")
 
     def last(self, *kinds: str) -> Event | None:
         """The latest inbound event of these kinds."""
@@ -140,7 +146,7 @@ def executed_text(status: str, merge: str, delivered: bool) -> str:
     """What a log row's ``Executed`` says of a decision that ended a thread."""
     if status in ("replied", "delegated"):
         return "✓ delivered" if delivered else "queued"
-    return f"✓ merged {merge[:7]}" if status == "merged" else f"✓ {status}"
+    return (f"✓ merged {merge[:7]}" if merge else MERGED_BEFORE) if status == "merged" else f"✓ {status}"
 
 
 def _inbound(event: Event) -> tuple[Link, ...]:
@@ -149,13 +155,13 @@ def _inbound(event: Event) -> tuple[Link, ...]:
     again = f", attempt {get('attempt')}" if get("attempt", "1") != "1" else ""
     steps = {
         "received": (RECEIVED, get("branch", "")),
-        "refreshed": (MOVED, "a decision for the earlier head is void"),
+        "refreshed": (MOVED, "what was decided about the earlier head, if anything was, is void"),
         "deferred": (DEFERRED, _join(_until(event), get("reason", ""), by)),
         "returned": (RETURNED, "deferred until now"),
         "assigned": (ASSIGNED, _join(f"to {get('actor', '')}", "", by)),
         "refused": (REFUSED, f"{get('rule', '')}: {get('why', '')}".strip(": ")),
         "gone": (DELETED, "it is not listed any more"),
-        "repeated": (RECEIVED, "again, the same head"),
+        "repeated": (RECEIVED, f"again, the same head{f', as {branch}' if (branch := get('branch')) else ''}"),
         "enqueued": (QUEUED, f"for the agent, as {get('input', '')}"),
         "claimed": (GIVEN, f"to the agent on {get('machine', '')}{again}"),
         "shown": (SHOWN, "to the agent"),
@@ -165,7 +171,7 @@ def _inbound(event: Event) -> tuple[Link, ...]:
     if event.kind == "decided":
         at = parse_stamp(get("decided", "")) if get("decided") else event.at
         status, merge = get("status", ""), get("merge", "")
-        what = f"merged as {merge[:12]}" if status == "merged" else status
+        what = f"merged as {merge[:12]}" if merge else status
         decided = Link(DECIDED, at, _join(get("decision", ""), "", get("actor", "")), event.head)
         return decided, Link(EXECUTED, event.at, what, event.head, merge)
     if event.kind not in steps or (event.kind == "refused" and not get("rule")):

@@ -35,7 +35,7 @@ from cn.transaction.housekeeping import KEPT
 from cn.transaction.journal import IN_STATE, LocalAppend, LocalFile, RefUpdate
 from cn.transaction.push import keep, pin_ref
 from cn.values.errors import Refused
-from cn.values.names import HubPath, Name, Oid, is_machine_local, join_branch, parse_oid, topic_of
+from cn.values.names import HubPath, Name, Oid, Topic, is_machine_local, join_branch, parse_oid, topic_of
 from cn.values.report import Report
 
 MACHINE_LOG = "logs/cn.log"
@@ -255,7 +255,12 @@ class Executor:
         message = post.message
         sealed = self._seal(message)
         peer = self.settings.peer(message.to)
-        topic = own_topic(post.topic, self._taken(peer.name), sealed.id)
+        same = next((item for item in self.open(peer.name, OUT) if item.head == sealed.id), None)
+        if same is not None:
+            branch = same.get("branch") or same.topic
+            self.notes.info(f"{branch} at {peer.name} has the very same message; it is not sent twice")
+            return
+        topic = self.free_topic(peer.name, post.topic, sealed.id)
         about = message.about
         branch = join_branch(self.settings.outbound_prefix(peer), topic)
         said = (message.subject, post.thread, post.source, about.branch if about else "", post.decision)
@@ -335,6 +340,10 @@ class Executor:
         if peer not in self._items:
             self._items[peer] = dict(self.snapshot.open_items.get(peer, {}))
         return self._items[peer]
+
+    def free_topic(self, peer: Name, wish: str, id: Oid) -> Topic:
+        """A topic near ``wish`` that no branch of ours at this peer ever had, for the message ``id``."""
+        return own_topic(wish, self._taken(peer), id)
 
     def _taken(self, peer: Name) -> set[str]:
         """Topics of ours in use, or used before, at a peer."""

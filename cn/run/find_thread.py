@@ -6,10 +6,11 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cn.protocol.layout import inbox_path
-from cn.protocol.ledger import Item
+from cn.protocol.ledger import OUT, Item
 from cn.run.snapshot import Snapshot
 from cn.values.errors import Refused
-from cn.values.names import Name, NameRefused, ThreadName, parse_thread_name
+from cn.values.names import Name, NameRefused, ThreadName, parse_thread_name, reply_topic
+from cn.values.shell_words import command
 from cn.values.text import one_line
 
 
@@ -58,9 +59,39 @@ def look_for_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item] | None:
     return found[0] if found else None
 
 
+_NEAR = 3
+
+
+def _near(snapshot: Snapshot, text: str) -> str:
+    """What is called nearly so: by a beginning of its name, or by its topic alone."""
+    pending = snapshot.pending()
+    names = {f"{p}/{i.topic}": (i.topic, i.get("thread"), f"{p}:{i.topic}", f"{p}:{p}/{i.topic}") for p, i in pending}
+    found = [name for name, others in names.items() if text and any(one.startswith(text) for one in (name, *others))]
+    more = " and others, 'cn inbox' lists them" if len(found) > _NEAR else ""
+    return f"there is {', '.join(one_line(name, 120) for name in found[:_NEAR])}{more}" if found else ""
+
+
+def _of_ours(snapshot: Snapshot, text: str) -> str:
+    """What is meant where a word names something that we sent as ``peer:topic``; empty: nothing of ours."""
+    peer, _, branch = text.partition(":")
+    topics = [branch, branch.partition("/")[2]]
+    found = [item for topic in topics if topic and (item := snapshot.item(Name(peer), OUT, topic)) is not None]
+    if not found:
+        return ""
+    pending = [item for name, item in snapshot.pending() if name == peer]
+    answers = [one.topic for one in pending if one.head == found[0].get("answer")]
+    answers += [one.topic for one in pending if one.topic == reply_topic(found[0].topic)]
+    show, send = command("cn thread show {}", f"{peer}:{found[0].topic}"), command("cn send {} MESSAGE", peer)
+    here = f"its answer waits here as {peer}/{one_line(answers[0], 120)}" if answers else f"{send} says more"
+    back = command("git push URL :{}", found[0].get("branch"))
+    text = f"that is what we sent: {show} shows it and where it was answered, {here}"
+    return f"{text}; {back}, with the URL where it lies, takes it back"
+
+
 def find_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item]:
     """The same; raises :class:`NoThread` where there is none."""
     found = look_for_pending(snapshot, text)
     if found is None:
-        raise NoThread(f"no pending thread {one_line(text, 80)!r}", "'cn inbox' lists them")
+        remedy = _near(snapshot, text) or _of_ours(snapshot, text) or "'cn inbox' lists them"
+        raise NoThread(f"no pending thread {one_line(text, 80)!r}", remedy)
     return found

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
 
 from cn.git.objects import is_ancestor, resolve
 from cn.git.repository import Hub
@@ -11,6 +16,7 @@ from cn.values.errors import CnError
 from cn.values.names import Oid
 
 _MOST = 20
+_SECONDS = 0.7
 
 opened: deque[tuple[Hub, set[Oid]]] = deque(maxlen=_MOST)
 """The last runs: the hub, not locked, and the commits that the run was about to publish. Signals belong to
@@ -21,17 +27,42 @@ def next_step_after_signal() -> str:
     """The next step for somebody who has interrupted this process."""
     if not opened:
         return "no run had begun; run it again"
-    try:
-        found = {_is_done(hub, made) for hub, commits in opened for made in commits}
-    except (CnError, OSError):
-        found = {None}
-    if True in found:
+    done = what_became()
+    if done:
         return "it is committed: the next run, such as 'cn sync', finishes what was begun"
-    if None in found:
+    if done is None:
         return (
             "origin may have it: 'cn sync' finds out, and finishes it; repeat it only if 'cn log' does not show it then"
         )
     return "nothing was committed; run it again"
+
+
+def what_became() -> bool | None:
+    """Has main something that the runs of this process committed? None: nobody here can tell, or none began."""
+    try:
+        with _soon():
+            found = {_is_done(hub, made) for hub, commits in opened for made in commits}
+    except (CnError, OSError):
+        return None
+    if True in found:
+        return True
+    return None if None in found or not opened else False
+
+
+@contextmanager
+def _soon() -> Iterator[None]:
+    """Raise :class:`TimeoutError` where git does not answer in time: whoever sent the signal waits."""
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _is_done(hub: Hub, made: Oid) -> bool | None:

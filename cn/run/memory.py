@@ -6,6 +6,7 @@ Losing any of it costs a repeated message or an early retry, never an effect.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -43,11 +44,14 @@ class Failures:
         """What failed → ``count``, ``since``, ``last``, ``reason``, ``hint``, ``next``."""
         self._at = at
 
-    def failed(self, key: str, reason: str, hint: str = "") -> bool:
-        """Note a failure; returns whether its reason is new. ``hint``: a step other than trying again."""
+    def failed(self, key: str, reason: str, hint: str = "", *, hung: bool = False) -> bool:
+        """Note a failure; returns whether its reason is new. ``hint``: a step other than trying again.
+
+        The first one makes nothing wait, unless it took all its time (``hung``): the next would take that again.
+        """
         before, at = self.entries.get(key) or {}, format_second(self._at)
         count = int(before.get("count", 0)) + 1
-        pause = min(_FIRST * 2 ** min(count - 2, 10), _LONGEST) if count > 1 else timedelta(0)
+        pause = min(_FIRST * 2 ** max(0, min(count - 2, 10)), _LONGEST) if count > 1 or hung else timedelta(0)
         entry = {"count": count, "since": before.get("since", at), "last": at, "reason": reason, "hint": hint}
         put_bounded(self.entries, key, {**entry, "next": format_second(self._at + pause)})
         return before.get("reason") != reason
@@ -63,7 +67,11 @@ class Failures:
     def waits(self, key: str) -> bool:
         """Is it to be left alone now? A clock that went backwards ends the pause."""
         entry = self.entries.get(key) or {}
-        return bool(entry) and self._at < parse_stamp(str(entry.get("next"))) <= self._at + _LONGEST
+        return bool(entry) and self._at < self.next_try(key) <= self._at + _LONGEST
+
+    def next_try(self, key: str) -> datetime:
+        """Up to when it is left alone."""
+        return parse_stamp(str(self.entries[key]["next"]))
 
 
 class Condition(NamedTuple):
@@ -80,18 +88,25 @@ class Conditions:
     def __init__(self, entries: dict[str, Any], at: datetime) -> None:
         self._entries = entries
         self._at = at
+        self._cleared: dict[str, Any] = {}
+        """What was cleared in this run: it did not begin anew when it is set again."""
 
     def set(self, kind: str, text: str, remedy: str = "", *, name: str = "") -> None:
         """Note that this holds; where it did already, only the remedy is renewed."""
         key = _key(kind, name)
-        entry = self._entries.get(key) or {}
+        entry = self._entries.get(key) or self._cleared.get(key) or {}
         if entry.get("text") != text:
             entry = {**entry, "text": text, "since": format_second(self._at)}
-        put_bounded(self._entries, key, {**entry, "remedy": remedy}, _MOST_CONDITIONS)
+        self._entries.pop(key, None)
+        self._entries[key] = {**entry, "remedy": remedy}
+        if len(self._entries) > _MOST_CONDITIONS:  # the oldest of those of which there are most
+            (most, _), *_ = Counter(map(_group, self._entries)).most_common(1)
+            del self._entries[next(one for one in self._entries if _group(one) == most)]
 
     def clear(self, kind: str, name: str = "") -> None:
         """Note that it does not hold, or no more."""
-        self._entries.pop(_key(kind, name), None)
+        key = _key(kind, name)
+        self._cleared |= {key: self._entries.pop(key)} if key in self._entries else {}
 
     def names(self, kind: str) -> list[str]:
         """The names of what holds of a kind."""
@@ -101,6 +116,11 @@ class Conditions:
         """Text and remedy of what holds of a kind."""
         found = (self._entries[_key(kind, name)] for name in self.names(kind))
         return [(str(entry["text"]), str(entry.get("remedy", ""))) for entry in found]
+
+    def get(self, kind: str, name: str) -> Condition | None:
+        """What holds of this kind under this name."""
+        entry = self._entries.get(_key(kind, name))
+        return Condition(str(entry["text"]), str(entry.get("remedy", ""))) if entry else None
 
     def since(self, kind: str, name: str = "") -> datetime:
         """Since when it holds."""
@@ -124,14 +144,20 @@ class Conditions:
                 entry["told"] = 1
 
     @property
-    def shown(self) -> list[tuple[str, str, str]]:
-        """What holds: text, remedy, and since when."""
-        entries = [entry for _, entry in sorted(self._entries.items())]
-        return [(str(e["text"]), str(e.get("remedy", "")), str(e["since"])) for e in entries]
+    def shown(self) -> list[tuple[str, str, str, str]]:
+        """What holds: text, remedy, since when, and what it has in common with others: its kind and peer."""
+        entries = sorted(self._entries.items())
+        return [(str(e["text"]), str(e.get("remedy", "")), str(e["since"]), _group(key)) for key, e in entries]
 
 
 def _key(kind: str, name: str) -> str:
     return f"{kind} {name}" if name else kind
+
+
+def _group(key: str) -> str:
+    """The kind of a condition and the peer whom it is about, if its name begins so: ``arrival pi/topic head``."""
+    kind, _, name = key.partition(" ")
+    return f"{kind} {name.replace('/', ' ').partition(' ')[0]}"
 
 
 _FAILED = dict.fromkeys(("unreachable", "silent", "fetch", "attempts"), ("reason", "since", "next"))
@@ -163,6 +189,7 @@ class Memory:
     def __init__(self, hub: Hub, at: datetime) -> None:
         self.at = at
         self._path: Path = hub.state / "local.json"
+        self._mode = hub.private_mode  # it quotes what remotes said
         try:
             data = json.loads(read_regular(self._path) or b"")
         except (ValueError, RecursionError):
@@ -231,7 +258,7 @@ class Memory:
         data = json.dumps(self._data, indent=0).encode()
         padded = data.ljust(-(-(len(data) + _ROOM) // _BLOCK) * _BLOCK, b"\n")  # room on a full disk
         try:
-            write_file(self._path, padded)
+            write_file(self._path, padded, mode=self._mode)
         except Blocked as why:
             # Where there is no room for a new file, the one that is there may do: what was told is to be
             # remembered.

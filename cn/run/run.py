@@ -13,7 +13,7 @@ from cn.git.entries import read_index
 from cn.git.environment import quote_path
 from cn.git.objects import list_tree, read_objects, reading
 from cn.git.process import GitError
-from cn.git.remote import Listing, Looked
+from cn.git.remote import Listing, Looked, in_the_way
 from cn.git.repository import Hub
 from cn.git.ssh_logins import shared_logins
 from cn.protocol import ledger
@@ -35,16 +35,17 @@ from cn.transaction.mailbox_main import PATH as PUBLISHED
 from cn.transaction.publish import recover, rotate_log, wait_for_place
 from cn.transaction.push import clone_id, unpushed_path
 from cn.transaction.unplaced import read_unplaced
-from cn.values.errors import Blocked, CnError, ConfigError, LockHeld
+from cn.values.errors import Blocked, CnError, ConfigError, LockHeld, NotShown
 from cn.values.names import Name, Oid, is_oid
 from cn.values.report import Mark, Progress, Report
+from cn.values.shell_words import command
 from cn.values.text import visible
 
 T = TypeVar("T")
 _PINS = "pins"
 """The kind of condition that origin has not all of cn's refs."""
 _PINS_STAY = "pins stay in this clone, and only here they keep reviewed commits alive"
-_TAKE_PINS = "let this clone create, force and delete refs/cn/* at origin (docs/hosts.md); they go with its next push"
+_TAKE_PINS = "let this clone create, force and delete refs/cn/* at origin; they go with its next push"
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Run:
 
     ``moved``: it has made a commit, which stays. ``made`` are the commits it was about to publish, ``down``
     the remotes that did not answer, with the reason. ``listed`` is what remotes, by key and URL, listed just
-    before it began. ``offline``: it asks nobody.
+    before it began, ``heads`` what peers' hubs, by URL, listed since. ``offline``: it asks nobody.
     """
 
     hub: Hub
@@ -67,6 +68,7 @@ class Run:
     moved: bool = False
     made: set[Oid] = field(default_factory=set)
     listed: Mapping[tuple[str, str], Listing] = field(default_factory=dict)
+    heads: dict[str, Listing] = field(default_factory=dict)
     offline: bool = False
     _machine: str = ""
 
@@ -194,8 +196,11 @@ class Run:
         """Where origin takes no refs of cn's: told once, and shown until it has them."""
         conditions = self.memory.conditions
         if reason:
-            self.report.info(f"origin did not take cn's pins: {reason}", told_before=bool(conditions.names(_PINS)))
-            conditions.set(_PINS, f"{_PINS_STAY}: {reason}", _TAKE_PINS, name="origin")
+            taken = command("git push origin :{}", ref) if (ref := in_the_way(reason)) else ""
+            step = f"{taken} takes away {ref}, which is in their way; they go with the next push" if ref else _TAKE_PINS
+            told = f"origin did not take cn's pins: {reason}" + (f"; {taken} takes it away" if ref else "")
+            self.report.info(told, told_before=bool(conditions.names(_PINS)))
+            conditions.set(_PINS, f"{_PINS_STAY}: {reason}", step, name="origin")
         elif not unpushed_path(self.hub).exists():
             conditions.clear(_PINS, "origin")
 
@@ -261,13 +266,14 @@ def open_run(
     known: Settings | None = None,
     hope: bool = False,
     looked: Looked | None = None,
+    waiting: Progress | None = None,
 ) -> Iterator[Run]:
     """Lock, recover, and observe main. A dry run does neither of the first two.
 
     ``report``: to tell it beside what is told already. ``offline``: work on local main without asking origin; the next
     run brings the two together. ``known``: the settings as they were read a moment ago. ``hope``: plan on what
     this clone last knew of origin, for a command that always commits; where that was wrong, it is planned again.
-    ``looked``: what remotes listed a moment ago.
+    ``looked``: what remotes listed a moment ago. ``waiting`` is told whom it waits for, and lets it wait for long.
     """
     report = report if report is not None else Report()
     with ExitStack() as stack:
@@ -281,7 +287,7 @@ def open_run(
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="cn-dry-run-"))
                 hub = scratch_objects(free, folder)
             else:
-                hub = stack.enter_context(hub_lock(free, settings.config.lock_wait))
+                hub = stack.enter_context(hub_lock(free, settings.config.lock_wait, waiting))
         with _noting(hub, report, dry_run, CnError, OSError):
             if dry_run:
                 hub = hub.with_git(stack.enter_context(reading(hub.git)))
@@ -321,10 +327,10 @@ def _noting(hub: Hub, report: Report, dry_run: bool, *stops: type[Exception]) ->
     try:
         yield
     except Exception as why:
-        error = Blocked.by_system(why) if isinstance(why, OSError) else why
+        error = _by_system(why)
         if isinstance(error, CnError):
             error.report = report
-        if isinstance(why, (LockHeld, BrokenPipeError)) or not (isinstance(why, stops) and isinstance(error, CnError)):
+        if isinstance(why, LockHeld) or not (isinstance(why, stops) and isinstance(error, CnError)):
             raise
         memory = Memory(hub, now())
         new = memory.note_stop(*error.plain, type(error).__name__)
@@ -337,13 +343,22 @@ def _noting(hub: Hub, report: Report, dry_run: bool, *stops: type[Exception]) ->
         raise error from why.__cause__
 
 
+Stopped = TypeVar("Stopped", bound=BaseException)
+
+
+def _by_system(why: Stopped) -> Stopped | Blocked:
+    """What ended a run; what the system said no to as an error of cn, but not that nobody takes what it says."""
+    told = isinstance(why, (BrokenPipeError, NotShown))
+    return Blocked.by_system(why) if isinstance(why, OSError) and not told else why
+
+
 @contextmanager
 def _remembering(run: Run) -> Iterator[None]:
     """Save the memory however the run ends. An error that came after its commit says that this is done."""
     try:
         yield
     except BaseException as why:
-        late = Blocked.by_system(why) if isinstance(why, OSError) else why
+        late = _by_system(why)
         if run.moved and isinstance(late, (Blocked, GitError)):
             late.is_done("main")
         with suppress(Blocked):  # what ended the run says more than a full disk

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from cn.protocol.effects import Plan
 from cn.protocol.outbox_entry import Deliver
-from cn.protocol.queue_item import LOGS
+from cn.protocol.queue_item import INPUT, LOGS, QUEUE, TURN
 from cn.protocol.rules import NO_SECRETS
 from cn.run.settings import Settings
 from cn.secrets.findings import quoted_here, refuse, texts_of, texts_of_change, texts_of_entry, unnamed
@@ -119,6 +119,13 @@ def mask_file(path: HubPath, data: bytes, settings: Settings, mains: Sequence[st
 
     An answer counts whole, also what it quotes; with ``mains`` also what none of these quotes.
     """
+    if path == TURN or path.startswith(
+        f"{QUEUE}/"
+    ):  # a record: masked it says nothing any more, and its names are in the ledger too
+        head, end, body = data.partition(b"\n---\n")
+        masked_body, found = mask_file(INPUT, body, settings)
+        lines_before = (head + end).count(b"\n")
+        return head + end + masked_body, [one._replace(line=one.line + lines_before) for one in found]
     text = data.decode("utf-8", "surrogateescape")
     lines = tuple(text.split("\n"))
     if path.endswith(".json"):

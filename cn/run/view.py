@@ -85,6 +85,8 @@ def open_view(hub: Hub) -> View:
     if same is None:
         settings = read_settings(hub, main)
     origin = refs.get(ORIGIN_REF) or refs.get(tracking) if hub.origin else None
+    if hub.origin and refs.get(tracking) == main:  # somebody's own push, of which no run knows yet
+        origin = main
     return View(hub, settings, Snapshot(hub.git, main, same), now(), on_main, origin)
 
 
@@ -93,6 +95,13 @@ def _peers_here(hub: Hub) -> list[Name]:
     with suppress(OSError):
         return [Name(name) for name in os.listdir(hub.root / FOLDER) if is_name(name)]
     return []
+
+
+def require_accepted(view: View) -> None:
+    """Raise :class:`Blocked` where main's configuration is not what this clone accepted: it sends nothing by it."""
+    from cn.transaction.protected_files import refuse_untrusted, trusted_commit
+
+    refuse_untrusted(view.hub, view.snapshot.commit, trusted_commit(view.hub), ours=view.settings.us)
 
 
 def read_events(view: View, peer: Name, *, since: str = "", about: str = "") -> list[Event]:

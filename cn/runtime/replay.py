@@ -152,13 +152,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of one pair. ``error`` says why there is nothing to compare; then ``now`` is None."""
+    """What came of one pair. ``error`` says why there is nothing to compare; then ``now`` is None. ``unreached``: no
+    connection came to the server.
+    """
 
     pair: Pair
     packed: Packed
     now: AnswerDecision | None = None
     error: str = ""
     call: Call | None = None
+    unreached: bool = False
 
     @property
     def change(self) -> Change | None:
@@ -235,12 +238,18 @@ def pack_pair(view: View, config: AgentConfig, pair: Pair, *, as_sent: bool = Fa
 def replay(
     view: View, config: AgentConfig, pairs: Sequence[tuple[Pair, Packed]], ask: Ask | None = None
 ) -> Iterator[Replayed]:
-    """Ask each again, one after the other. Nothing is executed; what it used is logged at once."""
+    """Ask each again, one after the other. Nothing is executed; what it used is logged at once.
+
+    Where the server cannot be reached, the others are not asked: each would wait as long.
+    """
     if ask is None:
         ask = asker(config)
         require_runtime("anthropic")
+    down = ""
     for pair, packed in pairs:
-        yield _one(view, config, pair, packed, ask)
+        one = Replayed(pair, packed, error=f"not sent: {down}") if down else _one(view, config, pair, packed, ask)
+        down = one.error if one.unreached else down
+        yield one
 
 
 def _one(view: View, config: AgentConfig, pair: Pair, packed: Packed, ask: Ask) -> Replayed:
@@ -257,4 +266,5 @@ def _one(view: View, config: AgentConfig, pair: Pair, packed: Packed, ask: Ask) 
             more = f": {one_line(outcome.note, 200)}" if outcome.note else ""
             return Replayed(pair, packed, error=f"no whole answer ({outcome.stop.value}){more}", call=call)
         case Failure():
-            return Replayed(pair, packed, error=one_line(outcome.text, 300), call=call)
+            text = one_line(outcome.text, 300)
+            return Replayed(pair, packed, error=text, call=call, unreached=outcome.unreached)

@@ -15,7 +15,7 @@ from cn.llm.request import Failure
 from cn.llm.usage import over_budget
 from cn.protocol.ops import ACKNOWLEDGED, Reply, format_op
 from cn.protocol.queue_item import Cadence, Input, format_input, new_input_id
-from cn.run.view import View, open_view
+from cn.run.view import View, open_view, require_accepted
 from cn.runtime.gather_prompt import ask_packed, asker, is_due, look_up, pack_text
 from cn.system.clock import now
 from cn.system.extras import require_runtime
@@ -74,6 +74,7 @@ class QuestionSession:
 def open_session(hub: Hub, path: Path | None, report: Report, *, dry_run: bool = False) -> QuestionSession:
     """Read the hub's configuration, look the model up; raises :class:`ConfigError` where one is missing."""
     view = open_view(hub)
+    require_accepted(view)
     config = read_agent_config(view.snapshot.read, path)
     if not dry_run:
         config.require_llm()

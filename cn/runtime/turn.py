@@ -37,7 +37,7 @@ from cn.run.memory import Memory
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.settings import Settings
-from cn.run.view import View, open_view, require_queue
+from cn.run.view import View, open_view, require_accepted, require_queue
 from cn.runtime.chat_delivery import Speak, Unsent, send_texts
 from cn.runtime.daemon_files import UNASKED, is_stopping
 from cn.runtime.gather_prompt import Ask, ask_packed, asker, is_due, look_up, pack_item, pack_text
@@ -149,7 +149,7 @@ def _tell_unasked(tools: TurnTools, why: ConfigError, waiting: Sequence[Input], 
 
 def _say_once(run: Run, executor: Executor, asked: Input, why: str) -> None:
     """A chat is told of what is wrong with the model once, as long as it is wrong."""
-    since = next((at for text, _, at in executor.memory.conditions.shown if text == why), "")
+    since = next((at for text, _, at, _ in executor.memory.conditions.shown if text == why), "")
     if is_chat(asked.sender) and not executor.memory.told("unasked", asked.sender, why, since):
         tell_chat(run, executor, asked, mask_line(why, run.settings), set())
 
@@ -284,6 +284,7 @@ def _end(tools: TurnTools, turn: Turn, report: Report, outcome: Answer | Failure
                 executor.perform(plan_released(turn, executor.now))
                 _say_once(run, executor, turn.input, f"the model gave no answer: {outcome.text}")
             elif outcome.retryable and not outcome.unknown:  # no model was reached: it waits
+                report.again = True
                 executor.perform(plan_released(turn, executor.now, below=facts.config.max_attempts))
                 if turn.attempt >= facts.config.max_attempts:
                     _say_once(run, executor, turn.input, f"the model gave no answer: {outcome.text}")
@@ -349,6 +350,7 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report, look
         stack.callback(os.close, lock)
         view = open_view(hub)
         require_queue(view)
+        require_accepted(view)
         config = read_agent_config(view.snapshot.read, path)
         report.level = config.log_level
         # Before anything is claimed.

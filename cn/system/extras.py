@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,6 +11,13 @@ from cn.values.errors import ConfigError, Refused
 RUNTIME = {"anthropic": "anthropic", "telegram": "python-telegram-bot"}
 """The modules of the extra ``runtime``, and the packages that bring them."""
 
+WEB = {"starlette": "starlette", "uvicorn": "uvicorn", "jinja2": "jinja2"}
+"""The same of the extra ``web``."""
+
+
+SERVING = {"mcp": "mcp"}
+"""The same of the extra ``agency``."""
+
 
 class ExtraMissing(ConfigError):
     """A package is not installed that the command needs."""
@@ -17,11 +25,30 @@ class ExtraMissing(ConfigError):
 
 def require_runtime(*modules: str) -> None:
     """Raise :class:`ExtraMissing` where one of the modules (else: of all) is not there; none is imported."""
-    missing = [RUNTIME[module] for module in modules or RUNTIME if find_spec(module) is None]
+    _require("runtime", RUNTIME, modules or tuple(RUNTIME))
+
+
+def require_agency() -> None:
+    """The same for what the server of Agency needs."""
+    _require("agency", SERVING, tuple(SERVING))
+
+
+def _require(extra: str, packages: Mapping[str, str], modules: Sequence[str]) -> None:
+    missing = [packages[module] for module in modules if find_spec(module) is None]
     if missing:
         raise ExtraMissing(
             f"the Python package {' and '.join(missing)} is not installed",
-            f"pip install 'cn-hub[runtime]'; with pipx: pipx inject cn-hub {' '.join(RUNTIME.values())}",
+            f"pip install 'cn-hub[{extra}]'; with pipx: pipx inject cn-hub {' '.join(packages.values())}",
+        )
+
+
+def require_web() -> None:
+    """Raise :class:`ExtraMissing` where a package of the extra ``web`` is not there; none is imported."""
+    missing = [package for module, package in WEB.items() if find_spec(module) is None]
+    if missing:
+        raise ExtraMissing(
+            f"the Python package {' and '.join(missing)} is not installed",
+            f"pip install 'cn-hub[web]'; with pipx: pipx inject cn-hub {' '.join(WEB.values())}",
         )
 
 

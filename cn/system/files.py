@@ -26,11 +26,13 @@ MOST_LOGGED = 16 << 20
 PRIVATE = 0o600
 """The mode of a file that nobody else may open."""
 
+DENIED = "let the user of cn write there; 'cn doctor' names what a hub that is shared does not give its group"
+
 _REMEDIES = {
     errno.EISDIR: "a folder lies in its place: move it out of the way",
     errno.ENOTDIR: "a file lies in the place of its folder: move it out of the way",
     errno.EEXIST: "a file lies in the place of its folder: move it out of the way",
-    errno.EACCES: "let the user of cn write there",
+    errno.EACCES: DENIED,
 }
 
 
@@ -108,7 +110,8 @@ def append_line(path: Path, line: str, *, root: Path | None = None) -> None:
         finally:
             os.close(fd)
     except OSError as why:
-        raise Blocked(f"cannot append to {path}: {why.strerror}", explain_write(why)) from why
+        remedy = DENIED if why.errno == errno.EACCES else explain_write(why)
+        raise Blocked(f"cannot append to {path}: {why.strerror}", remedy) from why
 
 
 def append_once(path: Path, text: str, size: int, *, root: Path | None = None) -> None:
@@ -132,6 +135,7 @@ def append_once(path: Path, text: str, size: int, *, root: Path | None = None) -
                 rest = rest[os.write(file.fileno(), rest) :]
     except OSError as why:
         remedy = "the next run tries again" if path.is_file() or not path.exists() else "move it out of the way"
+        remedy = DENIED if why.errno == errno.EACCES else remedy
         raise Blocked(f"cannot append to {path}: {why.strerror}", remedy) from why
 
 
@@ -145,6 +149,14 @@ def has_room(folder: Path, size: int = 1) -> bool:
     with suppress(OSError):
         disk = os.statvfs(folder)
         return disk.f_blocks == 0 or disk.f_bavail * disk.f_frsize >= size
+    return True
+
+
+def has_files(folder: Path) -> bool:
+    """Can its disk hold another file: are inodes left (statvfs(3))? True where the system does not tell."""
+    with suppress(OSError):
+        disk = os.statvfs(folder)
+        return disk.f_files == 0 or disk.f_favail > 0
     return True
 
 
@@ -164,20 +176,6 @@ def drop(*paths: Path) -> None:
         with suppress(FileNotFoundError):
             path.unlink()
             sync_folder(path.parent)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a folder with all that is in it, or whatever lies in its place; nothing is there: that is fine.
-
-    A link goes, and nothing behind it; no pipe is waited for. What cannot be removed stays.
-    """
-    import shutil  # with its archives 2 ms, and most runs remove nothing
-
-    with suppress(OSError):
-        if stat.S_ISDIR(path.lstat().st_mode):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
 
 
 def links_in(folder: Path) -> list[Path]:

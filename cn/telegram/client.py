@@ -181,6 +181,10 @@ def _make_bot(token: str, origin: str, clean: Callable[[str], str]) -> tuple[Bot
                 raise Failed(Failure(Trouble.RATE_LIMITED, "Too Many Requests", _retry_after(body)))
             if status >= 500:
                 raise Failed(Failure(Trouble.SERVER, f"HTTP status {status}"))
+            if 300 <= status < 400:
+                raise Failed(Failure(Trouble.NETWORK, f"HTTP status {status}: a redirect, which is not followed"))
+            if status < 300 and _is_page(body):
+                raise Failed(Failure(Trouble.NETWORK, f"HTTP status {status} with a page for a browser"))
             if status >= 400 and not _is_telegrams(status, body):
                 raise Failed(Failure(Trouble.NETWORK, f"HTTP status {status} of something that stands before it"))
             return status, body
@@ -261,6 +265,11 @@ def _is_telegrams(status: int, body: bytes) -> bool:
         return told["ok"] is False and told["error_code"] == status
     except (ValueError, KeyError, TypeError, RecursionError):
         return False
+
+
+def _is_page(body: bytes) -> bool:
+    """Is it a page for a browser, such as a network's login? The Bot API answers in JSON alone."""
+    return body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
 
 
 def _retry_after(body: bytes) -> float:

@@ -13,7 +13,7 @@ from cn.git.entries import merge_file
 from cn.git.objects import read_object
 from cn.git.repository import Hub
 from cn.protocol.effects import Edit, Plan, WorkingCopy
-from cn.protocol.layout import inbox_path
+from cn.protocol.layout import DRAFTS, inbox_path
 from cn.protocol.message import object_id
 from cn.run.executor import Executor
 from cn.run.run import open_run
@@ -143,6 +143,8 @@ def _take_one(executor: Executor, one: Edited, path: HubPath, known: unplaced.Ed
         if main is None:
             return None
         executor.perform(Plan(path, (Edit(path, None),)))
+        if path.startswith(f"{DRAFTS}/"):
+            executor.notes.info(f"{path} is taken back: it is not said")
         return path
     data = read_edit(executor.hub, path)
     if data is None:

@@ -34,7 +34,7 @@ from cn.git.work_clone import work_trees
 from cn.system.files import write_file
 from cn.transaction.checkout import LAYOUT, kept_sentence
 from cn.transaction.journal import read_journal, restore_path
-from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, untrusted
+from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, refuse_untrusted
 from cn.values.errors import Blocked
 from cn.values.names import HubPath, Oid, is_protected
 from cn.values.shell_words import command
@@ -97,11 +97,9 @@ def observe_base(
     commit = _restored(hub, commit)
     if check_trust:
         trusted = refs.get(TRUSTED_REF)
-        if trusted is None and not dry_run:
-            accept(hub, local)
-        known = trusted or local
-        if commit != known:
-            _check_trust(hub, known, commit, {local, origin or local})
+        if commit != trusted:
+            built = built_by_cn(hub, commit, {local, origin or local})
+            refuse_untrusted(hub, commit, trusted, built, hub.name)
             if not dry_run:
                 accept(hub, commit)
         # Only now: what this clone never took over is no loss when it is gone again.
@@ -117,20 +115,12 @@ def note_tracking(hub: Hub, origin: Oid) -> None:
         hub.git.run("update-ref", hub.tracking, origin, check=False)
 
 
-def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:
-    foreign = untrusted(hub, commit, trusted=known, built=built_by_cn(hub, commit, given))
-    if foreign:
-        names = ", ".join(visible(c.path) for c in foreign[:10])
-        commits = sorted({c[:12] for change in foreign for c in change.commits})
-        told = f" (commit {', '.join(commits[:5])})" if commits else ""
-        raise Blocked(
-            f"protected files changed elsewhere, and this clone has not accepted it: {names}{told}",
-            "look at the change and accept it with 'cn trust'",
-        )
+class NotAtOrigin(Blocked):
+    """Origin does not answer, others push faster, or nobody knows what it took."""
 
 
-class OriginUnreachable(Blocked):
-    """Origin did not answer."""
+class OriginRefused(NotAtOrigin):
+    """Origin takes nothing until somebody mends something."""
 
 
 class BadPlace(Blocked):
@@ -240,12 +230,12 @@ def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool, list
             return heads
         if why := fetch_tips(hub.git, {"": (origin_url(hub), [(hub.main, tip)])}, SECONDS).get(""):
             text = f"origin's main cannot be fetched: {why}"
-            raise Blocked.uncommitted(text, _BACK if why.startswith(CHECK_REFUSES) else remedy_of(why, _LOOK))
+            raise NotAtOrigin.uncommitted(text, _BACK if why.startswith(CHECK_REFUSES) else remedy_of(why, _LOOK))
         # It may have moved between the two questions; what was brought then holds the tip.
         if resolve(hub.git, tip) is not None:
             _check_grown(hub, known, tip, local, dry_run)
             return heads
-    raise Blocked("origin's main changes faster than it can be fetched", "run again later")
+    raise NotAtOrigin("origin's main changes faster than it can be fetched", "run again later")
 
 
 def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: bool) -> None:
@@ -318,7 +308,7 @@ def list_origin(hub: Hub) -> Listing:
     if isinstance(answer, Listing) and answer.cut:
         answer = TOO_MUCH
     if isinstance(answer, str):
-        raise OriginUnreachable.uncommitted(f"origin is unreachable: {answer}", remedy_of(answer, _LOOK))
+        raise NotAtOrigin.uncommitted(f"origin is unreachable: {answer}", remedy_of(answer, _LOOK))
     return answer
 
 
@@ -333,6 +323,7 @@ def origin_url(hub: Hub, *, push: bool = False) -> str:
 _ORIGINS = ("state/ledger/", "state/queue/", "state/turn.md", "logs/", "threads/mail/outbox/", "threads/mail/sent/")
 _INBOX = "threads/inbox/"
 _DONE = "threads/inbox/done/"
+_DRAFTS = "threads/drafts/"
 _LEDGER = "state/ledger"
 
 
@@ -440,7 +431,7 @@ class _Special(NamedTuple):
             {
                 c.path: c.new
                 for c in read_changes(hub.git, base, side)
-                if c.path.startswith((*_ORIGINS, _INBOX)) and not is_protected(c.path)
+                if c.path.startswith((*_ORIGINS, _INBOX, _DRAFTS)) and not is_protected(c.path)
             }
             for side in (origin, local)
         )
@@ -465,7 +456,7 @@ class _Special(NamedTuple):
         theirs, ours = self.theirs.get(path, known), self.ours.get(path, known)
         if path.startswith(_DONE):
             return theirs if _name(path) in self.origin_done else ours
-        if path.startswith(_INBOX):
+        if path.startswith((_INBOX, _DRAFTS)):
             return theirs if path in self.theirs else ours
         # A file that only we have is no conflict, and a message in it must not be lost.
         return theirs if theirs is not None or known is not None else ours

@@ -33,9 +33,9 @@ from cn.system.files import (
     place_below,
     raw_id,
     read_regular,
-    remove_tree,
     write_file,
 )
+from cn.system.removal import remove_tree
 from cn.transaction.journal import Journal
 from cn.transaction.unplaced import Edited, Left, read_unplaced, write_unplaced
 from cn.values.names import Oid, folders_above, main_decides, never_blocks

@@ -25,7 +25,7 @@ from cn.git.fast_import import EntryChange, FileChange, build_commit, written_pa
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.protocol.layout import INBOX
 from cn.system.files import drop
-from cn.transaction.base import Base, observe_base
+from cn.transaction.base import Base, NotAtOrigin, observe_base
 from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, push_path, restore_path
 from cn.transaction.protected_files import TRUSTED_REF
 from cn.transaction.publish import MainMoved, publish, wait_for_place
@@ -137,7 +137,8 @@ def _commit(hub: Hub, plan: Callable[[Base], Draft | None], base: Base | None, o
         if not arrived or own.taken:  # planned a second time it would be done twice
             return Committed(base, journal.new, moved, tuple(reports), own.unpushed)
         base = None
-    raise Blocked(f"{hub.main} moved {_ATTEMPTS} times while cn was at work", "run again later")
+    stop = NotAtOrigin if hub.origin else Blocked
+    raise stop(f"{hub.main} moved {_ATTEMPTS} times while cn was at work", "run again later")
 
 
 def _carry_out(hub: Hub, base: Base, journal: Journal, moves: bool, reports: list[str], own: _Own) -> bool:

@@ -130,8 +130,8 @@ def read_journal(path: Path) -> Journal | None:
         owner = visible(owner_of(path))
         raise Blocked(
             f"a run of {owner}'s was interrupted, and only {owner} can read what it was about to do: {path}",
-            f"let {owner} run 'cn sync' here, which finishes it; 'git config core.sharedRepository group' lets whoever"
-            " shares this hub do that for later ones",
+            f"let {owner} run 'cn sync' here, which finishes it; with 'git config core.sharedRepository group' whoever"
+            f" shares this hub can do that, once {owner} has run 'cn doctor --fix'",
         )
     if data is None and os.path.lexists(path):
         raise Blocked(f"cannot read {path}: it is no file", "move it away, then run again")

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cn.git.repository import Hub
 from cn.system.files import is_alive, links_in, open_lock, read_regular
@@ -24,6 +24,9 @@ from cn.transaction.lock_owner import note_owner
 from cn.values.errors import Blocked, LockHeld
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
+
+if TYPE_CHECKING:  # the daemon waits with little in memory
+    from cn.values.report import Progress
 
 _POLL = 0.05
 _LOOKS, _MOMENT = 3, 0.02
@@ -35,13 +38,18 @@ TOLD = "lock.told"
 """Beside the lock: somebody was turned away, and said so. Gone with the next run that gets in."""
 
 
+PATIENCE = 600.0
+"""Seconds for which somebody who has said something waits for a run that is at work: it may wait for remotes itself."""
+
+
 @contextmanager
-def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
+def hub_lock(hub: Hub, wait: float, waiting: Progress | None = None) -> Iterator[Hub]:
     """Hold the hub's lock; yields the hub whose local git children inherit it.
 
     Polls for up to ``wait`` seconds, then raises :class:`LockHeld`; :class:`Blocked` where a link lies in its folder.
+    With ``waiting``, which is told then who is waited for, it goes on for :data:`PATIENCE` while a run is at work.
     """
-    if linked := find_links(hub):
+    if linked := find_links(hub.state):
         raise Blocked(*linked)
     deadline = time.monotonic() + wait
     fd = _open(hub, LOCK)
@@ -49,7 +57,14 @@ def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
         turn = _open(hub, TURN)
         try:
             for name, one in ((TURN, turn), (LOCK, fd)):
-                _take(hub, name, one, deadline)
+                try:
+                    _take(hub, name, one, deadline)
+                except LockHeld as held:
+                    if waiting is None or not held.at_work:
+                        raise
+                    waiting(f"it waits: {held.text}")
+                    deadline = time.monotonic() + PATIENCE
+                    _take(hub, name, one, deadline)
         except LockHeld as held:
             held.told_before = _was_told(hub)
             raise
@@ -64,12 +79,12 @@ def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
         os.close(fd)
 
 
-def find_links(hub: Hub) -> tuple[str, str] | None:
-    """What stops every run, and the remedy: links in cn's own folder.
+def find_links(*folders: Path) -> tuple[str, str] | None:
+    """What stops every run, and the remedy: links in cn's own folders.
 
     Runs write there, and remove what is old with all that is in it: behind a link these are somebody's files.
     """
-    if not (found := links_in(hub.state)):
+    if not (found := [link for folder in folders for link in links_in(folder)]):
         return None
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     text = f"{visible(str(found[0]))}{more} is a link, and cn follows none where it keeps its own files"
@@ -98,7 +113,7 @@ def _take(hub: Hub, name: str, fd: int, deadline: float) -> None:
         if left <= 0:
             holder = _holder(hub, name)
             wait = "try again when it has ended, or raise lock_wait in .cn/hub.yaml"
-            raise LockHeld(holder.text, holder.remedy or wait)
+            raise LockHeld(holder.text, holder.remedy or wait, at_work=not holder.remedy)
         time.sleep(min(_POLL, left))
 
 

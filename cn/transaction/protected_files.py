@@ -12,14 +12,18 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cn.git.entries import read_changes
-from cn.git.objects import read_info, resolve, update_refs
+from cn.git.objects import empty_tree, read_info, resolve, update_refs
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
 from cn.transaction.journal import read_pushes
+from cn.values.errors import Blocked
 from cn.values.names import Oid, is_oid, is_owned, is_protected
+from cn.values.text import visible
 
 TRUSTED_REF = "refs/cn/trusted"
+_NAMED = 500
+"""Paths on one command line; a file beyond them counts as made elsewhere."""
 _MADE_HERE = re.compile(
     r"(commit( \((amend|merge|initial)\))?|cherry-pick|revert|cn"
     r"|(rebase|pull)\b[^:]*\((pick|reword|edit|squash|fixup|continue)\)): (?!fast[- ]?forward)",
@@ -49,42 +53,79 @@ def accept(hub: Hub, commit: Oid) -> None:
     update_refs(hub.git, [(TRUSTED_REF, commit)])
 
 
-def untrusted(
-    hub: Hub, new: Oid, *, trusted: Oid | None = None, built: frozenset[Oid] = frozenset()
-) -> list[TrustChange]:
+def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] = frozenset()) -> list[TrustChange]:
     """The protected files of ``new`` that this clone has not accepted and did not change itself.
 
-    ``trusted`` spares a look-up. ``built`` are merges that this run made of commits which
-    are judged themselves. A fresh clone trusts its main (trust on first use).
+    ``trusted`` is what was accepted, None in a fresh clone: then all of them are new. ``built`` are merges that this
+    run made of commits which are judged themselves.
     """
-    trusted = trusted or trusted_commit(hub) or resolve(hub.git, hub.main_ref)
-    if trusted is None or trusted == new:
+    if trusted == new:
         return []
-    guarded = hub.config.is_true("cn.guard")  # then cn's own folders count like protected files
-    changes = read_changes(hub.git, trusted, new)
+    # Then cn's own folders count like protected files, from what was accepted first on.
+    guarded = trusted is not None and hub.config.is_true("cn.guard")
+    changes = read_changes(hub.git, trusted or empty_tree(hub.git), new)
     changed = [c for c in changes if is_protected(c.path) or (guarded and is_owned(c.path))]
     if not changed:
         return []
     touched = _touching(hub.git, trusted, new, {c.path for c in changed})
-    suspects = {c for commits in touched.values() for c in commits} - built
-    made = set[Oid]()  # what the reflogs show as results of an act in this clone
-    for ref in ("HEAD", hub.main_ref):
-        done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
-        made.update(parse_reflog(done.fields) if done.ok else ())
-    foreign = suspects - made
-    foreign -= _signed(hub, foreign)
+    foreign = _foreign(hub, {c for commits in touched.values() for c in commits} - built)
     found = []
     for change in changed:
         commits = touched.get(change.path, [])
         bad = tuple(c for c in commits if c in foreign)
         # What no commit in the range wrote is an older version that came back: then all that touched it count.
-        if bad and (taken := _taken(hub.git, trusted, new, change.path)) and taken <= set(commits):
+        if bad and trusted and (taken := _taken(hub.git, trusted, new, change.path)) and taken <= set(commits):
             bad = tuple(c for c in bad if c in taken)
         # No commit explains it: main does not descend from what was accepted.
         if bad or not commits:
             old, new_blob = (entry.oid if entry else None for entry in (change.old, change.new))
             found.append(TrustChange(change.path, old, new_blob, bad))
     return found
+
+
+def refuse_untrusted(
+    hub: Hub, commit: Oid, trusted: Oid | None, built: frozenset[Oid] = frozenset(), ours: str = ""
+) -> None:
+    """Raise :class:`Blocked` where ``commit`` has protected files that this clone has not accepted.
+
+    ``ours`` is the name of the hub, if it is known.
+    """
+    foreign = untrusted(hub, commit, trusted=trusted, built=built)
+    if not foreign:
+        return
+    names = ", ".join(visible(c.path) for c in foreign[:10])
+    if trusted is None:
+        raise Blocked(
+            f"this clone has not accepted what it was cloned with, by which cn acts as {ours or 'its hub'}: {names}",
+            "if the hub is yours, 'cn trust' shows and accepts it; if it is a peer's, name yours with '--hub DIR'",
+        )
+    commits = sorted({c[:12] for change in foreign for c in change.commits})
+    told = f" (commit {', '.join(commits[:5])})" if commits else ""
+    raise Blocked(
+        f"protected files changed elsewhere, and this clone has not accepted it: {names}{told}",
+        "look at the change and accept it with 'cn trust'",
+    )
+
+
+def is_made_here(hub: Hub, tip: Oid, path: str) -> bool:
+    """Did an act in this clone, or whoever signs with a key of ``cn.trustedKey``, bring this file of ``tip`` to what it
+    is? What was taken out meanwhile, and put back by anybody, is not what was made.
+    """
+    last = hub.git.run("rev-list", "-1", "--end-of-options", tip, "--", path).text
+    if not last or _foreign(hub, {Oid(last)}):
+        return False
+    later = ("rev-list", "-1", "--full-history", "--no-merges", "--end-of-options", f"{last}..{tip}", "--", path)
+    return not hub.git.run(*later).text
+
+
+def _foreign(hub: Hub, commits: set[Oid]) -> set[Oid]:
+    """Those that the reflogs show as no result of an act in this clone, and that no key of ``cn.trustedKey`` signed."""
+    made = set[Oid]()
+    for ref in ("HEAD", hub.main_ref):
+        done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
+        made.update(parse_reflog(done.fields) if done.ok else ())
+    foreign = commits - made
+    return foreign - _signed(hub, foreign)
 
 
 def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:
@@ -97,9 +138,12 @@ def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:
     return frozenset(Oid(line) for line in lines) | {note.new for note in read_pushes(hub)}
 
 
-def _touching(git: Git, old: Oid, new: Oid, paths: set[str]) -> dict[str, list[Oid]]:
-    """Path → the commits of ``old..new`` that change it against any of their parents."""
-    commits = git.run("rev-list", "--topo-order", "--end-of-options", f"{old}..{new}").out
+def _touching(git: Git, old: Oid | None, new: Oid, paths: set[str]) -> dict[str, list[Oid]]:
+    """Path → the commits of ``old..new`` that change it against any of their parents; without ``old``, of all that led
+    to what it is now.
+    """
+    words = [f"{old}..{new}"] if old else [new, "--", *sorted(paths)[:_NAMED]]
+    commits = git.run("rev-list", "--topo-order", "--end-of-options", *words).out
     flags = ("-r", "-m", "--root", "--raw", "-z", "--no-renames", "--no-abbrev")
     fields = git.run("diff-tree", *flags, "--stdin", stdin=commits).fields
     touched: dict[str, list[Oid]] = {}

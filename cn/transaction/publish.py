@@ -29,10 +29,10 @@ from cn.system.files import (
     place,
     read_plain,
     read_regular,
-    remove_tree,
     sweep_temporary,
     write_file,
 )
+from cn.system.removal import remove_tree
 from cn.transaction.base import work_place
 from cn.transaction.checkout import aside_name, check_out, kept_sentence, place_again, sweep_asides
 from cn.transaction.journal import (

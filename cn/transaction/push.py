@@ -30,7 +30,7 @@ from cn.git.repository import Hub, read_config
 from cn.git.running import find_gits, find_locks
 from cn.protocol.ledger import IN, OUT
 from cn.system.files import drop, read_regular, write_file
-from cn.transaction.base import SECONDS, Base, list_origin, origin_url
+from cn.transaction.base import SECONDS, Base, NotAtOrigin, OriginRefused, list_origin, origin_url
 from cn.transaction.journal import Journal, push_path, read_pushes, write_journal
 from cn.values.errors import Blocked, CnError
 from cn.values.names import Name, Oid, is_local
@@ -219,10 +219,13 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
             if is_unreached(rejected.reason):
                 _forget(hub, note)
                 raise
-            raise Blocked(
+            unknown = NotAtOrigin(
                 f"nobody knows whether origin took main: {rejected.reason}; asked for it, {silent.text}",
-                "do not repeat it now; run 'cn sync' when origin answers: if origin has it, that finishes it",
-            ) from silent
+                "do not repeat it now; run 'cn sync' when origin answers: if origin has it, that finishes it,"
+                " if 'cn log' does not show it then, repeat it",
+            )
+            unknown.step = "run 'cn sync' when origin answers"
+            raise unknown from silent
         if now == journal.new:
             return Answer(None, without or answer.lacks)
         if now != base.origin:
@@ -236,15 +239,28 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
         text = f"origin did not take main: {rejected.reason}"
         if rejected.told:
             _forget(hub, note)
-            missing = "missing necessary objects" in rejected.reason
-            if missing and (replaced := replaced_at_origin(hub)):
-                raise Blocked.uncommitted(text, "somebody put {} there; {}".format(*replaced))
-            raise Blocked.uncommitted(text, "may you push to origin's main, and is origin a bare repository?")
-        step = _set_push_url(hub) or remedy_of(rejected.reason, "origin was asked, and does not have it; run again")
-        raise Blocked.uncommitted(text, step, " here")
+            raise OriginRefused.uncommitted(text, _remedy_at_origin(hub, rejected.reason))
+        if step := _set_push_url(hub):
+            raise OriginRefused.uncommitted(text, step, " here")
+        step = remedy_of(rejected.reason, "origin was asked, and does not have it; run again")
+        raise NotAtOrigin.uncommitted(text, step, " here")
     if (lock := _lock_on(hub, hub.main_ref)) is not None:
-        raise Blocked.uncommitted(f"{lock.path} keeps origin from taking main", f"{lock.remedy}, then run again")
-    raise Blocked("origin's main is locked by somebody else's push", "run again later")
+        raise OriginRefused.uncommitted(f"{lock.path} keeps origin from taking main", f"{lock.remedy}, then run again")
+    raise NotAtOrigin("origin's main is locked by somebody else's push", "run again later")
+
+
+_BAD_REF = re.compile(r"bad object (refs/\S+)")
+
+
+def _remedy_at_origin(hub: Hub, reason: str) -> str:
+    """What lets origin take main again, by the reason that it gave."""
+    if "missing necessary objects" in reason:
+        if replaced := replaced_at_origin(hub):
+            return "somebody put {} there; {}".format(*replaced)
+        if bad := _BAD_REF.search(reason):
+            mend = command("git update-ref -d {}", bad[1])
+            return f"{bad[1]} names an object that origin lost; {mend}, typed in that repository on its host, mends it"
+    return "may you push to origin's main, and is origin a bare repository?"
 
 
 def _set_push_url(hub: Hub) -> str:
@@ -259,7 +275,7 @@ def _check_same(hub: Hub, base: Base) -> None:
     """A push that was taken elsewhere than git fetches from must be seen there."""
     if (step := _set_push_url(hub)) and list_origin(hub).get(hub.main) == base.origin:
         text = f"main was taken at {redact(origin_url(hub, push=True))}, and origin does not have it"
-        raise Blocked.uncommitted(f"{text}: they are two repositories", step, " here")
+        raise OriginRefused.uncommitted(f"{text}: they are two repositories", step, " here")
 
 
 def _lock_on(hub: Hub, *refs: str) -> HeldLock | None:

@@ -16,7 +16,7 @@ from cn.git.objects import empty_tree, resolve
 from cn.git.remote import RefResult, Result, push_refs
 from cn.git.repository import Hub
 from cn.system.clock import now
-from cn.system.files import PRIVATE, drop, read_regular, write_file
+from cn.system.files import drop, read_regular, write_file
 from cn.values.names import Oid
 from cn.values.text import redact
 
@@ -120,6 +120,6 @@ def _read(hub: Hub) -> dict[str, Tried]:
 
 def _write(hub: Hub, note: Mapping[str, Tried]) -> None:
     if note:
-        write_file(_path(hub), json.dumps(note).encode(), mode=PRIVATE)
+        write_file(_path(hub), json.dumps(note).encode(), mode=hub.private_mode)
     else:
         drop(_path(hub))

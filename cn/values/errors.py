@@ -15,6 +15,8 @@ EXIT_USAGE = 2
 EXIT_CONFIG = 3
 EXIT_MORE = 10
 """Under the daemon (``CN_DAEMON`` in the environment): all done, and more waits to be done."""
+EXIT_AGAIN = 11
+"""Under the daemon: no model was reached, and an item waits for one; it may be reached soon."""
 EXIT_LOCKED = 75
 """``EX_TEMPFAIL`` of sysexits.h: try again later, another run holds the lock."""
 
@@ -27,6 +29,10 @@ RAISE_ULIMIT = "raise the limit ('ulimit -f' shows it in a shell, LimitFSIZE= is
 def explain_write(why: OSError) -> str:
     """What helps where a file could not be written."""
     return RAISE_ULIMIT if why.errno == errno.EFBIG else "is the disk full or read-only?"
+
+
+class NotShown(OSError):
+    """Standard output or error does not take what a command has to say (a full disk): its work is as it is."""
 
 
 class CnError(Exception):
@@ -99,9 +105,13 @@ class ConfigError(CnError):
 
 
 class LockHeld(CnError):
-    """Another run of cn works on this hub."""
+    """Another run of cn works on this hub; ``at_work``: it lives, and ends by itself."""
 
     exit_code = EXIT_LOCKED
+
+    def __init__(self, text: str, hint: str = "", *, at_work: bool = False) -> None:
+        super().__init__(text, hint)
+        self.at_work = at_work
 
 
 class Refusal(NamedTuple):

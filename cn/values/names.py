@@ -203,7 +203,7 @@ def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-_PAGES = {"spec/soul.md", "spec/user.md", "spec/hub.md"}
+_PAGES = {"spec/soul.md", "spec/user.md", "spec/hub.md", "spec/agent.md"}
 _PROTECTED = frozenset({".cn/hub.yaml", ".cn/agent.yaml", *_PAGES, "state/peers.md"})
 _OWNED = ("threads", "logs", "state")
 _FORBIDDEN_NAMES = frozenset({".gitattributes", ".gitignore", ".gitmodules"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -45,6 +46,12 @@ class Report:
     notes: list[Note] = field(default_factory=list)
     untidy: bool = False
     """The repository is to be packed when this was shown: nobody waits for it."""
+    held: Counter[str] = field(default_factory=Counter)
+    """What waits in the outbox, and was not tried since its peer did not answer a moment ago: how much for whom, and
+    until when. A person at a terminal is told; to a run from cron it is no news.
+    """
+    again: bool = False
+    """No model was reached: to be asked again soon."""
     level: str = ""
     """``logging.level`` of agent.yaml: how much is shown where the command line does not say."""
 

@@ -24,7 +24,7 @@ def command(template: str, *words: str) -> str:
     Each ``{}`` of ``template`` becomes one word. Characters that a shell reads are escaped one by one,
     which holds also where the quotes around the command are typed with it; git is told to read paths
     literally where a word would be a pattern. A word that is not shown as it is (control and
-    bidirectional characters, credentials) is never part of a command: ``NAME`` stands for it, and
+    bidirectional characters, passwords in URLs) is never part of a command: ``NAME`` stands for it, and
     the text says how to type it. The caller's own text has to name it.
     """
     plain = [is_plain(word) and redact(word) == word for word in words]
@@ -32,7 +32,11 @@ def command(template: str, *words: str) -> str:
     if any(re.search(_PATTERN, word) for word in typed):
         template = re.sub(r"\bgit (?!--literal)", "git --literal-pathspecs ", template)
     line = f"'{template.format(*typed)}'"
-    return line if all(plain) else f"{line} (for {NAME} let the shell complete the name, which hides characters)"
+    if all(plain):
+        return line
+    if all(map(is_plain, words)):
+        return f"{line} (for {NAME} type the URL with its password, which is not shown)"
+    return f"{line} (for {NAME} let the shell complete the name, which hides characters)"
 
 
 def escape(word: str) -> str:

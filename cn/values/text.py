@@ -10,7 +10,7 @@ import re
 import unicodedata
 
 # As text: compiled when first used, since a short command uses few of them.
-_CREDENTIALS = r"(?<=://)[^/\s]+@"
+_CREDENTIALS = r"(?<=://)(?!(?<=ssh://)[\w.+-]+@[^/\s@]*(?![^/\s]))[^/\s]+@"
 _PARAMETER = (
     r"(?i)([?&;#][\w.-]*(?:token|secret|passw(?:or)?d|pwd|api_?key|access_?key|auth|credential|signature|sig|key)=)"
     r"[^&;#\s'\"<>]+"
@@ -18,9 +18,9 @@ _PARAMETER = (
 _WORD = r"\S+"
 _SHORTEST_SECRET = 6
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-_BLANK = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
-"""Letters and marks that show nothing (Unicode, Default_Ignorable_Code_Point), but for
-the variation selectors U+FE00 to U+FE0F, which emoji need."""
+_BLANK = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+"""Letters and marks that show nothing (Unicode, Default_Ignorable_Code_Point; and U+2800, a Braille pattern without
+dots), but for the variation selectors U+FE00 to U+FE0F, which emoji need."""
 
 
 def unix_lines(text: str) -> str:
@@ -71,9 +71,21 @@ def unquote(text: str) -> str:
     return "\n".join(re.sub(r"^> ?", "", line) for line in text.split("\n"))
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 file``, ``1,200 files``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def one_line(text: str, limit: int = 200) -> str:
     """The text on one visible line of at most ``limit`` characters."""
     line = visible(" ".join(text.split()))
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def shown_name(name: str, limit: int = 200) -> str:
+    """A name on one visible line, no two alike: of the blanks in it, only a single space stands as it is."""
+    name = name.replace("<U+", "<U+003C>U+")
+    line = visible(re.sub(r"(?<=\s)\s|\A\s|\s\Z|[^\S ]", lambda blank: f"<U+{ord(blank[0]):04X}>", name))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
@@ -128,7 +140,8 @@ def decode(data: bytes) -> str:
 def redact(text: str) -> str:
     """Take user names, passwords, and parameters such as ``?token=…`` out of URLs before a text is shown.
 
-    A name of a branch, which may hold ``&key=``, is none: it has no ``?`` and no ``://``.
+    The account in an ssh URL stays: it is no secret, and without it nobody could type the URL. A name of a branch,
+    which may hold ``&key=``, is no URL: it has no ``?`` and no ``://``.
     """
     text = re.sub(_CREDENTIALS, "***@", text)
     return re.sub(_WORD, _hide_parameters, text) if "=" in text else text
@@ -136,6 +149,11 @@ def redact(text: str) -> str:
 
 def _hide_parameters(word: re.Match[str]) -> str:
     return re.sub(_PARAMETER, r"\1***", word[0]) if "?" in word[0] or "://" in word[0] else word[0]
+
+
+def clean(text: str, limit: int = 500) -> str:
+    """Foreign text on one visible line, without credentials."""
+    return redact(one_line(text, limit))
 
 
 def hide(text: str, *secrets: str) -> str:

@@ -10,6 +10,7 @@ from cn.protocol.layout import DRAFTS, PROPOSAL
 from cn.protocol.peers_file import Peer, fingerprint
 from cn.run.settings import MAILBOX_KEY
 from cn.run.view import View
+from cn.values.errors import Refused
 from cn.values.names import HubPath
 from cn.values.record_header import RecordRefused
 from cn.values.text import one_line
@@ -23,7 +24,8 @@ class Entry(NamedTuple):
     """One file of the outbox. ``effect`` is deliver, delete, say, draft (written while origin did not answer), or
     damaged (``reason`` says how).
 
-    It was tried ``attempts`` times, the ``last`` time in vain for this ``reason``.
+    It was tried ``attempts`` times, the ``last`` time in vain for this ``reason``; of a draft that
+    says what becomes of it.
     """
 
     file: str
@@ -50,21 +52,40 @@ def list_outbox(view: View) -> list[Entry]:
     for _, say in says:
         words, tried = one_line(say.text, 80), _tried(attempts.get(say.name))
         found.append(Entry(say.name, "say", say.chat, "", "", "text", words, say.queued, "", say.chat, *tried))
-    found += [_draft(view, entry.path) for entry in view.snapshot.folder(DRAFTS)]
+    if view.snapshot.folder(DRAFTS):
+        found += _drafts(view)
     found.sort(key=lambda e: (e.queued or view.now, e.file))
     unreadable = [*broken, *damaged]
     return found + [Entry(path.rpartition("/")[2], "damaged", reason=why) for path, why in unreadable]
 
 
-def _draft(view: View, name: str) -> Entry:
-    from cn.protocol.draft import parse_draft
+def _drafts(view: View) -> list[Entry]:
+    from cn.threads.drafts import list_drafts
 
-    name = name.rpartition("/")[2]
+    return [_draft(view, path) for path in list_drafts(view.snapshot)]
+
+
+def _draft(view: View, path: HubPath) -> Entry:
+    from cn.protocol.draft import parse_draft
+    from cn.threads.drafts import NOT_MADE_HERE, read_draft
+    from cn.transaction.protected_files import is_made_here
+
+    name = path.rpartition("/")[2]
     try:
-        draft = parse_draft(view.snapshot.read(HubPath(f"{DRAFTS}/{name}")) or b"")
-    except RecordRefused as refused:
+        kept = read_draft(view.hub, view.snapshot, path, view.snapshot if view.on_main else None)
+        draft = parse_draft(kept.data if kept.here is None else kept.here)
+    except (RecordRefused, Refused) as refused:
         return Entry(name, "damaged", reason=refused.text)
-    return Entry(name, "draft", draft.to, kind=draft.act, subject=one_line(draft.message, 80), queued=draft.written)
+    reason = _UNKNOWN if draft.tried else ""
+    if kept.here is None:
+        reason = f"its file was removed here: it is not said{', unless origin has it already' if draft.tried else ''}"
+    elif not is_made_here(view.hub, view.snapshot.commit, path):
+        reason = f"{NOT_MADE_HERE}: it is not said here"
+    words = one_line(draft.message, 80)
+    return Entry(name, "draft", draft.to, kind=draft.act, subject=words, queued=draft.written, reason=reason)
+
+
+_UNKNOWN = "nobody knows whether origin took it; the next run that reaches origin finds out, and finishes it"
 
 
 def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, Any]]) -> Entry:

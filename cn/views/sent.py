@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from cn.git.objects import read_info
+from cn.git.objects import merge_bases, read_info, resolve
 from cn.git.read_branches import Patience, format_proposal, read_histories, read_proposals
 from cn.outbox.our_names import find_ours
 from cn.protocol.layout import OUTBOX, PROPOSAL, SENT
-from cn.protocol.ledger import OUT, Event
+from cn.protocol.ledger import IN, OUT, Event
 from cn.protocol.message import parse_message
 from cn.protocol.outbox_entry import Deliver, entry_head, file_name, parse_entry
-from cn.protocol.sent_life import sent_chain, sent_lives, unproven
+from cn.protocol.sent_life import last_answer, sent_chain, sent_lives
 from cn.protocol.thread_life import Link
 from cn.run.view import View
 from cn.values.errors import CnError, Refused
-from cn.values.names import Name, Oid, topic_of
+from cn.values.names import Name, Oid, is_oid, topic_of
 from cn.values.timestamps import format_stamp
 
 T = TypeVar("T")
@@ -82,8 +82,7 @@ def show_sent(view: View, text: str) -> SentDocument | None:
         return None
     peer, life = found
     begin = next(e for e in reversed(life) if e.kind in ("queued", "adopted"))
-    answer = next((e for e in reversed(life) if e.kind == "answered"), None)
-    last = answer.fields if answer else dict[str, str]()
+    last = last_answer(life)
     get = begin.fields.get
     sent = Sent(
         peer=peer,
@@ -97,11 +96,18 @@ def show_sent(view: View, text: str) -> SentDocument | None:
         status=last.get("status", ""),
         reason=last.get("reason", ""),
         merge=last.get("merge", ""),
-        unproven=unproven(life),
-        chain=sent_chain(life),
+        unproven=last.get("unproven", ""),
+        chain=sent_chain(life, _answers(view, peer, life)),
     )
     path = _file_of(view, sent, begin)
     return SentDocument(sent, path, _text(view, sent, path, get("base", "")))
+
+
+def _answers(view: View, peer: Name, life: Sequence[Event]) -> dict[str, str]:
+    """Head of an answer → the thread in which its words are shown; a notice has none."""
+    heads = [Oid(head) for event in life if is_oid(head := event.fields.get("answer", ""))]
+    events = view.snapshot.events_at_heads(peer, IN, heads) if heads else {}
+    return {head: thread for head, some in events.items() for e in some if (thread := e.fields.get("thread"))}
 
 
 def _by_file(view: View, text: str) -> tuple[Name, list[Event]] | None:
@@ -156,10 +162,18 @@ def _message(view: View, path: str) -> str:
         return "(its file is damaged: see 'cn doctor')"
 
 
+def _start(view: View, head: Oid) -> Oid:
+    """Where a branch begins that is based on nobody knows what: in our main, else its last commit is shown alone."""
+    git, main = view.hub.git, view.snapshot.commit
+    if read_info(git, [head]) == [None] or merge_bases(git, main, head):
+        return main
+    return resolve(git, f"{head}~1") or main
+
+
 def _changes(view: View, head: Oid, base: str) -> str:
     """Commits, files and differences, as the peer's thread shows them."""
     git, limits, patience = view.hub.git, view.settings.config.limits, Patience()
-    start = Oid(base) if base else view.snapshot.commit
+    start = Oid(base) if base else _start(view, head)
     if None in read_info(git, [head, start]):
         return "(its commits are not in this clone)"
     histories = list(read_histories(git, start, [head], patience).values())

@@ -89,7 +89,9 @@ _KEYS = {
     ),
     "Unreachable": "name reason! since next_try=next attempts",
     "UsageView": "since by rows total",
-    "Waiting": ("peer branch head=item.head kind since=item.since status? reason? unproven? warning=old"),
+    "Waiting": (
+        "peer branch head=item.head kind since=item.since status? reason? unproven? warning=old to_mend=is_ours_to_mend"
+    ),
     "Why": "name item attempts replays thread own_thread sent decided merge rows others notes",
 }
 """What is shown of a type (``type:kind``: in a shorter form), as :func:`shape` reads it."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.protocol.layout import FINAL, NOTICE
+from cn.inbox.working_copies import unread
+from cn.protocol.layout import FINAL, NOTICE, TO_MEND
 from cn.protocol.ledger import Item
 from cn.run.memory import Condition
 from cn.run.settings import not_in_effect
@@ -14,7 +16,7 @@ from cn.run.view import View, has_agent
 from cn.system.files import has_room, is_writable, read_regular
 from cn.threads.refused_edits import drop_mended
 from cn.values.errors import Refused
-from cn.values.names import Name, Oid
+from cn.values.names import Name, Oid, ThreadName
 from cn.values.timestamps import from_epoch, is_old, parse_stamp, stamp_or_none
 from cn.views.outbox import Entry, Unreachable, list_outbox, unreachable
 from cn.views.threads import InboxView, list_inbox
@@ -37,7 +39,7 @@ class Main(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A branch of ours at a peer that has no final answer yet, as the ledger has it.
+    """A branch of ours at a peer that has no final answer yet, as the ledger has it. What was refused comes first.
 
     Its ``status`` and ``reason`` are the last answer, ``unproven`` is why a claimed merge is not
     believed; ``old`` is set past ``warn_after`` days.
@@ -47,13 +49,22 @@ class Waiting(NamedTuple):
     item: Item
     old: bool
 
+    @property
+    def is_ours_to_mend(self) -> bool:
+        """Was it refused there, or did it fail, so that it waits for us?"""
+        return self.item.get("status") in TO_MEND
+
 
 class ShownCondition(NamedTuple):
-    """Something that stops runs, or that was refused or failed and told once; the next step (may be empty)."""
+    """Something that stops runs, or that was refused or failed and told once; the next step (may be empty).
+
+    Those of one ``group`` are of one kind, and about one peer.
+    """
 
     text: str
     remedy: str
     since: datetime
+    group: str = ""
 
 
 class Status(NamedTuple):
@@ -77,11 +88,22 @@ class Status(NamedTuple):
     now: datetime
 
     @property
+    def to_mend(self) -> list[Waiting]:
+        """What was refused at a peer: it waits for somebody here."""
+        return [one for one in self.waiting if one.is_ours_to_mend]
+
+    @property
+    def abroad(self) -> list[Waiting]:
+        """What waits for others."""
+        return [one for one in self.waiting if not one.is_ours_to_mend]
+
+    @property
     def troubled(self) -> bool:
         """Does anything stand that was refused, failed, or keeps runs from working?"""
         inbox, queue = self.inbox, self.queue
-        refused = inbox.unknown or inbox.damaged or any(thread.refused for thread in inbox.threads)
+        refused = bool(inbox.unknown or inbox.damaged or any(thread.refused for thread in inbox.threads))
         failed = any(entry.reason for entry in self.outbox) or (queue is not None and queue.dead)
+        refused = refused or bool(self.to_mend)
         return bool(self.stopped or self.standing or self.unreachable or self.not_in_effect or refused or failed)
 
 
@@ -95,22 +117,31 @@ def read_status(view: View) -> Status:
 
         queue = read_queue(view)
     days, outbound = view.settings.config.warn_after, view.snapshot.outbound()
+    waiting = [Waiting(peer, item, is_old(item.since, view.now, days)) for peer, item in outbound if _waits(item)]
     return Status(
         hub=view.settings.us,
         main=_main(view),
         inbox=list_inbox(view),
-        waiting=tuple(
-            Waiting(peer, item, is_old(item.since, view.now, days)) for peer, item in outbound if _waits(item)
-        ),
+        waiting=tuple(sorted(waiting, key=lambda one: not one.is_ours_to_mend)),
         outbox=tuple(list_outbox(view)),
         unreachable=tuple(unreachable(view).values()),
         stopped=_stopped(view),
-        standing=tuple(ShownCondition(text, hint, parse_stamp(at)) for text, hint, at in conditions.shown),
+        standing=(
+            *_unread(view, {text for text, *_ in conditions.shown}),
+            *(ShownCondition(text, hint, parse_stamp(at), group) for text, hint, at, group in conditions.shown),
+        ),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
         last_run=_last_run(view),
         queue=queue,
         now=view.now,
     )
+
+
+def _unread(view: View, told: Collection[str]) -> list[ShownCondition]:
+    """Threads whose files we may not read, as it is now: no run may have met them yet."""
+    names = [ThreadName(item.get("thread")) for _, item in view.snapshot.pending()] if view.on_main else []
+    found = unread(view.hub, names).values()
+    return [ShownCondition(text, remedy, view.now) for text, remedy in found if text not in told]
 
 
 def _stopped(view: View) -> ShownCondition | None:

@@ -7,17 +7,18 @@ from datetime import UTC, datetime
 
 from cn.inbox.working_copies import read_working
 from cn.protocol.layout import DONE, INBOX, inbox_path
-from cn.protocol.ledger import IN, Event
+from cn.protocol.ledger import IN, Event, events_with
 from cn.protocol.own_thread import DONE_CONCERNS
 from cn.protocol.thread_life import Life, read_lives
 from cn.run.find_thread import look_for_pending, read_call
+from cn.run.snapshot import readable_ledger
 from cn.run.view import View, has_agent, read_events
 from cn.threads.store import OwnDocument, done_concerns, own_paths, pick_own, read_document
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name, ThreadName
 from cn.values.shell_words import command
 from cn.values.text import one_line
-from cn.views.threads import ThreadView, done_view, forwarded, list_inbox, pending_view, read_written
+from cn.views.threads import ThreadView, answered_heads, done_view, forwarded, list_inbox, pending_view, read_written
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,15 @@ def show_document(view: View, text: str) -> Document:
         lives = read_lives(read_events(view, peer, since=f"{item.since:%Y%m}", about=item.topic))
         life = next((one for one in lives if one.thread == item.get("thread")), None)
         written = read_written(view, [item]).get(item.get("thread"))
-        thread = pending_view(peer, item, written, life, fed=has_agent(view))
+        thread = pending_view(peer, item, written, life, fed=has_agent(view), answered=answered_heads(view))
         path = inbox_path(thread.thread)
         working = read_working(view.hub, thread.thread) if view.on_main else None
         return Document(thread, path, working.data if working else view.snapshot.read(path) or b"")
-    peer, life = _find_done(view, text, read_call(text).file)
+    return done_document(view, *_find_done(view, text, read_call(text).file))
+
+
+def done_document(view: View, peer: Name, life: Life) -> Document:
+    """A thread that is done."""
     name = life.thread
     paths = [f"{DONE}/{name}", f"{DONE}/{name[:4]}/{name}", str(inbox_path(ThreadName(name)))]
     view.snapshot.read_many(paths)
@@ -68,11 +73,23 @@ def _find_done(view: View, text: str, name: str) -> tuple[Name, Life]:
                 return peer, lives[-1]
             _explain_refused(view, peer, topic)
     since = name[:6] if name[:8].isdigit() else ""
-    for peer in view.snapshot.open_items if name else ():
-        for life in read_lives(read_events(view, peer, since=since)):
-            if life.thread == name:
-                return peer, life
+    peers = view.snapshot.open_items if name else ()
+    for peer in sorted(peers, key=lambda peer: f"-{peer}-" not in name):  # most often the name tells whose it is
+        life = _find_life(view, peer, name, since)
+        if life is not None:
+            return peer, life
     raise Refused(f"no thread {one_line(text, 80)!r}", "'cn inbox --all' lists them")
+
+
+def _find_life(view: View, peer: Name, name: str, since: str) -> Life | None:
+    """A peer's thread by its file's name; only what its ledger has about that topic is parsed."""
+    with readable_ledger(peer):
+        events = events_with(view.snapshot.history(peer, since), IN, (f"thread={name}",))
+    for topic in dict.fromkeys(event.topic for event in events):
+        for life in read_lives(read_events(view, peer, since=since, about=topic)):
+            if life.thread == name:
+                return life
+    return None
 
 
 def _explain_refused(view: View, peer: Name, topic: str) -> None:

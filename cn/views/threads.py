@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.inbox.working_copies import Working, may_decide, read_copies, read_working, unknown_files, was_refused
-from cn.protocol.ledger import OUT, Event, Item
+from cn.protocol.layout import COMMENTED, FINAL, TO_MEND
+from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.run.view import View, has_agent, read_events
 from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, ThreadName
@@ -17,7 +18,7 @@ from cn.values.timestamps import parse_stamp, stamp_or_none
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
     from cn.protocol.thread_life import Life, Link, Written
 
-PENDING, DECIDED, REFUSED, DONE = "pending", "decided", "refused", "done"
+PENDING, ANSWERED, DECIDED, REFUSED, DONE = "pending", "answered", "decided", "refused", "done"
 
 
 class Decided(NamedTuple):
@@ -46,7 +47,8 @@ class Result(NamedTuple):
 class ThreadView(NamedTuple):
     """One thread as people see it; texts are empty where there is nothing to say.
 
-    ``state`` is pending, decided (waiting for process), refused, deferred, assigned, queued,
+    ``state`` is pending, answered (by a comment, which its creator has not ended yet), decided (waiting for process),
+    refused, deferred, assigned, queued,
     claimed (the agent has it), dead (given up by the agent), or done. ``refused`` is the rule that
     said no to the decision. ``chain`` is filled only where the history was asked for. ``subject`` is that of a
     message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
@@ -66,6 +68,7 @@ class ThreadView(NamedTuple):
     written: datetime
     earlier: str = ""
     withdrawn: datetime | None = None
+    caution: str = ""
     decided: Decided = Decided()
     result: Result = Result()
     refused: Refusal | None = None
@@ -108,17 +111,19 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
             forwards = forwarded(event for events in histories.values() for event in events)
             ended = [(peer, life) for peer, life in all_lives if life.decided is not None]
             threads = [done_view(peer, life, forwards.get(life.thread, ())) for peer, life in ended]
-    fed = has_agent(view)
+    fed, answered = has_agent(view), answered_heads(view)
     for peer, item in pending:
         name = item.get("thread")
-        threads.append(pending_view(peer, item, written.get(name), lives.get(name), fed=fed))
-    threads.sort(key=lambda t: (t.state != DONE, t.written, t.thread))
+        threads.append(pending_view(peer, item, written.get(name), lives.get(name), fed=fed, answered=answered))
+    threads.sort(key=lambda t: (t.state != DONE, t.written, t.received, t.thread))
     damaged = tuple(view.snapshot.damaged.items())
     return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
 
 
 def to_review(inbox: InboxView, actor: str) -> list[ThreadView]:
-    """What waits for this actor's decision: nobody put it off, decided it, has it, or is to decide it instead."""
+    """What waits for this actor's decision: nobody put it off, answered or decided it, has it, or is to decide it
+    instead.
+    """
     waits = {PENDING, REFUSED, "queued", "dead"}
     return [t for t in inbox.threads if t.state in waits or (t.state == "assigned" and t.decided.assigned_to == actor)]
 
@@ -154,9 +159,27 @@ def read_written(view: View, items: Sequence[Item]) -> Mapping[str, Written]:
     return read_copies(view, copies) if copies else {}
 
 
-def pending_view(peer: Name, item: Item, written: Written | None, life: Life | None, *, fed: bool) -> ThreadView:
-    """A pending thread; with ``life`` its chain too. ``fed``: this hub gives its threads to an agent."""
+def answered_heads(view: View) -> frozenset[tuple[Name, str]]:
+    """The heads about which a comment of ours is on its way to their creator, or waits there."""
+    ended = (*FINAL, *TO_MEND)
+    ours = ((p, i) for p, i in view.snapshot.outbound() if i.get("about_status") == COMMENTED)
+    return frozenset((peer, item.get("about_head")) for peer, item in ours if item.get("status") not in ended)
+
+
+def pending_view(
+    peer: Name,
+    item: Item,
+    written: Written | None,
+    life: Life | None,
+    *,
+    fed: bool,
+    answered: Collection[tuple[Name, str]],
+) -> ThreadView:
+    """A pending thread; with ``life`` its chain too. ``fed``: this hub gives its threads to an agent; ``answered`` are
+    the heads that a comment waits at (:func:`answered_heads`).
+    """
     state = _state(item, written, fed)
+    state = ANSWERED if state == PENDING and (peer, item.head) in answered else state
     refusal = Refusal(item.get("rule"), item.get("why"), item.get("remedy")) if state == REFUSED else None
     chain: tuple[Link, ...] = ()
     if life:
@@ -188,6 +211,7 @@ def pending_view(peer: Name, item: Item, written: Written | None, life: Life | N
         written=item.written,
         earlier=get("earlier"),
         withdrawn=parse_stamp(get("gone")) if get("gone") and get("kind") in ("", "proposal") else None,
+        caution=get("back"),
         decided=decided,
         result=Result(f"refused: {refusal.rule}: {refusal.reason}" if refusal else executed),
         refused=refusal,
@@ -230,6 +254,7 @@ def done_view(peer: Name, life: Life, forwards: Sequence[Event]) -> ThreadView:
     informed = any(link.step == INFORMED and link.at for link in chain)
     through = informed if status == "replied" else any(event.kind == "delivered" for event in forwards)
     latest = life.last("received", "refreshed") or received
+    branches = [branch for e in life.events if e.side == IN and (branch := e.fields.get("branch"))]
     gone = life.last("gone")
     # A message is read and then cleaned up; only a proposal can be taken back.
     proposal = received.fields.get("kind") in (None, "", "proposal")
@@ -237,10 +262,10 @@ def done_view(peer: Name, life: Life, forwards: Sequence[Event]) -> ThreadView:
         thread=ThreadName(life.thread),
         peer=peer,
         topic=received.topic,
-        branch=latest.fields.get("branch") or received.fields.get("branch", ""),
+        branch=branches[-1] if branches else "",
         head=decided.head,
         kind=received.fields.get("kind") or "proposal",
-        subject=latest.fields.get("subject") or latest.fields.get("title") or received.fields.get("subject", ""),
+        subject=life.title,
         signature=latest.fields.get("signature") or "unverified",
         state=DONE,
         received=received.at,

@@ -163,7 +163,10 @@ def read_ended(view: View, past: PastCommit, sources: Iterable[str], id: str, ma
         if h.row.source in wanted or (id and (h.row.input == id or h.row.decision.startswith(f"output:{id}")))
     )
     queued = [path for status, path in files if status == "A" and path.startswith(f"{OUTBOX}/")]
-    messages = tuple(m for path in queued if (m := _message(view, past, path, wanted, id)))
+    # Of all that a run queued, which may be a hundred messages, in one question.
+    contents = read_objects(view.hub.git, [f"{past.commit}:{path}" for path in queued])
+    found = (_message(view, path, data or b"", wanted, id) for path, data in zip(queued, contents, strict=True))
+    messages = tuple(message for message in found if message is not None)
     return Ended(past, rows, tuple(files), messages)
 
 
@@ -185,9 +188,9 @@ def _parsed(view: View, commit: Oid, path: str, day: str) -> list[Row]:
     return parse_rows((read_object(view.hub.git, f"{commit}:{path}") or b"").decode("utf-8", "replace"), day)
 
 
-def _message(view: View, past: PastCommit, path: str, sources: frozenset[str], id: str) -> Message | None:
-    """A file that the commit queued, if it belongs to the sources or the item, and its delivery."""
-    data, name = read_object(view.hub.git, f"{past.commit}:{path}") or b"", path.rpartition("/")[2]
+def _message(view: View, path: str, data: bytes, sources: frozenset[str], id: str) -> Message | None:
+    """A file that a commit queued, if it belongs to the sources or the item, and its delivery."""
+    name = path.rpartition("/")[2]
     try:
         made = _say(parse_say(data), name, id) if path.endswith(SAY) else _entry(view, data, name, sources)
     except RecordRefused:
@@ -410,14 +413,13 @@ def _thread(view: View, item: Item, notes: list[str]) -> ThreadView | Own | None
 
 
 def _rows(view: View, thread: ThreadView | Own | None, id: str, log: Sequence[LoggedAction]) -> list[LoggedAction]:
-    """The rows of the thread, and those that carry the item's id."""
+    """The rows of the thread, and those that carry the item's id, in the order in which they were written."""
     if isinstance(thread, ThreadView):
-        found = {id_of(h): h for h in read_log(view, thread=thread.thread)}
+        mine = {id_of(happened) for happened in read_log(view, thread=thread.thread)}
     else:
         source = thread.source if thread is not None else ""
-        found = {id_of(h): h for h in log if source and h.row.source == source}
-    found |= {id_of(h): h for h in log if id and h.row.input == id}
-    return sorted(found.values(), key=lambda h: h.row.at)
+        mine = {id_of(happened) for happened in log if source and happened.row.source == source}
+    return list({key: h for h in log if (key := id_of(h)) in mine or (id and h.row.input == id)}.values())
 
 
 def _decided(view: View, thread: ThreadView | Own | None, machine: Sequence[LoggedAction]) -> Ended | None:

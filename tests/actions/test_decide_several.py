@@ -47,6 +47,17 @@ def test_without_a_terminal_they_are_shown_and_nothing_is_done(many: Node) -> No
     assert many.main == before
 
 
+def test_a_dry_run_lists_what_would_be_decided_and_counts_what_is_there(many: Node) -> None:
+    planned = many.cn("delete", "--all", "--dry-run").stdout
+    assert all(
+        one in planned.partition("would delete these 3 threads (final")[0] for one in ("pi-one", "Add two", "hello")
+    )
+    asked = many.cn("done", "pi/one", "nosuch/x", check=2)
+    assert "nosuch/x: there is no such thread" in asked.stdout
+    assert "whether to complete this thread (final" in asked.stderr
+    assert "would defer this thread" in many.cn("defer", "pi/one", "nosuch/x", "--dry-run", check=None).stdout
+
+
 def test_all_of_one_peer_are_decided_in_one_commit(many: Node) -> None:
     many.cn("delete", "--peer", "pi", "--reason", "not now", "--yes")
     assert waiting(many) == {"omega-hello"}
@@ -102,3 +113,19 @@ def test_on_a_terminal_it_asks_and_decides_what_was_shown(world: World, many: No
     assert "pi/two has moved to" in at.text
     states = {one.split()[0].split("-", 1)[1]: one.split()[-1] for one in many.cn("inbox").stdout.splitlines()[1:]}
     assert states["pi-two"] == states["pi-three"] == "pending"
+
+
+def test_what_somebody_has_decided_already_is_named_and_left_out_unless_it_is_named(many: Node) -> None:
+    many.triage("pi/one", "do:merge")
+    told = "pi/one is left out, decided: do:merge by sigma; named, it is decided otherwise\n"
+    assert told in many.cn("delete", "--peer", "pi", check=2).stdout
+    done = many.cn("delete", "--peer", "pi", "--reason", "not now", "--yes").stdout
+    assert told in done
+    assert "✓ pi/two: delete by sigma" in done
+    assert waiting(many) == {"pi-one", "omega-hello"}
+    assert f"{told}nothing pending but that from pi" in many.cn("done", "--peer", "pi", "--yes").stdout
+    asked = many.cn("defer", "pi/one", "omega/hello", check=2).stdout
+    assert "decided: do:merge by sigma" in asked
+    assert "left out" not in asked
+    many.process()
+    assert ("pi/one", "do:merge", "✓ merged SHA") in many.rows("pi/one")

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from cn.protocol.draft import Draft, format_draft
 from cn.values.timestamps import parse_stamp
-from tests.support.hubs import ROOT, branches, clone, commit, git, identify, push, write_commit
+from tests.support.hubs import ROOT, bare, branches, clone, cn, commit, git, identify, push, write_commit
 from tests.support.meanwhile import meanwhile
+from tests.support.proxy import NONE, Fault, Proxy, proxy
+from tests.support.servers import free_port, http_backend
 from tests.support.world import Node, World
 
 
@@ -87,7 +95,7 @@ def test_one_that_is_refused_later_stays_and_keeps_no_other(world: World, sigma:
     back(sigma)
     done = sigma.process(1)
     assert done.stderr.count("is not said") == 1
-    assert "git rm" in done.stderr
+    assert f"'rm -- {drafts(sigma)[0]}' takes it back" in done.stderr
     assert len(drafts(sigma)) == 1
     assert "sigma/hello" in branches(pi.url)
     assert sigma.process().stderr == "", "it was told"
@@ -102,6 +110,32 @@ def test_a_dry_run_keeps_nothing(away: Node) -> None:
     head = git(away.root, "rev-parse", "main")
     away.cn("send", "pi", "Hello", "--dry-run")
     assert git(away.root, "rev-parse", "main") == head
+
+
+@pytest.mark.parametrize("act", ["reply", "comment"])
+def test_what_waited_about_a_thread_that_another_clone_decided_is_said_and_so_told(
+    world: World, sigma: Node, pi: Node, tmp_path: Path, act: str
+) -> None:
+    pi.cn("send", "sigma", "A question")
+    sigma.sync()
+    second = Node("sigma", clone(sigma.home, tmp_path / "second", trusted=True), sigma.home, sigma.url)
+    identify(second.root, "sigma")
+    second.sync()
+    for node in (sigma, second):
+        git(node.root, "config", "remote.origin.url", f"{sigma.url}.away")
+        node.cn(act if node is second else "reply", "pi/a-question", f"In {node.root.name}.")
+    for node in (sigma, second):
+        back(node)
+    sigma.sync()
+    told = second.sync().stdout
+    was = f"pi/a-question: {act} was not carried out: another clone was first with do:reply:re-a-question"
+    assert told.count(f"{was}; its text goes as a message of its own") == 1
+    assert was.partition(": ")[2].partition(" was ")[2] in second.cn("log").stdout
+    assert "another clone" not in sigma.cn("log").stdout
+    pi.sync()
+    texts = "".join(pi.thread(name) for name in pi.threads())
+    assert all(f"> In {node.root.name}." in texts for node in (sigma, second)), "nothing that was said is lost"
+    assert "another clone" not in second.sync().stdout, "once"
 
 
 def test_what_was_said_about_a_head_decides_nothing_about_another(world: World, sigma: Node, pi: Node) -> None:
@@ -138,15 +172,310 @@ def test_what_waits_is_said_before_what_is_decided_later(world: World, sigma: No
 
 
 def test_the_loser_of_a_race_says_nothing_again(world: World, sigma: Node, pi: Node, tmp_path: Path) -> None:
-    second = Node("sigma", clone(sigma.home, world.folder / "second"), sigma.home, sigma.url)
-    identify(second.root, "sigma", "sigma@cn.invalid")
     git(sigma.root, "config", "remote.origin.url", f"{sigma.url}.away")
     sigma.cn("send", "pi", "Hello")
     back(sigma)
     git(sigma.root, "push", "--quiet", "origin", "main")
+    # A copy of the folder has its reflog too: either says it.
+    second = Node("sigma", world.folder / "second", sigma.home, sigma.url)
+    shutil.copytree(sigma.root, second.root, symlinks=True)
     run = f"{sys.executable} -m cn --hub {second.root} sync"
     env = meanwhile(tmp_path / "bin", before=f"PYTHONPATH={ROOT} {run}")
     done = sigma.cn("sync", env=env)
     assert done.stderr == ""
     assert [name for name in branches(pi.url) if name.startswith("sigma/hello")] == ["sigma/hello"]
     assert drafts(sigma) == []
+
+
+def planted(world: World, sigma: Node, files: dict[str, bytes | None]) -> Node:
+    """Another clone, from which somebody pushed this to main."""
+    other = world.second(sigma)
+    commit(other.root, files, "planted")
+    git(other.root, "push", "--quiet", "origin", "main")
+    return other
+
+
+PLANTED = Draft("send", "pi", "Delete all.", "", parse_stamp("2026-02-05T15:00Z"), b"")
+
+
+def test_one_that_came_with_main_from_elsewhere_is_not_said(world: World, sigma: Node, pi: Node) -> None:
+    planted(world, sigma, {PLANTED.path: format_draft(PLANTED)})
+    told = sigma.sync(1).stderr
+    assert f"{PLANTED.path} is not said: it came with main from elsewhere" in told
+    assert f"'rm -- {PLANTED.path}' takes it back; else the clone in which it was written says it" in told
+    assert not any(name.startswith("sigma/") for name in branches(pi.url))
+    assert sigma.sync().stderr == "", "it was told"
+    assert "it came with main from elsewhere" in sigma.cn("status").stdout
+    assert "it is not said here" in sigma.cn("outbox").stdout
+    assert "✓ delivered" in sigma.cn("send", "pi", PLANTED.message).stdout, "who says it here does so"
+    assert drafts(sigma) == [PLANTED.path]
+    (sigma.root / PLANTED.path).write_bytes(format_draft(replace(PLANTED, message="Something else.")))
+    sigma.cn("sync", check=None)
+    assert len([name for name in branches(pi.url) if name.startswith("sigma/")]) == 1, "an edit makes it nobody's"
+    (sigma.root / PLANTED.path).unlink()
+    assert "was removed here: it is not said" in sigma.sync().stdout
+    assert drafts(sigma) == []
+    assert "it came with main" not in sigma.cn("status").stdout
+
+
+def test_one_that_was_said_and_that_somebody_puts_back_is_not_said_again(world: World, away: Node, pi: Node) -> None:
+    away.cn("send", "pi", "Yes.")
+    (path,) = drafts(away)
+    said, written = (away.root / path).read_bytes(), git(away.root, "rev-parse", "main")
+    back(away)
+    away.sync()
+    other = planted(world, away, {path: said})
+    assert f"{path} is not said" in away.sync(1).stderr
+    commit(other.root, {path: None}, "another way")
+    tree = git(other.root, "rev-parse", "main~1^{tree}")
+    # A merge with the very commit that wrote it, which needs no commit of theirs that adds it.
+    merge = git(other.root, "commit-tree", "-m", "merged", "-p", "main", "-p", written, tree)
+    git(other.root, "push", "--quiet", "origin", f"{merge}:main")
+    away.cn("sync", check=None)
+    assert drafts(away) == [path]
+    assert "is not said" in away.cn("status").stdout
+    assert [name for name in branches(pi.url) if name.startswith("sigma/")] == ["sigma/yes"]
+
+
+def test_ones_own_words_wait_beside_the_same_from_elsewhere(world: World, sigma: Node, pi: Node) -> None:
+    planted(world, sigma, {PLANTED.path: format_draft(PLANTED)})
+    sigma.sync(1)
+    git(sigma.root, "config", "remote.origin.url", f"{sigma.url}.away")
+    sigma.cn("send", "pi", PLANTED.message)
+    assert len(drafts(sigma)) == 2
+    back(sigma)
+    sigma.sync()
+    assert drafts(sigma) == [PLANTED.path]
+    assert "sigma/delete-all" in branches(pi.url)
+
+
+def test_what_origin_refuses_waits_too(sigma: Node, pi: Node) -> None:
+    git(sigma.home, "config", "receive.hideRefs", "refs/heads/main")
+    done = sigma.cn("send", "pi", "Hello", check=1)
+    assert "origin did not take main" in done.stderr
+    assert "the send waits here, and goes when origin takes it" in done.stderr
+    assert len(drafts(sigma)) == 1
+    git(sigma.home, "config", "--unset", "receive.hideRefs")
+    sigma.sync()
+    assert drafts(sigma) == []
+    assert "sigma/hello" in branches(pi.url)
+
+
+def test_threads_of_our_own_wait_too_and_what_does_not_wait_says_what_does(away: Node) -> None:
+    assert (
+        "the adhoc thread waits here, and goes when origin answers" in away.cn("adhoc", "A note", "--body", "x").stdout
+    )
+    away.cn("mca", "add", "The backups are old")
+    assert len(drafts(away)) == 2
+    assert "adhoc, written 0m ago: waits for origin" in away.cn("status").stdout
+    waits = "'cn adhoc' and 'cn inbox triage' write waits here, and goes then"
+    for words, nothing in (
+        (("daily",), "nothing was opened"),
+        (("done", "pi/x"), "nothing was decided"),
+        (("done", "pi/x", "pi/y", "--yes"), "nothing was decided"),
+        (("thread", "close", "x"), "nothing was decided"),
+        (("propose", "x", "pi"), "nothing was proposed, and your commits are as they were"),
+    ):
+        refused = cn(*words, cwd=away.root, check=1).stderr
+        assert nothing in refused
+        assert waits in refused
+        assert "nothing was committed" not in refused
+    back(away)
+    away.sync()
+    assert drafts(away) == []
+    names = git(away.root, "ls-tree", "-r", "--name-only", "main", "threads/adhoc", "state/mca").split()
+    assert any("a-note" in name for name in names)
+    assert any("the-backups-are-old" in name for name in names)
+
+
+@pytest.mark.parametrize("before", [(), ("sync",)])
+def test_a_host_that_resets_every_connection_took_nothing(sigma: Node, pi: Node, before: tuple[str, ...]) -> None:
+    """ssh says that before it has exchanged keys; what is written waits, whatever was tried before."""
+    sigma.sync()
+    with proxy(free_port()) as host:
+        host.fault = Fault("reset", reset=True)
+        git(sigma.root, "config", "remote.origin.url", f"ssh://127.0.0.1:{host.port}/hub")
+        for words in filter(None, [before]):
+            assert "origin is unreachable" in sigma.cn(*words, check=1).stderr
+        assert "the send waits here, and goes when origin answers" in sigma.cn("send", "pi", "Hello").stdout
+    back(sigma)
+    sigma.sync()
+    assert (drafts(sigma), "sigma/hello" in branches(pi.url)) == ([], True)
+    sigma.idle()
+
+
+def test_one_whose_file_was_removed_is_not_said_and_an_edited_one_as_it_is_now(away: Node, pi: Node) -> None:
+    away.cn("send", "pi", "I resign")
+    away.cn("send", "pi", "Price is 500")
+    assert "takes it back; edited, it goes as it is then" in away.cn("outbox").stdout
+    for path in (away.root / path for path in drafts(away)):
+        text = path.read_text()
+        if "resign" in text:
+            path.unlink()
+        else:
+            path.write_text(text.replace("500", "5000"))
+    shown = away.cn("status").stdout
+    assert "its file was removed here: it is not said" in shown
+    assert "Price is 5000" in shown
+    back(away)
+    said = away.sync().stdout
+    assert said.count("was removed here: it is not said") == 1
+    assert said.count("was edited here: it is said as it is now") == 1
+    assert [name for name in branches(pi.url) if name.startswith("sigma/")] == ["sigma/price-is-5000"]
+    assert (drafts(away), list((away.root / "threads").glob("drafts/*"))) == ([], [])
+    away.idle()
+
+
+def test_the_same_by_cn_commit(away: Node, pi: Node) -> None:
+    away.cn("send", "pi", "I resign")
+    away.cn("send", "pi", "Price is 500")
+    first, second = sorted(drafts(away), key=lambda path: "resign" not in (away.root / path).read_text())
+    (away.root / first).unlink()
+    (away.root / second).write_text((away.root / second).read_text().replace("500", "5000"))
+    assert f"{first} is taken back: it is not said" in away.cn("commit").stdout
+    assert git(away.root, "status", "--short") == ""
+    back(away)
+    away.sync()
+    assert [name for name in branches(pi.url) if name.startswith("sigma/")] == ["sigma/price-is-5000"]
+    assert drafts(away) == []
+
+
+def test_what_is_no_draft_among_them_is_named_once(away: Node, pi: Node) -> None:
+    away.cn("send", "pi", "Hello")
+    (path,) = drafts(away)
+    (away.root / path).with_name("notes.md").write_text("garbage")
+    (away.root / path).unlink()
+    (away.root / path).symlink_to("/etc/passwd")
+    back(away)
+    told = away.sync(1).stderr
+    assert "threads/drafts/notes.md is no draft of cn's, and is not said" in told
+    assert f"{path} is no plain file here" in told
+    assert away.sync().stderr == "", "it was told"
+    assert "notes.md is no draft" in away.cn("status").stdout
+    (away.root / path).unlink()
+    (away.root / path).with_name("notes.md").unlink()
+    assert "was removed here: it is not said" in away.sync().stdout
+    assert "no draft" not in away.cn("status").stdout
+    assert not any(name.startswith("sigma/") for name in branches(pi.url))
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_the_very_same_words_wait_once_and_go_once(away: Node, pi: Node, reached: bool) -> None:
+    away.cn("send", "pi", "Hello")
+    if reached:
+        back(away)
+        assert "✓ delivered" in away.cn("send", "pi", "Hello").stdout
+    else:
+        assert "the very same send to pi waits already" in away.cn("send", "pi", "Hello").stdout
+        away.cn("send", "pi", "Hello!")
+        assert len(drafts(away)) == 2
+        back(away)
+        away.sync()
+    assert drafts(away) == []
+    assert len([name for name in branches(pi.url) if name.startswith("sigma/")]) == (1 if reached else 2)
+
+
+LOST = Fault("lost", deaf=True, then_gone=True)
+"""A push arrives, its answer does not, and nobody can be asked."""
+
+
+@pytest.fixture
+def cut(world: World, tmp_path: Path) -> Iterator[tuple[Node, Node, Proxy]]:
+    """Sigma, whose origin stands behind a proxy, pi, and that proxy."""
+    with http_backend(tmp_path / "served") as served, proxy(urlsplit(served.base).port or 0) as host:
+        url = f"http://127.0.0.1:{host.port}/sigma.git"
+        sigma, pi = world.hub("sigma", url=url, home=bare(served.path("sigma"))), world.hub("pi")
+        world.link(sigma, pi)
+        yield sigma, pi, host
+
+
+def test_one_that_origin_may_have_is_said_to_be_so_and_goes_once(cut: tuple[Node, Node, Proxy]) -> None:
+    sigma, pi, host = cut
+    pi.cn("send", "sigma", "q0")
+    sigma.sync()
+    host.fault = LOST
+    assert "nobody knows whether origin took main" in sigma.cn("reply", "pi/q0", "Yes, 100 EUR").stdout
+    assert "nobody knows whether origin took it; the next run that reaches origin" in sigma.cn("status").stdout
+    again = sigma.cn("reply", "pi/q0", "Yes, 100 EUR").stdout
+    assert "the very same reply to pi/q0 waits already" in again
+    assert len(drafts(sigma)) == 1
+    host.fault = NONE
+    sigma.sync()
+    assert [name for name in branches(pi.url) if name.startswith("sigma/")] == ["sigma/re-q0"]
+    assert drafts(sigma) == []
+
+
+def test_a_draft_whose_push_has_an_unknown_end_ends_the_run_and_is_not_called_refused(
+    cut: tuple[Node, Node, Proxy],
+) -> None:
+    sigma, pi, host = cut
+    host.fault = Fault("away", refuse=True)
+    sigma.cn("send", "pi", "Hello")
+    host.fault = NONE
+    git(sigma.root, "push", "--quiet", "origin", "main")
+    host.fault = LOST
+    said = sigma.sync(1).stderr
+    assert "nobody knows whether origin took main" in said
+    assert "refused" not in said
+    assert "takes it back" not in said
+    host.fault = NONE
+    sigma.sync()
+    assert [name for name in branches(pi.url) if name.startswith("sigma/")] == ["sigma/hello"]
+    assert drafts(sigma) == []
+
+
+def test_what_waits_goes_before_what_is_said_later(sigma: Node, pi: Node) -> None:
+    """Said within one second, and told in that order by status and the outbox."""
+    away = sigma.home.with_name("away.git")
+    sigma.home.rename(away)
+    words = ["Zeta", "Alpha", "Mu", "Beta"]
+    for word in words:
+        sigma.cn("send", "pi", word)
+    for command in ("status", "outbox"):
+        shown = sigma.cn(command).stdout
+        assert sorted(words, key=shown.index) == words
+    away.rename(sigma.home)
+    told = sigma.cn("send", "pi", "Last").stdout
+    queued = [line.rpartition(": ")[2] for line in told.split("\n") if "queued: " in line]
+    assert queued == [*words, "Last"]
+    assert {"sigma/zeta", "sigma/alpha", "sigma/mu", "sigma/beta", "sigma/last"} <= set(branches(pi.home))
+
+
+def test_what_waits_and_is_said_again_goes_once_and_in_its_turn(sigma: Node, pi: Node) -> None:
+    away = sigma.home.with_name("away.git")
+    sigma.home.rename(away)
+    for word in ("First", "Second"):
+        sigma.cn("send", "pi", word)
+    away.rename(sigma.home)
+    sigma.cn("send", "pi", "Second")
+    assert sorted(branches(pi.home)) == ["main", "sigma/first", "sigma/second"]
+    assert sigma.listing("threads/drafts") == []
+
+
+class _Busy(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(503)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def test_a_web_server_that_is_busy_at_once_has_taken_nothing(sigma: Node, pi: Node) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Busy)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        git(sigma.root, "remote", "set-url", "origin", f"http://127.0.0.1:{server.server_address[1]}/hub.git")
+        told = sigma.cn("send", "pi", "hello")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert "origin is unreachable" in told.stdout
+    assert "nobody knows" not in told.stdout + sigma.cn("outbox").stdout
+    assert list((sigma.root / ".git/cn/push").glob("*")) == []
+    git(sigma.root, "remote", "set-url", "origin", sigma.url)
+    sigma.sync()
+    assert "sigma/hello" in branches(pi.home)

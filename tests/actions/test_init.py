@@ -49,6 +49,11 @@ def test_the_users_own_git_config_changes_nothing_in_the_first_commit(
     assert git(hub, "log", "--format=%an %ae %s", "main") == "sigma sigma@cn.invalid Hub of sigma"
 
 
+def test_the_next_step_is_told(tmp_path: Path) -> None:
+    said = cn("init", "sigma", cwd=tmp_path, check=0).stdout
+    assert "next: 'cd cn-sigma', 'git remote add origin URL', 'git push -u origin main', then 'cn peer add" in said
+
+
 # In a repository that is there.
 
 FILES = {"src/app.py": "print('hi')\n", "README.md": "# Project\n", ".gitignore": "logs/\n*.pyc\n"}
@@ -79,8 +84,12 @@ def test_a_project_becomes_a_hub_by_one_commit_beside_what_is_there(tmp_path: Pa
     dry = picture(root, host)
     assert "would write .cn/hub.yaml" in cn("init", "proj", "--here", "--dry-run", cwd=root, check=0).stdout
     assert picture(root, host) == dry
+    planned = cn("init", "proj", "--here", "--dry-run", cwd=root, check=0).stdout
+    assert f"commit that on {branch} in {root}, and push {branch} to origin" in planned
     said = cn("init", "proj", "--here", cwd=root / "src", check=0).stdout
-    assert f"on {branch} added its folders" in said
+    assert f"on {branch} added its folders, and is pushed to origin" in said
+    assert "next: 'cn peer add NAME URL --check'" in said
+    assert "of yours" not in said
     assert git(root, "status", "--porcelain") == status
     assert git(root, "rev-parse", f"{branch}~1") == before
     changed = git(root, "diff", "--name-status", before, branch).split("\n")
@@ -90,6 +99,14 @@ def test_a_project_becomes_a_hub_by_one_commit_beside_what_is_there(tmp_path: Pa
     assert f"proj: {branch} at" in cn("status", cwd=root, check=0).stdout
     assert "problem" not in cn("doctor", cwd=root, check=0).stdout
     assert "is a hub already" in cn("init", "proj", "--here", cwd=root, check=1).stderr
+
+
+def test_what_goes_to_origin_with_it_is_told(tmp_path: Path) -> None:
+    root, host = project(tmp_path, "main")
+    commit(root, {"mine.py": "mine\n"}, "Not pushed")
+    said = cn("init", "proj", "--here", cwd=root, check=0).stdout
+    assert "is pushed to origin with 1 commit of yours that origin did not have" in said
+    assert branches(host) == {"main": tip(root, "main")}
 
 
 def test_the_loop_works_in_a_project_and_merges_change_its_files_safely(tmp_path: Path) -> None:

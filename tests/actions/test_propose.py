@@ -66,6 +66,18 @@ def shared(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Desk:
     return Desk(world, sigma, pi)
 
 
+def test_a_branch_of_the_topics_name_elsewhere_is_not_replaced_by_what_one_is_on(desk: Desk) -> None:
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    other = desk.begin({"docs/other.md": "two\n"}, "other")
+    told = desk.cn("propose", "fix", check=1).stderr
+    assert f"your branch fix is at {head[:8]}, and you are on other, at {other[:8]}" in told
+    assert "'git switch fix'" in told
+    assert desk.there() == head
+    desk.cn("propose", "fix", "--commit", "HEAD")
+    assert desk.there() == other
+
+
 @pytest.mark.sliced(2)
 @pytest.mark.parametrize("route", ["mailbox", "pickup"])
 def test_a_proposal_goes_moves_is_merged_and_gone(world: World, route: str) -> None:
@@ -102,11 +114,11 @@ def test_a_proposal_goes_moves_is_merged_and_gone(world: World, route: str) -> N
     pi.idle()
 
 
-def test_the_hub_is_named_once_and_a_clone_in_which_cn_never_worked_is_nobodys(desk: Desk) -> None:
+def test_the_hub_is_named_once_and_a_clone_that_accepted_nothing_is_nobodys(desk: Desk) -> None:
     git(desk.root, "config", "--unset", "cn.hub")
     desk.begin({"docs/fix.md": "one\n"})
     refused = desk.cn("propose", "fix", check=1)
-    assert "cn never worked in" in refused.stderr
+    assert "may be a clone of a peer's hub" in refused.stderr
     assert desk.there() is None
     said = desk.cn("propose", "fix", "--hub", desk.pi.root).stdout
     assert "its proposals are made by the hub pi" in said
@@ -116,16 +128,98 @@ def test_the_hub_is_named_once_and_a_clone_in_which_cn_never_worked_is_nobodys(d
     assert "there is no hub at /nowhere, which cn.hub names in" in desk.cn("status", check=3).stderr
 
 
+def test_what_is_not_proposed_leaves_no_note_and_a_missing_peer_is_named_with_its_place(desk: Desk) -> None:
+    git(desk.root, "config", "--unset", "cn.hub")
+    desk.begin({".cn/hub.yaml": "name: pi\n"})
+    desk.cn("propose", "fix", "--hub", desk.pi.root, check=1)
+    git(desk.root, "remote", "set-url", "origin", "/nowhere/project.git")
+    refused = desk.cn("propose", "fix", "--hub", desk.pi.root, check=1).stderr
+    assert "pi has no peer at /nowhere/project.git" in refused
+    assert f"'cn peer add NAME /nowhere/project.git --hub {desk.pi.root}' adds it" in refused
+    assert git(desk.root, "config", "--default", "none", "cn.hub") == "none"
+
+
 def test_the_same_head_again_says_where_it_stands(desk: Desk) -> None:
     desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")
     before = desk.pi.refs()
-    assert "already, proposed to sigma: no answer yet" in desk.cn("propose", "fix").stdout
+    again = desk.cn("propose", "fix").stdout
+    assert "already, proposed to sigma: no answer yet" in again
+    assert "sigma decides, once" not in again
+    assert "moves it to what you committed since" not in again
     desk.sigma.sync()
     desk.sigma.decide("pi/fix", "defer:after the release")
     desk.pi.sync()
     assert "deferred: after the release" in desk.cn("propose", "fix").stdout
     assert before["refs/cn/pins/sigma/out/fix"] == desk.pi.refs()["refs/cn/pins/sigma/out/fix"]
+
+
+@pytest.mark.parametrize("decision", ["do:merge", "delete:no"])
+def test_a_head_that_was_replaced_by_what_was_decided_is_refused_at_once_and_answered(
+    desk: Desk, decision: str
+) -> None:
+    """Whoever goes on from the old branch is told, by cn here and, where git pushed it, by the peer."""
+    old = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    desk.sigma.sync()
+    desk.sigma.write({"docs/other.md": "moved\n"})
+    desk.cn("rebase", "fix")
+    new = desk.there() or ""
+    desk.sigma.sync()
+    desk.sigma.decide("pi/fix", decision)
+    desk.world.settle(desk.pi, desk.sigma)
+    became = "merged as [0-9a-f]{12}" if decision == "do:merge" else "discarded"
+    was = f"{old[:8]} is an earlier state of pi/fix, which was {became} by sigma \\(.*\\) at {new[:8]}\n"
+    for topic in ("fix", "other"):
+        refused = desk.cn("propose", topic, "--commit", old, check=1).stderr
+        assert re.search(was, refused), refused
+        assert "'git pull --rebase origin main' brings your branch to what was decided" in refused
+    assert desk.there() is None
+
+    desk.world.settle(desk.pi, desk.sigma)
+    git(desk.root, "push", "--quiet", "origin", f"{old}:refs/heads/pi/fix")
+    desk.sigma.sync()
+    assert desk.sigma.threads() == []
+    told = desk.pi.sync().stdout
+    assert f"it was replaced by {new[:8]}, which was decided before: {decision}; only a new commit" in told
+    assert desk.there() is None, "the answer is final, so its creator has cleaned up"
+    desk.world.settle(desk.pi, desk.sigma)
+    assert list(branches(desk.sigma.home)) == list(branches(desk.pi.home)) == ["main"]
+    assert "discarded" in desk.cn("why", "sigma:fix").stdout
+
+
+def test_after_a_new_head_an_earlier_refusal_is_no_answer_any_more(desk: Desk) -> None:
+    desk.begin({MAIN_FILE: "mine\n"})
+    desk.cn("propose", "fix")
+    desk.sigma.sync()
+    desk.sigma.write({MAIN_FILE: "yours\n"})
+    desk.sigma.decide("pi/fix", "do:merge")
+    desk.pi.sync()
+    assert "is at sigma; refused" in " ".join(desk.cn("thread", "show", "sigma:fix").stdout.split())
+    fetch(desk.root, desk.sigma.url, "main")
+    checkout(desk.root, "fix", "FETCH_HEAD")
+    commit(desk.root, {"docs/fix.md": "new\n"})
+    desk.cn("propose", "fix")
+    said = desk.cn("why", "sigma:fix").stdout
+    assert "is       at sigma; no answer\n" in said
+    assert "answered: refused" in said, "what was said before stands in its chain"
+
+
+def test_a_proposal_has_one_title_at_both_sides(desk: Desk) -> None:
+    """That of its first commit, pushed by cn or by hand."""
+    for topic in ("fix", "hand"):
+        desk.begin({f"docs/{topic}.md": "one\n"}, topic, f"Begin {topic}")
+        commit(desk.root, {f"docs/{topic}.md": "two\n"}, f"End {topic}")
+        if topic == "fix":
+            desk.cn("propose", topic)
+        else:
+            git(desk.root, "push", "--quiet", "origin", "HEAD:pi/hand")
+    desk.sigma.sync()
+    desk.pi.sync()
+    for told in (desk.sigma.cn("inbox").stdout, desk.pi.cn("status").stdout):
+        assert "Begin fix" in told
+        assert "Begin hand" in told
+        assert "End " not in told
 
 
 def _strange(desk: Desk) -> None:
@@ -180,7 +274,7 @@ def test_what_is_not_committed_is_named_and_main_that_moved_is_told(desk: Desk) 
     assert "'cn rebase fix' mends that" in said
 
 
-def test_a_message_goes_beside_it_in_answer_to_its_commit(desk: Desk) -> None:
+def test_a_message_goes_beside_it_and_is_shown_in_its_thread(desk: Desk) -> None:
     head = desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix", "--message", "Please look at the second line.")
     sent = [name for name in desk.pi.sent() if "about-fix" in name]
@@ -191,6 +285,16 @@ def test_a_message_goes_beside_it_in_answer_to_its_commit(desk: Desk) -> None:
     again = desk.cn("propose", "fix", "--message", "And the third.", check=1).stderr
     assert "the message was not sent" in again
     assert "'cn send sigma MESSAGE' sends it" in again
+
+    told = desk.sigma.sync().stdout
+    name = desk.sigma.only_thread()
+    assert f"pi/about-fix goes with a proposal, and is shown in threads/inbox/{name}" in told
+    shown = desk.sigma.thread(name)
+    assert shown.startswith("# pi/fix\n")
+    assert shown.index(">     one") < shown.index("> Please look at the second line.") < shown.index("<!-- To decide")
+    desk.pi.sync()
+    assert "pi/about-fix" not in branches(desk.sigma.home), "what was shown has done its work"
+
     commit(desk.root, {"docs/fix.md": "two\n"})
     assert "no-secrets: the message" in desk.cn("propose", "fix", "-m", "AKIAIOSFODNN7EXAMPLF", check=1).stderr
     assert desk.there() == head
@@ -208,6 +312,49 @@ def test_what_somebody_else_pushed_is_not_overwritten(desk: Desk) -> None:
     git(desk.sigma.home, "update-ref", "-d", "refs/heads/pi/fix")
     desk.pi.sync()
     assert desk.there() == head
+
+
+def test_what_another_clone_proposed_is_not_replaced_unless_that_is_said(desk: Desk) -> None:
+    theirs = desk.begin({"docs/fix.md": "one\n"}, message="From the desktop")
+    desk.cn("propose", "fix")
+    laptop = clone(desk.sigma.url, desk.world.folder / "laptop")
+    identify(laptop, "Pia", "pia@people.example")
+    git(laptop, "config", "cn.hub", str(desk.pi.root))
+    checkout(laptop, "fix", "origin/main")
+    mine = commit(laptop, {"docs/other.md": "two\n"})
+    refused = cn("propose", "fix", cwd=laptop, check=1).stderr
+    assert f"pi/fix is at {theirs[:8]} (From the desktop), which was proposed from another clone" in refused
+    assert "'git fetch origin pi/fix'" in refused
+    assert "'cn propose fix --replace' replaces it" in refused
+    assert desk.there() == theirs
+    fetch(laptop, desk.sigma.url, "pi/fix")
+    cn("propose", "fix", cwd=laptop, check=1)
+    assert desk.there() == theirs, "what was only fetched is still not part of it"
+    git(laptop, "rebase", "--quiet", "FETCH_HEAD")
+    cn("propose", "fix", cwd=laptop)
+    assert desk.there() == tip(laptop)
+    commit(desk.root, {"docs/fix.md": "three\n"})
+    desk.cn("propose", "fix", check=1)
+    desk.cn("propose", "fix", "--replace")
+    assert desk.there() == tip(desk.root) != mine
+
+
+def test_what_was_amended_or_rebased_here_is_replaced_without_asking(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    git(desk.root, "commit", "--quiet", "--amend", "-m", "Better words")
+    desk.cn("propose", "fix")
+    assert desk.there() == tip(desk.root)
+    desk.sigma.write({"docs/yours.md": "yours\n"})
+    fetch(desk.root, desk.sigma.url, "main")
+    git(desk.root, "rebase", "--quiet", "FETCH_HEAD")
+    desk.cn("propose", "fix")
+    assert desk.there() == tip(desk.root)
+    checkout(desk.root, "main")
+    git(desk.root, "branch", "--quiet", "-D", "fix")
+    new = desk.begin({"docs/fix.md": "anew\n"})
+    desk.cn("propose", "fix")
+    assert desk.there() == new
 
 
 def test_a_head_that_was_pushed_by_hand_meanwhile_moves_on(desk: Desk) -> None:
@@ -262,7 +409,7 @@ def test_a_rebase_keeps_authors_and_messages_and_touches_no_branch_of_ours(desk:
     desk.sigma.write({"docs/other.md": "moved\n", MAIN_FILE: "yours\nstart\n"})
     desk.sigma.sync()
     said = desk.cn("rebase", "fix").stdout
-    assert "your own branch is as it was; 'git pull --rebase" in said
+    assert "your own branch is as it was; on it, 'git pull --rebase origin pi/fix' brings it there" in said
     assert tip(desk.root) == mine
     fetch(desk.root, desk.sigma.url, "pi/fix", "main")
     new = desk.there() or ""
@@ -273,7 +420,7 @@ def test_a_rebase_keeps_authors_and_messages_and_touches_no_branch_of_ours(desk:
     assert git(desk.root, "show", f"{new}:{MAIN_FILE}") == "yours\nstart\nmine"
     assert "is on sigma's latest main already" in desk.cn("rebase", "fix").stdout
     assert "is an earlier state of pi/fix" in desk.cn("propose", "fix", check=1).stderr
-    git(desk.root, "pull", "--quiet", "--rebase", desk.sigma.url, "pi/fix")
+    git(desk.root, "pull", "--quiet", "--rebase", "origin", "pi/fix")
     assert tip(desk.root) == new
     desk.sigma.sync()
     desk.sigma.decide("pi/fix", "do:merge")
@@ -284,7 +431,7 @@ def test_records_of_the_peers_hub_call_for_no_rebase(desk: Desk) -> None:
     head = desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")
     desk.sigma.sync()
-    assert "is on sigma's latest main already" in desk.cn("rebase", "fix").stdout
+    assert "pi/fix needs no rebase: in sigma's main only the hub's own records" in desk.cn("rebase", "fix").stdout
     assert desk.there() == head
 
 
@@ -295,7 +442,9 @@ def test_a_rebase_that_conflicts_names_the_path_and_changes_nothing(desk: Desk) 
     before = desk.pi.refs()
     refused = desk.cn("rebase", "fix", check=1).stderr
     assert f"{head[:8]} conflicts with sigma's main in {MAIN_FILE}; nothing was changed" in refused
-    assert "'git rebase FETCH_HEAD'" in refused
+    assert "on your branch 'git fetch origin main', then 'git rebase FETCH_HEAD'" in refused
+    git(desk.root, "remote", "remove", "origin")
+    assert f"'git fetch {desk.sigma.url} main'" in desk.cn("rebase", "fix", check=1).stderr
     assert (desk.there(), desk.pi.refs()) == (head, before)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import git, make_ssh_key
+from tests.support.hubs import branches, clone, cn, commit, git, identify, make_ssh_key
 from tests.support.world import Node, World
 
 
@@ -29,19 +29,26 @@ def test_a_key_that_is_changed_is_accepted_as_both_sides_are_told(world: World, 
     sigma.cn("peer", "add", "pi", pi.url, "--key", text)
     pi.cn("peer", "add", "sigma", sigma.url)
     told = pi.cn("sign", second).stdout
-    assert "✓ cn signs in this clone with SHA256:" in told
+    assert "✓ cn signs in this clone of pi with SHA256:" in told
     pi.cn("send", "sigma", "hello")
     assert is_signed(pi)
     refused = sigma.cn("sync")
     assert "the tip is signed with another key (SHA256:" in refused.stderr
     for said in (refused.stderr, pi.cn("sync").stdout):
-        assert "sign with that ('cn sign KEY'), or ask for another to be accepted ('cn peer key pi KEY')" in said
+        assert "If it is pi's: 'cn sign KEY', then send it again" in said
     (words,) = re.findall(r"'(cn peer key .*)'", told)
     before = (sigma.root / "state/peers.md").read_text()
     sigma.cn(*shlex.split(words)[1:])
     assert (sigma.root / "state/peers.md").read_text() == before.replace(public_of(first), public_of(second))
+    assert "refused at a peer, waits for you" in pi.cn("status").stdout
     assert "received pi/hello" in sigma.cn("sync").stdout
     assert "**Signature:** verified SHA256:" in sigma.thread(sigma.only_thread())
+    assert "it was let in after all, and waits for a decision" in pi.cn("sync").stdout
+    status = pi.cn("status", "--check", check=0).stdout
+    assert "deferred: it was let in after all, and waits for a decision" in status
+    assert "refused" not in status, "nobody sends it again"
+    sigma.sync()
+    assert len(sigma.notices()) == 2, "one tells that it was refused, one that it was not after all"
     assert "has this key already" in sigma.cn(*shlex.split(words)[1:], check=1).stderr
 
 
@@ -113,3 +120,69 @@ def test_git_s_own_settings_count_also_with_a_key_of_the_agent(
     assert "signing" not in sigma.cn("doctor", env=agent).stdout
     done = sigma.cn("adhoc", "From cron", check=1, env={"SSH_AUTH_SOCK": ""})
     assert "'cn sign FILE' needs none" in done.stderr
+
+
+@pytest.fixture
+def pinned(world: World, tmp_path: Path) -> tuple[Node, Node, Path, Path]:
+    """Sigma has pinned the key with which pi's hub signs; the clone of sigma's hub where Pia works does not sign."""
+    private, public = make_ssh_key(tmp_path / "key")
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    sigma.cn("peer", "add", "pi", pi.url, "--key", public)
+    pi.cn("peer", "add", "sigma", sigma.url)
+    pi.cn("sign", private)
+    desk = clone(sigma.url, world.folder / "desk")
+    identify(desk, "Pia", "pia@people.example")
+    git(desk, "config", "cn.hub", str(pi.root))
+    commit(desk, {"docs/fix.md": "one\n"}, "One")
+    commit(desk, {"docs/more.md": "two\n"}, "Two")
+    return sigma, pi, desk, private
+
+
+def test_an_unsigned_commit_is_refused_before_it_goes_and_signed_as_is_told(
+    pinned: tuple[Node, Node, Path, Path],
+) -> None:
+    sigma, pi, desk, private = pinned
+    refused = cn("propose", "fix", cwd=desk, check=1).stderr
+    assert "signature-policy: " in refused
+    assert "is not signed; sigma has pinned SHA256:" in refused
+    assert "pi/fix" not in branches(sigma.url)
+    before = (pi.root / ".git/config").read_text()
+    said = cn("sign", private, cwd=desk).stdout
+    assert f"✓ git signs what you commit in {desk}" in said
+    assert "what the hub pi itself" not in said, "it signs with the same"
+    assert (pi.root / ".git/config").read_text() == before
+    (each,) = re.findall(r"'(git rebase --exec .*?)' all of them", refused)
+    subprocess.run(shlex.split(each), cwd=desk, check=True, capture_output=True, timeout=60)
+    for rev in ("HEAD", "HEAD~1"):
+        assert "\ngpgsig -----BEGIN SSH SIGNATURE-----" in git(desk, "cat-file", "commit", rev)
+    cn("propose", "fix", cwd=desk)
+    sigma.sync()
+    assert "**Signature:** verified SHA256:" in sigma.thread(sigma.only_thread())
+
+
+def test_the_signature_of_another_key_is_told_as_that(pinned: tuple[Node, Node, Path, Path], tmp_path: Path) -> None:
+    sigma, _, desk, _ = pinned
+    other, _ = make_ssh_key(tmp_path / "other")
+    said = cn("sign", other, cwd=desk).stdout
+    assert "what the hub pi itself commits and sends is another matter: 'cn sign --hub" in said
+    git(desk, "commit", "--quiet", "--amend", "--no-edit")
+    assert "is signed with another key (SHA256:" in cn("propose", "fix", cwd=desk, check=1).stderr
+    assert "pi/fix" not in branches(sigma.url)
+
+
+def test_where_the_list_of_peers_cannot_be_seen_any_signature_will_do(pinned: tuple[Node, Node, Path, Path]) -> None:
+    sigma, _, desk, private = pinned
+    sigma.write({"state/peers.md": None}, "not for everybody")
+    git(desk, "pull", "--quiet", "--rebase", "origin", "main")
+    assert "is not signed; pi signs with SHA256:" in cn("propose", "fix", cwd=desk, check=1).stderr
+    cn("sign", private, cwd=desk)
+    git(desk, "commit", "--quiet", "--amend", "--no-edit")
+    cn("propose", "fix", cwd=desk)
+    assert "pi/fix" in branches(sigma.url)
+
+
+def test_a_proposal_that_was_pushed_unsigned_is_told_how_to_sign(pinned: tuple[Node, Node, Path, Path]) -> None:
+    sigma, _, desk, _ = pinned
+    git(desk, "push", "--quiet", "origin", "HEAD:pi/by-hand")
+    refused = sigma.sync().stderr
+    assert "If it is pi's: 'git commit --amend --no-edit -S', then propose it again" in refused

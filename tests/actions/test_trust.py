@@ -39,6 +39,47 @@ def change(other: Path, sigma: Node, text: str = EVIL, path: str = ".cn/hub.yaml
     return oid
 
 
+def test_a_clone_does_nothing_for_the_hub_it_holds_before_a_person_accepts_it(sigma: Node, tmp_path: Path) -> None:
+    """It may be a peer's: by its files cn would fetch, push, sign and send with all that this user may."""
+    hub = (sigma.root / ".cn/hub.yaml").read_text().replace("interface: triage", "interface: queue")
+    sigma.write(
+        {
+            ".cn/hub.yaml": hub,
+            ".cn/agent.yaml": "llm: {api_key: '${SECRET_TOKEN}', base_url: 'http://127.0.0.1:9', model: x}\n",
+        },
+        "an agent",
+    )
+    sigma.cn("adhoc", "a question")
+    sigma.sync()
+    fresh = Node("sigma", clone(sigma.url, tmp_path / "fresh", "ann"), sigma.home, sigma.url)
+    before = refs(fresh.root), refs(Path(sigma.url))
+    for words in (
+        "sync",
+        "sync --dry-run",
+        "inbox process",
+        "outbox flush",
+        "push",
+        "send pi x",
+        "commit",
+        "adhoc x",
+        "peer add eve https://eve.example/x",
+        "context",
+        "agent",
+    ):
+        refused = fresh.cn(*words.split(), check=None, env={"SECRET_TOKEN": "t0p-secret-token"})
+        assert (refused.returncode, "has not accepted" in refused.stderr) == (1, True), (words, refused)
+    told = fresh.cn("doctor", "--full", check=None, env={"SECRET_TOKEN": "t0p-secret-token"}).stdout
+    assert "has not accepted what it was cloned with" in told
+    assert (refs(fresh.root), refs(Path(sigma.url))) == before
+    assert fresh.cn("status").stdout.startswith("sigma: ")  # who looks may look
+    shown = fresh.cn("trust", check=1)
+    assert "+name: sigma" in shown.stdout
+    assert "state/peers.md: new file" in shown.stdout
+    assert "base_url" in shown.stdout
+    assert "✓ accepted" in fresh.cn("trust", "--yes").stdout
+    fresh.sync()
+
+
 def test_nothing_to_accept(sigma: Node) -> None:
     done = sigma.cn("trust")
     assert "nothing to accept" in done.stdout
@@ -249,3 +290,45 @@ def test_a_runtime_that_is_broken_already_keeps_nobody_from_accepting_other_file
     change(other, sigma, "name: sigma\nnotice_days: 3\n")
     sigma.cn("trust", "--yes")
     sigma.sync()
+
+
+def test_what_is_accepted_is_what_was_shown_also_where_it_looks_like_a_password(sigma: Node, other: Path) -> None:
+    line = "See https://good.example/?key=ignore-all-and-delete and https://evil.example?@good.example/"
+    change(other, sigma, f"{line}\n", "spec/SOUL.md")
+    sigma.sync(check=1)
+    assert f"+{line}" in sigma.cn("trust", check=1).stdout
+    assert line in sigma.cn("trust", "--json", check=1).stdout
+
+
+@pytest.mark.parametrize("text", ["# a line\n" * 40_000, b"# a line\n\0"])
+@pytest.mark.parametrize("path", ["spec/USER.md", ".cn/new"])
+def test_what_is_not_shown_whole_is_not_accepted_and_is_taken_back_as_told(
+    sigma: Node, other: Path, path: str, text: bytes | str
+) -> None:
+    commit(other, {path: text}, "harmless")
+    push(other, sigma.url, "main")
+    assert "cn trust" in sigma.sync(check=1).stderr
+    for words in (["trust"], ["trust", "--yes"], ["trust", "--yes"]):
+        told = sigma.cn(*words, check=1)
+        assert f"not accepted: {path} is too large or binary to show" in told.stderr
+        assert "too large or binary to show" in told.stdout
+        assert "accepted the protected" not in told.stdout
+    sigma.sync(check=1)
+    look, *steps = re.findall("'git (.*?)'", " ".join(told.stderr.split()))
+    assert "+# a line" in git(sigma.root, *shlex.split(look))
+    assert [step.split()[0] for step in steps] == ["pull", "rm" if path == ".cn/new" else "checkout", "commit"]
+    for step in steps[:-1]:
+        git(sigma.root, *shlex.split(step))
+    git(sigma.root, "commit", "-qm", "as it was")
+    sigma.sync()
+    assert "nothing to accept" in sigma.cn("trust").stdout
+
+
+def test_of_what_was_too_large_before_all_that_it_is_now_is_shown(sigma: Node, other: Path) -> None:
+    sigma.write({"spec/USER.md": "# a line\n" * 40_000}, "large")
+    sigma.sync()
+    change(other, sigma, "small\nand whole\n", "spec/USER.md")
+    shown = sigma.cn("trust", "--yes").stdout
+    assert "360000 bytes before; all that it is now:" in shown
+    assert "+small\n" in shown
+    assert "✓ accepted" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cn.agency.events import ResourceUsed
 from cn.agency.names import LEVELS, Party, Resource, Uuid, parse_resource
 from cn.agency.operations import (
     ByHandler,
@@ -20,6 +21,7 @@ from cn.agency.operations import (
     SendMail,
     StopHandler,
     UpdateOutcome,
+    UseResource,
     Wanted,
     WriteFile,
 )
@@ -327,3 +329,15 @@ def test_a_former_boss_does_not_read_what_is_done_elsewhere_later(office: Office
     assert office.rows.parents(stays) == [other]
     assert [office.level(office.boss, f"outcome:{id}") for id in ended] == ["none", "none"]
     assert [office.level(office.root, f"outcome:{id}") for id in ended] == ["write", "write"]
+
+
+def test_who_uses_what_beyond_agency_is_told_with_the_capability_before_it_is_done(office: Office) -> None:
+    boss = office.root
+    grant = office.do(GrantAccess(boss, Wanted("mcp:mail", "use")))["grants"]
+    office.do(UseResource("mcp:mail", "use", "calls send"), office.agent(boss))
+    event = office.events[-1]
+    assert event.change == ResourceUsed("mcp:mail", "use", "calls send")
+    assert [event.grant] == grant
+    assert office.no(UseResource("mcp:chat", "use", "calls send"), office.agent(boss)).rule == "access"
+    assert office.no(UseResource("mcp:mail", "push", "x"), office.agent(boss)).rule == "known"
+    assert office.no(UseResource("mcp:mail", "use", "two\nlines"), office.agent(boss)).rule == "words"

@@ -3,81 +3,43 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from cn.agency.agency import open_agency
 from cn.agency.names import Uuid
-from cn.agency.operations import ByUser, CreateOutcome, Moment
-from cn.agency.perform import Asked, new_entropy, perform
-from cn.agency.store.check import check_records
+from cn.agency.operations import (
+    ByHandler,
+    BySystem,
+    ByUser,
+    CreateOutcome,
+    LeaseAgent,
+    Limits,
+    Moment,
+    SendMail,
+    SubmitAudit,
+)
+from cn.agency.perform import Asked, Done, new_entropy, perform
+from cn.agents.workspace import folders_of
 from cn.git.repository import open_hub
 from cn.system.clock import now
 from tests.support.hubs import ROOT, cn, git
+from tests.support.organisation import Org, make_org
 
 CLOCK = ROOT / "tests/support/clock"
-
-
-class Org(NamedTuple):
-    """A hub with an Agency; ``ids`` by what they are called here."""
-
-    hub: Path
-    ids: Mapping[str, str]
-
-    def cn(self, *words: str | Path, code: int = 0, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """A command, in which ``{name}`` stands for an id, shortened; it must end with ``code``."""
-        short = {name: id[:8] for name, id in self.ids.items()}
-        return cn(*(str(word).format(**short) for word in words), hub=self.hub, check=code, stdin=stdin)
-
-    def ask(self, *words: str | Path, code: int = 0, stdin: str = "") -> Any:
-        """Its JSON."""
-        return json.loads(self.cn(*words, "--json", code=code, stdin=stdin).stdout)
-
-    def refused(self, *words: str | Path, code: int = 1, stdin: str = "") -> str:
-        """What is said where it is refused: an error, and a next step."""
-        said = self.cn(*words, code=code, stdin=stdin).stderr
-        assert said.startswith("cn: ")
-        assert "\n  → " in said, said
-        assert "Traceback" not in said
-        return said
-
-    @property
-    def tip(self) -> str:
-        return git(self.hub / ".git/cn/agency.git", "rev-parse", "main")
-
-    def titles(self, *words: str) -> list[str]:
-        return [row["title"] for row in self.ask("outcome", "list", *words)["outcomes"]]
-
-    def check(self) -> None:
-        """What is there follows from the events, byte for byte."""
-        agency = open_agency(open_hub(self.hub))
-        assert list(check_records(agency.store.repository, now(), full=True)) == []
-        agency.store.close()
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory, hub_template: Path) -> Org:
     """A boss who delegated two outcomes; ``plan`` is a file of the root's, which one of them may write."""
-    hub = tmp_path_factory.mktemp("org") / "cn-sigma"
-    shutil.copytree(hub_template, hub, symlinks=True)
-    git(hub, "config", "agency.user", "ann")
-    ids: dict[str, str] = {}
-    org = Org(hub, ids)
-    ids["top"] = org.ask("agency", "init")["outcome"]
-    ids["site"] = org.ask("outcome", "create", "Build the site", "--body", "All pages.")["outcome"]
-    ids["shop"] = org.ask("outcome", "create", "Open the shop")["outcome"]
-    ids["plan"] = org.ask("kb", "create", "-", "--description", "The plan", "--as", "root", stdin="one\n")["file"]
-    for name, more in (("site", ["--grant", "write:kb:{plan}"]), ("shop", ["--message", "Sell something."])):
-        org.ask("handler", "delegate", f"{{{name}}}", *more, "--as", "root")
-    ids["page"] = org.ask("outcome", "create", "Write the start page", "--as", "{site}")["outcome"]
-    return org
+    return make_org(tmp_path_factory.mktemp("org") / "cn-sigma", hub_template)
 
 
 @pytest.fixture
@@ -147,6 +109,23 @@ def test_a_layer_is_inserted_and_removed_and_no_underling_notices(org: Org) -> N
         (row["handler"], row["boss"], row["tenure"]) for row in before
     ]
     org.check()
+
+
+def test_nobody_acts_for_a_handler_that_is_no_more(org: Org) -> None:
+    org.cn("handler", "stop", "{site}", "--request-id", "r1", "--as", "root")
+    for words in (["mail"], ["outcome", "create", "More"], ["outcome", "list"]):
+        said = org.refused(*words, "--as", "{site}")
+        assert "is no active handler any more" in said
+        assert f"--as {org.ids['top'][:8]}" in said
+
+
+def test_who_looks_at_another_handler_is_refused_by_the_names_that_were_typed(org: Org) -> None:
+    for words in (("handler", "show", "{site}"), ("outcome", "list", "--handler", "{site}")):
+        said = org.refused(*words, "--as", "{shop}")
+        assert "access: " in said
+        assert "Build the site is not below the handler" in said
+        assert "kb:" not in said
+    assert org.cn("handler", "show", "{site}", "--as", "root").stdout
 
 
 def test_a_layer_that_cannot_be_delegated_leaves_no_half(org: Org) -> None:
@@ -219,6 +198,91 @@ def test_the_tree_is_drawn_with_depth_and_each_outcome_once(org: Org) -> None:
     ]
 
 
+def test_a_deep_tree_is_drawn_as_far_as_anybody_reads_it(org: Org) -> None:
+    agency = open_agency(open_hub(org.hub))
+    asked: list[Asked] = []
+    last = Uuid(org.ids["page"])  # type: ignore[arg-type]
+    for number in range(1100):
+        entropy = new_entropy()
+        asked.append(Asked(CreateOutcome(f"Level {number}", "", (last,)), ByUser("ann"), "", entropy))
+        last = Moment(now(), entropy).uuid("outcome")
+    assert all(isinstance(one, Done) for one in perform(agency.store, asked, Limits(open_outcomes=2000)).answers)
+    agency.store.close()
+    lines = org.cn("outcome", "tree").stdout.splitlines()
+    assert 100 < len(lines) < 110
+    assert any(line.endswith(", 1 more") for line in lines)
+    assert org.ask("outcome", "why", last)["more"]
+
+
+def test_what_the_system_holds_is_seen_from_the_command_line(org: Org) -> None:
+    agency = open_agency(open_hub(org.hub))
+    shop, agent = Uuid(org.ids["shop"]), Uuid("11111111-1111-4111-8111-111111111111")  # type: ignore[arg-type]
+    by = ByHandler(shop, 1, agent)
+    work = [Asked(LeaseAgent(agent, shop, "0" * 64), BySystem()), Asked(SubmitAudit("looked at prices"), by)]
+    assert all(isinstance(one, Done) for one in perform(agency.store, work).answers)
+    agency.store.close()
+    drawn = org.cn("handler", "list").stdout
+    assert "Open the shop (1 open, 1 mail, an agent works)" in drawn
+    (row,) = [row for row in org.ask("handler", "list") if row["handler"] == shop]
+    assert (row["agent"], row["mail"], row["boss"]) == (agent, 1, org.ids["top"])
+    org.cn("handler", "audit", "called the printer", "--as", "{shop}")
+    assert "access" in org.refused("handler", "audit", "called the printer")
+    page = org.cn("handler", "show", "{shop}").stdout
+    assert "11111111: looked at prices" in page
+    assert "user:ann: called the printer" in page
+    assert "Delegated, from " in page
+    assert "agents: 1" in org.cn("agency", "status").stdout
+    git(org.hub, "config", "agency.agents", "1")
+    status = org.cn("agency", "status").stdout
+    assert "agent 11111111 has a place since 20" in status
+    assert "all 1 places are taken; who waits for one: " in status
+    seen = org.ask("agency", "status")
+    assert seen["working"][0]["handler"] == shop
+    assert org.ids["site"] in seen["waiting"]
+    assert shop not in seen["waiting"]
+    assert "nothing is kept" in org.cn("agency", "said", "11111111").stdout
+    folder = folders_of(open_hub(org.hub)).ended(agent).path
+    folder.mkdir(parents=True)
+    (folder / "output").write_text("one\ntwo\x1b[31m\n")
+    said = org.cn("agency", "said", "{shop}", "-n", "1").stdout
+    assert f"{folder}/output:\n  two<U+001B>[31m\n" in said
+    assert "one" not in said.splitlines()
+    assert org.ask("agency", "said", "{shop}")["said"][0]["lines"] == ["one", "two\x1b[31m"]
+    assert "had no agent yet" in org.refused("agency", "said", "{site}")
+    org.cn("mail", "send", "{site}", "How far are you?")
+    assert org.ask("mail", "--as", "{site}")["mail"][-1]["from"] == "user:ann"
+    assert "state: workable" in org.cn("outcome", "show", "{page}").stdout
+    history = org.cn("outcome", "show", "{site}").stdout.partition("history:")[2]
+    assert "outcome created" in history
+    assert not [word for word in ("agent leased", "mail", "granted") if word in history], (
+        "they are not what became of it"
+    )
+    types = [event["type"] for event in org.ask("outcome", "show", "{site}")["history"]]
+    assert types == ["outcome_created", "delegated", "outcome_created"]
+
+
+def test_an_inbox_of_many_says_how_many_are_whose(org: Org) -> None:
+    agency = open_agency(open_hub(org.hub))
+    site, shop = (Uuid(org.ids[name]) for name in ("site", "shop"))  # type: ignore[arg-type]
+    top = Uuid(org.ids["top"])  # type: ignore[arg-type]
+    sent = [Asked(SendMail(top, text=f"{n}"), ByHandler(site, 1, "user:ann")) for n in range(18)]
+    sent += [Asked(SendMail(top, text=f"{n}"), ByHandler(shop, 1, "user:ann")) for n in range(2)]
+    assert all(isinstance(one, Done) for one in perform(agency.store, sent).answers)
+    agency.store.close()
+    assert "messages:" not in org.cn("mail", "--as", "root").stdout
+    org.cn("mail", "send", "{top}", "One more")
+    said = org.cn("mail", "--as", "root").stdout.splitlines()[0]
+    assert said.startswith(f"21 messages: 18 from {site[:8]} Build the site; 2 from {shop[:8]} Open the shop; 1 from ")
+
+
+def test_records_that_are_ahead_of_the_clock_are_told(org: Org) -> None:
+    assert "ahead" not in org.cn("agency", "status").stdout
+    later = {"PYTHONPATH": f"{CLOCK}:{ROOT}", "TEST_CLOCK": str(40 * 86400 + 3600)}
+    cn("outcome", "create", "In january", hub=org.hub, env=later, check=0)
+    assert "clock: the records are 40 days ahead of it" in org.cn("agency", "status").stdout
+    assert "40 days ahead of the clock" in cn("doctor", hub=org.hub).stdout
+
+
 def test_outcomes_are_listed_workable_first_by_depth_and_by_words(org: Org) -> None:
     assert org.titles()[-1] == "Build the site"
     assert org.titles("--search", "PAGE start") == ["Write the start page"]
@@ -226,6 +290,25 @@ def test_outcomes_are_listed_workable_first_by_depth_and_by_words(org: Org) -> N
     org.cn("outcome", "close", "{page}", "no pages", "--as", "{site}")
     assert "Write the start page" in org.titles("--all")
     assert "Write the start page" not in org.titles()
+
+
+def test_each_outcome_of_a_list_says_what_can_be_done_about_it(org: Org) -> None:
+    org.cn("outcome", "block", "{page}", "painter: hält still", "--until", "3d")
+    org.cn("outcome", "close", "{shop}", "no shop")
+    lines = org.cn("outcome", "list", "--all").stdout.splitlines()
+    states = {line.split(maxsplit=3)[3]: line.split()[1] for line in lines[1:]}
+    assert states == {
+        "Write the start page (painter: hält still)": "blocked",
+        "Help the user accomplish all their work": "waiting",
+        "Build the site": "waiting",
+        "Open the shop": "closed",
+        "Process inbox": "closed",
+    }
+    assert org.titles("--workable") == ["Process inbox"]
+    later = {"PYTHONPATH": f"{CLOCK}:{ROOT}", "TEST_CLOCK": str(4 * 86400)}
+    listed = cn("outcome", "list", "--handler", org.ids["site"], "--json", hub=org.hub, env=later, check=0).stdout
+    rows = {row["title"]: (row["state"], row["blocked"]) for row in json.loads(listed)["outcomes"]}
+    assert rows == {"Write the start page": ("workable", ""), "Build the site": ("waiting", "")}
 
 
 @pytest.mark.parametrize(
@@ -327,7 +410,13 @@ def test_the_log_is_filtered_and_a_handler_sees_its_own(prepared: Org) -> None:
 
 
 def test_an_export_holds_what_its_reader_may_read_and_tells_the_reading(org: Org, tmp_path: Path) -> None:
-    org.cn("agency", "export", tmp_path / "all")
+    mask = os.umask(0o022)
+    try:
+        org.cn("agency", "export", tmp_path / "all")
+    finally:
+        os.umask(mask)
+    modes = {path.lstat().st_mode & 0o077 for path in (tmp_path / "all", *(tmp_path / "all").rglob("*"))}
+    assert modes == {0}, "it is for its owner alone, as the records are"
     files = {path.relative_to(tmp_path / "all").as_posix() for path in (tmp_path / "all").rglob("*.md")}
     plan = f"files/the-plan-{org.ids['plan'][:8]}.md"
     assert plan in files
@@ -351,7 +440,7 @@ def test_a_copy_is_pushed_by_tick_and_another_clone_is_made_the_home(
     shutil.copytree(hub_template, tmp_path / "new", symlinks=True)
     home = Org(tmp_path / "new", org.ids)
     assert home.cn("agency", "restore", tmp_path / "copy.git", "--dry-run").stdout.startswith("would ")
-    assert "events are here" in home.cn("agency", "restore", tmp_path / "copy.git").stdout
+    assert "11 events taken over" in home.cn("agency", "restore", tmp_path / "copy.git").stdout
     assert home.titles() == org.titles()
     home.check()
 
@@ -395,3 +484,52 @@ def test_writers_side_by_side_all_get_what_they_asked_for(org: Org) -> None:
 def test_without_an_agency_every_command_says_how_to_begin(hub_template: Path) -> None:
     said = cn("outcome", "list", hub=hub_template, check=3).stderr
     assert "cn agency init" in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["outcome", "block", "{page}", "the painter is ill", "--until", "3d"],
+        ["handler", "insert", "Sales", "{site}", "{shop}"],
+        ["handler", "move", "{site}", "user:cto"],
+        ["kb", "create", "-", "--description", "A list"],
+        ["mail", "send", "{site}", "Soon", "--at", "3d", "--as", "{site}"],
+        ["grant", "revoke", "{grant}"],
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_request_is_done_once_and_answered_as_often_as_it_comes(org: Org, words: Sequence[str]) -> None:
+    held = Org(org.hub, {**org.ids, "grant": org.ask("grant", "list")[0]["id"]})
+    named = ["--request-id", "r1", *words[-2:]] if "--as" in words else ["--request-id", "r1"]
+    first = held.cn(*words, *named[:2]).stdout.splitlines()
+    tip = org.tip
+    assert held.ask(*words, *named[:2])
+    *again, last = held.cn(*words, *named[:2]).stdout.splitlines()
+    assert last == "· it was done before, and is not done again"
+    assert [line.split(":")[0] for line in again] == [line.split(":")[0] for line in first]
+    assert "same-request" in org.refused("outcome", "create", "Something else", *named)
+    assert org.tip == tip
+
+
+def test_a_reading_is_told_once_by_its_request(org: Org) -> None:
+    for _ in range(2):
+        assert org.cn("kb", "read", "{plan}", "--request-id", "r1").stdout == "one\n"
+    assert [one["type"] for one in org.ask("agency", "log", "--about", "{plan}")].count("file_read") == 1
+
+
+def test_a_beginning_is_repeated_like_any_request(tmp_path: Path, hub_template: Path) -> None:
+    shutil.copytree(hub_template, tmp_path / "hub", symlinks=True)
+    org = Org(tmp_path / "hub", {})
+    first = org.ask("agency", "init", "--request-id", "begin")
+    assert org.ask("agency", "init", "--request-id", "begin") == first
+    assert "same-request" in org.refused("agency", "init", "Other", "--request-id", "begin")
+    assert "no name for a request" in org.refused("outcome", "create", "A", "--request-id", "a\nb")
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(org: Org, tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 30)
+    before = org.tip
+    said = org.refused("kb", "create", tmp_path / "large", "--description", "Large", code=2)
+    assert "more than 8 MB" in said
+    assert org.tip == before

@@ -6,14 +6,27 @@ import hashlib
 
 import pytest
 
-from cn.agency.events import FileRead
+from cn.agency.events import Granted
 from cn.agency.names import Uuid, parse_uuid
-from cn.agency.operations import CreateFile, GrantAccess, ReadFile, Seen, SubmitAudit, Wanted, WriteFile
+from cn.agency.operations import (
+    ByHandler,
+    CreateFile,
+    GrantAccess,
+    LeaseAgent,
+    ReadFile,
+    RevokeAccess,
+    Seen,
+    SubmitAudit,
+    Wanted,
+    WriteFile,
+)
 from cn.agency.plan.plan import done_before
 from cn.agency.plan.result import Refused
-from cn.agency.plan.views import View, browse, file_audit, file_history, list_files, read_audit
+from cn.agency.plan.views import browse, file_audit, file_history, list_files, read_audit
 from cn.agency.rows import Request
-from tests.support.agency import ADA, Records
+from tests.support.agency import ADA, SYSTEM, Records, listed
+
+AGENT = parse_uuid("11111111-1111-4111-8111-111111111111")
 
 
 @pytest.fixture
@@ -33,14 +46,6 @@ def root(records: Records) -> Uuid:
 @pytest.fixture
 def boss(records: Records, root: Uuid) -> Uuid:
     return records.handler_for("Boss", root)
-
-
-def listed(view: View | Refused, name: str) -> list[dict[str, object]]:
-    """The objects of a list in an answer."""
-    assert not isinstance(view, Refused)
-    found = view[name]
-    assert isinstance(found, list)
-    return found
 
 
 def sha(data: bytes) -> str:
@@ -86,21 +91,33 @@ def test_all_versions_stay_and_are_read_by_number(records: Records, boss: Uuid) 
 
 def test_who_read_and_who_wrote_is_told_with_the_agent_and_the_time(records: Records, root: Uuid, boss: Uuid) -> None:
     id = records.file(records.agent(boss))
-    records.do(ReadFile(id), records.agent(root))
+    records.do(LeaseAgent(AGENT, root, "0" * 64), SYSTEM)
+    records.do(GrantAccess(root, Wanted(f"kb:{id}", "write")))
+    for operation in (ReadFile(id), WriteFile(id, b"more", Seen(1, sha(b"x")))):
+        records.pass_time(hours=1)
+        records.do(operation, ByHandler(root, 1, AGENT))
     told = listed(file_audit(id, records.agent(boss), records.rows), "events")
-    assert [(one["type"], one["actor"]) for one in told] == [
-        ("file_created", f"{boss}/user:ada"),
-        ("file_read", f"{root}/user:ada"),
+    assert [(one["type"], one["actor"], one["time"]) for one in told] == [
+        ("file_created", f"{boss}/user:ada", "2026-02-05T14:00:00Z"),
+        ("file_read", f"{root}/{AGENT}", "2026-02-05T15:00:00Z"),
+        ("file_written", f"{root}/{AGENT}", "2026-02-05T16:00:00Z"),
     ]
-    assert isinstance(records.events[-1].change, FileRead)
+    assert [bool(event.grant) for event in records.events[-2:]] == [False, True], "reading follows from where it stands"
 
 
 def test_a_changed_permission_holds_at_the_next_call(records: Records, root: Uuid, boss: Uuid) -> None:
+    """Of the same agent, which lives on."""
     id = records.file(records.agent(root))
-    assert records.no(ReadFile(id), records.agent(boss)).ask == root
+    records.do(LeaseAgent(AGENT, boss, "0" * 64), SYSTEM)
+    by = ByHandler(boss, 1, AGENT)
+    assert records.no(ReadFile(id), by).ask == root
     records.do(GrantAccess(boss, Wanted(f"kb:{id}", "read")), records.agent(root))
-    records.do(ReadFile(id), records.agent(boss))
-    assert records.events[-1].grant
+    grant = records.events[-1].change
+    assert isinstance(grant, Granted)
+    records.do(ReadFile(id), by)
+    assert records.events[-1].grant == grant.id
+    records.do(RevokeAccess(grant.id), records.agent(root))
+    assert records.no(ReadFile(id), by).ask == root
 
 
 def test_a_state_document_is_empty_first_and_written_by_its_handler(records: Records, boss: Uuid) -> None:

@@ -9,12 +9,14 @@ from cn.agency.names import Party, Uuid
 from cn.agency.operations import (
     CloseOutcome,
     CompleteOutcome,
+    CreateOutcome,
     Delegate,
     EndAgent,
     FoundAgency,
     LeaseAgent,
     Limits,
     MoveHandler,
+    ReadFile,
     RemoveHandler,
     SendMail,
     StopHandler,
@@ -230,6 +232,21 @@ def test_a_handler_has_one_live_agent_at_most_and_few_live_at_all(records: Recor
     records.do(LeaseAgent(ids[2], third, TOKEN), SYSTEM)
     assert records.no(LeaseAgent(ids[3], boss, TOKEN), records.agent(root)).rule == "access"
     assert records.no(EndAgent(ids[1], "again"), SYSTEM).rule == "known"
+
+
+def test_who_is_no_more_asks_for_nothing(records: Records, boss: Uuid) -> None:
+    file = records.file(records.agent(boss))
+    gone = records.agent(boss)
+    records.do(StopHandler(boss))
+    for operation in (
+        CreateOutcome("More", "", (boss,)),
+        ReadFile(file),
+        SendMail(boss, text="hello"),
+        StopHandler(boss),
+    ):
+        assert records.no(operation, gone).rule == "active-handler"
+    records.delegate(boss)
+    assert records.no(ReadFile(file), gone).rule == "active-handler"
 
 
 def test_agency_itself_decides_nothing(records: Records, root: Uuid) -> None:

@@ -489,8 +489,8 @@ def test_whatever_is_asked_the_rules_hold_and_a_naive_model_agrees(steps: list[t
 
 def test_long_histories_hold_and_every_operation_occurs_in_them() -> None:
     accepted: Counter[str] = Counter()
-    for seed in range(3):
-        accepted += _play(_random_steps(seed, 150)).accepted
+    for seed in range(10, 14):
+        accepted += _play(_random_steps(seed, 100)).accepted
     assert accepted.keys() >= set(_KINDS)
 
 

@@ -7,10 +7,21 @@ from datetime import timedelta
 import pytest
 
 from cn.agency.names import Party, Uuid
-from cn.agency.operations import ByHandler, DeliverDue, FinishMail, MoveHandler, ReadFile, SendMail, StopHandler
+from cn.agency.operations import (
+    ByHandler,
+    DeliverDue,
+    FinishMail,
+    MoveHandler,
+    ReadFile,
+    Seen,
+    SendMail,
+    StopHandler,
+    WriteFile,
+)
 from cn.agency.plan.structure import is_workable
+from cn.agency.plan.views import file_audit, list_files
 from cn.agency.rows import Mail
-from tests.support.agency import SYSTEM, Records
+from tests.support.agency import SYSTEM, Records, listed
 
 
 class Pair(Records):
@@ -53,9 +64,18 @@ def test_a_text_becomes_a_file_that_its_addressee_reads(pair: Pair) -> None:
 
 def test_a_file_of_ones_own_is_sent_and_then_read_by_its_addressee(pair: Pair) -> None:
     file = pair.file(pair.agent(pair.root))
-    assert pair.level(pair.boss, f"kb:{file}") == "none"
+    row, by = pair.rows.file(file), pair.agent(pair.boss)
+    assert row
+    seen = Seen(1, row.hash)
+    assert pair.no(ReadFile(file), by).rule == "access"
     pair.do(SendMail(pair.boss, file), pair.agent(pair.root))
-    assert pair.level(pair.boss, f"kb:{file}") == "read"
+    assert pair.do(ReadFile(file), by)["version"] == 1
+    assert pair.no(WriteFile(file, b"mine", seen), by).rule == "access"
+    (told,) = [one for one in listed(list_files(by, pair.rows), "files") if one["file"] == file]
+    assert (told["description"], told["access"]) == ("A file", "read")
+    pair.do(WriteFile(file, b"again", seen), pair.agent(pair.root))
+    audit = listed(file_audit(file, by, pair.rows), "events")
+    assert [one["type"] for one in audit] == ["file_created", "file_read", "file_written"]
 
 
 def test_what_somebody_else_owns_is_granted_not_sent(pair: Pair) -> None:
@@ -104,6 +124,25 @@ def test_a_message_is_pending_until_its_addressee_says_that_it_is_done(pair: Pai
     pair.do(FinishMail((mail, mail)), pair.agent(pair.boss))
     assert pair.no(FinishMail((mail,)), pair.agent(pair.boss)).rule == "known"
     assert pair.no(FinishMail(()), pair.agent(pair.boss)).rule == "words"
+
+
+def test_one_sender_fills_no_inbox_neither_now_nor_later(pair: Pair) -> None:
+    pair.limits = pair.limits._replace(unread=3)
+    by, file = pair.agent(pair.boss), pair.file(pair.agent(pair.boss))
+    mail = pair.send(pair.boss, pair.root, "one")
+    pair.send(pair.boss, pair.root, "two", days=1)
+    pair.send(pair.boss, pair.root, "three", days=2)
+    refused = pair.no(SendMail(pair.root, text="four"), by)
+    assert refused.rule == "limit-unread"
+    assert refused.reason.startswith(f"3 messages of yours to {pair.root} wait")
+    assert pair.no(SendMail(pair.root, text="five", due=pair.now + timedelta(days=3)), by).rule == "limit-unread"
+    assert pair.no(SendMail(pair.root, file=file), by).rule == "limit-unread"
+    pair.do(SendMail(pair.boss, text="to another"), by)
+    pair.do(SendMail(pair.root, text="a user's"))
+    other = pair.handler_for("Other", pair.root)
+    pair.send(other, pair.root, "another's")
+    pair.do(FinishMail((mail,)), pair.agent(pair.root))
+    pair.send(pair.boss, pair.root, "four")
 
 
 def test_a_deferred_message_is_delivered_when_it_is_due_also_to_oneself(pair: Pair) -> None:

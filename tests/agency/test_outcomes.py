@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from cn.agency.events import OutcomeClosed, OutcomeCompleted, OutcomeCreated, type_of
@@ -12,11 +14,16 @@ from cn.agency.operations import (
     CompleteOutcome,
     CreateOutcome,
     Delegate,
+    GrantAccess,
     Limits,
+    MoveHandler,
     Operation,
+    RevokeAccess,
     Seen,
     SendMail,
     UpdateOutcome,
+    Wanted,
+    WriteFile,
 )
 from cn.agency.plan.structure import is_workable
 from tests.support.agency import ADA, Records
@@ -51,6 +58,30 @@ def workable(records: Records, id: Uuid) -> bool:
     return is_workable(records.row(id), records.rows, records.now)
 
 
+def test_what_changes_nothing_is_refused_whoever_asks(records: Records, root: Uuid, boss: Uuid) -> None:
+    by = records.agent(boss)
+    work, other = records.outcome("Ship it", boss, by=by), records.outcome("Sell it", boss, by=by)
+    file, tomorrow = records.file(by, b"the plan"), records.now + timedelta(days=1)
+    records.do(BlockOutcome(work, "it waits"), by)
+    records.do(BlockOutcome(boss, "it waits", tomorrow), by)
+    records.do(GrantAccess(boss, Wanted("mcp:gmail", "use")))
+    for same in (
+        BlockOutcome(work, "it waits"),
+        BlockOutcome(boss, "it waits", tomorrow),
+        BlockOutcome(other, ""),
+        UpdateOutcome(work, title="Ship it", seen=seen(records, work)),
+        UpdateOutcome(work, link=(boss,)),
+        UpdateOutcome(work, link=(other,), unlink=(other,)),
+        WriteFile(file, b"the plan", seen(records, file)),
+    ):
+        assert records.no(same, by).rule == "nothing-to-change", same
+    assert records.no(GrantAccess(boss, Wanted("mcp:gmail", "use"))).rule == "nothing-to-change"
+    assert records.no(MoveHandler(boss, root)).rule == "nothing-to-change"
+    records.do(BlockOutcome(work, "it waits", tomorrow), by)
+    records.do(RevokeAccess(records.rows.grants_of(boss, 1)[0].id))
+    records.do(GrantAccess(boss, Wanted("mcp:gmail", "use")))
+
+
 def test_who_creates_an_outcome_is_responsible_for_it_and_stands_in_its_history(records: Records, boss: Uuid) -> None:
     by = records.agent(boss)
     id = records.outcome("Ship it", boss, by=by, text="All of it.")
@@ -58,6 +89,7 @@ def test_who_creates_an_outcome_is_responsible_for_it_and_stands_in_its_history(
     assert (row.responsible, row.status, row.title, row.text) == (boss, "open", "Ship it", "All of it.")
     (made,) = records.rows.history(id, 10**9, 9)
     assert (type_of(made.change), made.actor, made.tenure) == ("outcome_created", f"{boss}/user:ada", 1)
+    assert made.time == records.now
 
 
 def test_an_outcome_is_a_file_whose_markdown_says_what_it_is(records: Records, boss: Uuid) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from cn.agency.events import FileRead, parse_message
-from cn.agency.names import Uuid
+from cn.agency.names import Uuid, parse_uuid
 from cn.agency.operations import (
     BlockOutcome,
     ByHandler,
@@ -32,7 +33,7 @@ from cn.agency.operations import Seen as SeenVersion
 from cn.agency.perform import Answer, Asked, Done, found, new_entropy, perform, read_content
 from cn.agency.plan.result import Refused
 from cn.agency.store.check import check_records
-from cn.agency.store.store import Store
+from cn.agency.store.store import Store, open_store
 from cn.system.clock import now
 from tests.support.hubs import git
 from tests.support.records import WHO, places
@@ -184,3 +185,22 @@ def test_pages_are_written_with_what_they_tell_and_only_then(store: Store) -> No
     seen = SeenVersion(file.version, file.hash)
     do(store, UpdateOutcome(work, text="for nobody", seen=seen))
     assert git(store.repository.folder, "show", page) == first
+
+
+def test_a_write_under_a_clock_that_was_ahead_holds_up_no_time_that_is_given(tmp_path: Path) -> None:
+    ahead = [timedelta(days=3650)]
+    made, _ = found(places(tmp_path), WHO, Asked(FoundAgency("Help Ada"), ADA))
+    made.close()
+    store = open_store(places(tmp_path), WHO, lambda: now() + ahead[0])
+    outcome = parse_uuid(str(do(store, CreateOutcome("Wait", "", (root(store),)))["outcome"]))
+    ahead[0] = timedelta(0)
+    until = now().replace(microsecond=0) + timedelta(hours=1)
+    do(store, BlockOutcome(outcome, "waits", until))
+    with store.reading() as facts:
+        row = facts.outcome(outcome)
+        assert row is not None
+        assert row.until == until
+    (answer,) = ask(store, BlockOutcome(outcome, "waits", until - timedelta(hours=2)))
+    assert isinstance(answer, Refused)
+    assert answer.rule == "time-to-come"
+    store.close()

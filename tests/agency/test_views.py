@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
 from cn.agency.names import Party, Uuid
@@ -9,6 +13,8 @@ from cn.agency.operations import BlockOutcome, GrantAccess, ReadFile, SendMail, 
 from cn.agency.plan.result import Refused
 from cn.agency.plan.views import (
     View,
+    browse,
+    list_files,
     list_outcomes,
     list_permissions,
     read_inbox,
@@ -16,20 +22,13 @@ from cn.agency.plan.views import (
     view_outcome,
     view_subtree,
 )
-from tests.support.agency import ADA, Records
+from cn.agency.rows import File
+from tests.support.agency import ADA, Records, listed
 
 
 @pytest.fixture
 def records() -> Records:
     return Records()
-
-
-def listed(view: View | Refused, name: str) -> list[dict[str, object]]:
-    """The objects of a list in an answer."""
-    assert not isinstance(view, Refused), view
-    found = view[name]
-    assert isinstance(found, list)
-    return found
 
 
 def test_an_outcome_is_shown_with_neighbours_responsible_handler_and_history(records: Records) -> None:
@@ -106,6 +105,19 @@ def test_a_handler_lists_what_is_open_what_it_delegated_and_what_it_can_work_on(
     assert [one["title"] for one in now] == ["Process inbox", "Free"]
 
 
+def test_of_a_file_that_one_may_not_read_neither_hash_nor_size_is_shown(records: Records) -> None:
+    root = records.found()
+    boss, other = records.handler_for("Boss", root), records.handler_for("Other", root)
+    file = records.file(records.agent(boss), description="The PIN of the door")
+    outcome = records.outcome("The PIN is changed", boss, by=records.agent(boss))
+    for principal, level in ((records.agent(boss), "write"), (records.agent(other), "none")):
+        found = {one["file"]: one for one in listed(browse("PIN", principal, records.rows), "files")}
+        assert found.keys() == {file, outcome}
+        for row in found.values():
+            assert row["access"] == level
+            assert ({"hash", "size"} & row.keys() != set()) is (level != "none")
+
+
 def test_permissions_are_listed_with_whether_they_stand(records: Records) -> None:
     root = records.found()
     boss = records.handler_for("Boss", root)
@@ -124,3 +136,27 @@ def test_an_inbox_lists_what_is_pending_with_sender_and_subject(records: Records
     assert (mail["from"], mail["subject"]) == ("user:ada", "Plans")
     records.do(SendMail(Party("user:ada"), text="done"), records.agent(root))
     assert len(listed(read_inbox(Party("user:ada"), ADA, records.rows), "mail")) == 1
+
+
+@pytest.mark.parametrize("most", [3, 4, 5])
+def test_a_list_that_goes_on_has_every_file_once(records: Records, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    root = records.found()
+    for number in range(4):
+        records.outcome(f"Work {number}", root)
+    boss = records.handler_for("Boss", root)
+    made = {records.file(records.agent(boss), description=f"File {number}") for number in range(3)}
+    monkeypatch.setattr("cn.agency.plan.views.MOST", most)  # one event makes three files at most
+    everything = Counter(row.id for row in records.rows.of(File) if row.kind != "outcome")
+    for principal in (ADA, records.agent(root)):
+        assert Counter(_all_pages(partial(list_files, principal, records.rows))) == everything
+        assert Counter(_all_pages(partial(browse, "file", principal, records.rows))) == Counter(made)
+
+
+def _all_pages(ask: Callable[[int], View]) -> list[object]:
+    found: list[object] = []
+    after: object = 0
+    while isinstance(after, int):
+        view = ask(after)
+        found += [one["file"] for one in listed(view, "files")]
+        after = view["next"]
+    return found

@@ -60,7 +60,8 @@ def test_a_waiting_thread_decided_by_triage_never_becomes_an_input(agent: Node, 
 def test_output_and_triage_for_the_same_thread_have_one_effect_the_outputs(agent: Node, pi: Node) -> None:
     agent.triage("pi/one", "delete:by triage")
     answer(agent, "---\nid: ID\nreply: ID|by output\ndone: ID\n---\n")
-    agent.process()
+    told = agent.process().stdout
+    assert "pi/one: delete:by triage by sigma is not carried out: the agent's answer was first" in told
     rows = [row[1:] for row in agent.rows("pi/one")[1:]]
     assert rows == [("do:reply:re-one", "queued"), ("done", "✓ done"), ("do:reply:re-one", "✓ delivered")]
     assert [b for b in branches(pi.home) if b.startswith("sigma/")] == ["sigma/re-one"]
@@ -148,7 +149,7 @@ def test_an_output_that_is_there_counts_before_the_clock(agent: Node, pi: Node) 
 @pytest.fixture
 def second(world: World, sigma: Node, pi: Node) -> Node:
     """Another clone of sigma's hub."""
-    root = clone(sigma.home, world.folder / "cn-sigma-2")
+    root = clone(sigma.home, world.folder / "cn-sigma-2", trusted=True)
     identify(root, "sigma", "sigma@cn.invalid")
     return Node("sigma", root, sigma.home, sigma.url)
 
@@ -199,6 +200,7 @@ def test_two_clones_at_once_take_one_turn(world: World, sigma: Node, pi: Node, s
 
     work_queue(sigma)
     git(second.root, "pull", "--quiet")
+    git(second.root, "update-ref", "refs/cn/trusted", "HEAD")
     for topic in ("one", "two", "three"):
         world.propose(pi, sigma, topic)
     finish(start(sigma, "sync"), start(second, "sync"))

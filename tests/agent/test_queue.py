@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
+from itertools import pairwise
 
 import pytest
 
 from cn.protocol.thread_file import without_form
 from tests.loop.test_dry_run import unchanged
 from tests.support.desk import answer, archived, asked, clean, current, events, queue, shown, work_queue
-from tests.support.hubs import ROOT, clone, cn, git, identify
+from tests.support.hubs import ROOT, clone, cn, commit, git, identify, push
 from tests.support.world import Node, World, content
 
 CLOCK = ROOT / "tests/support/clock"
@@ -153,7 +155,7 @@ def test_the_interface_can_change_with_threads_pending_and_an_item_in_flight(
 
 def test_back_at_triage_what_the_agent_was_given_is_taken_back(world: World, sigma: Node, pi: Node) -> None:
     """Told once, no attempt counts, and nobody is told that the agent gave no answer."""
-    second = Node("sigma", clone(sigma.home, world.folder / "cn-sigma-2"), sigma.home, sigma.url)
+    second = Node("sigma", clone(sigma.home, world.folder / "cn-sigma-2", trusted=True), sigma.home, sigma.url)
     identify(second.root, "sigma", "sigma@cn.invalid")
     work_queue(sigma)
     world.propose(pi, sigma)
@@ -178,7 +180,7 @@ def test_back_at_triage_what_the_agent_was_given_is_taken_back(world: World, sig
 def test_back_at_triage_a_turn_of_a_machine_that_is_gone_ends_when_its_time_is_over(
     world: World, sigma: Node, pi: Node
 ) -> None:
-    second = Node("sigma", clone(sigma.home, world.folder / "cn-sigma-2"), sigma.home, sigma.url)
+    second = Node("sigma", clone(sigma.home, world.folder / "cn-sigma-2", trusted=True), sigma.home, sigma.url)
     identify(second.root, "sigma", "sigma@cn.invalid")
     work_queue(sigma)
     world.propose(pi, sigma)
@@ -290,3 +292,30 @@ def test_a_damaged_file_in_the_queue_is_named_and_the_others_go_on(world: World,
     assert asked(agent).endswith("-pi-one"), "what was in flight is given again"
     assert f"state/queue/{waiting}" in agent.cn("queue", "--json").stdout
     assert content(agent, f"state/queue/{waiting}") == b"garbage\n"
+
+
+def test_a_peer_that_asks_all_the_time_keeps_no_other_from_its_turn(world: World, agent: Node, pi: Node) -> None:
+    """Nor do two who alternate: the next turn is of who had none, or whose last is the longest ago."""
+    omega = world.hub("omega")
+    world.link(agent, omega)
+    shutil.copytree(omega.home, world.folder / "rho.git")
+    agent.cn("peer", "add", "rho", str(world.folder / "rho.git"))
+    for number in range(4):
+        world.propose(pi, agent, f"n{number}", message=f"number {number}")
+        world.propose(omega, agent, f"o{number}", message=f"number {number}")
+    agent.sync()
+    person = world.person(pi, agent)
+    head = commit(person, {"docs/late.md": "late\n"}, "late")
+    push(person, agent.home, f"{head}:refs/heads/rho/late")
+    agent.sync()
+    turns = []
+    while source := queue(agent)["in_flight"]:
+        turns.append(source["source"])
+        answer(agent, "---\nid: ID\nack: ID|seen\n---\n")
+        agent.process()
+    peers = [source.partition("/")[0] for source in turns]
+    assert sorted(peers[:3]) == ["omega", "pi", "rho"], turns
+    assert all(one != next_ for one, next_ in pairwise(peers)), turns
+    for name in ("pi", "omega"):
+        theirs = [source for source in turns if source.startswith(f"{name}/")]
+        assert theirs == sorted(theirs), "each sender's own in their order"

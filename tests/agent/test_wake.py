@@ -44,6 +44,16 @@ def test_a_failing_wake_is_told_and_tried_again(world: World, sigma: Node, pi: N
     sigma.idle()
 
 
+def test_a_wake_that_failed_and_was_unset_is_told_no_more(world: World, sigma: Node, pi: Node) -> None:
+    git(sigma.root, "config", "cn.wake", "false")
+    world.propose(pi, sigma)
+    sigma.cn("sync", check=None)
+    assert "the wake command failed" in sigma.cn("status", check=None).stdout
+    git(sigma.root, "config", "--unset", "cn.wake")
+    sigma.cn("sync", check=None)
+    assert "the wake command failed" not in sigma.cn("status", check=None).stdout
+
+
 def test_a_wake_command_is_never_taken_from_the_tree(world: World, sigma: Node, pi: Node) -> None:
     note = world.folder / "note"
     sigma.write({".gitconfig": f"[cn]\n\twake = touch {note}\n", "cn.wake": f"touch {note}\n"})
@@ -96,3 +106,40 @@ def test_a_wake_command_that_takes_too_long_is_ended_whoever_keeps_its_output_op
     words = ["sh", "-c", f"setsid sleep 600 & echo $! > {note}; sleep 600"]
     assert hooks._run_program(open_hub(sigma.root), words, [], 0.5) == "it ran longer than 0 s"
     _end(note)
+
+
+def test_a_refusal_of_what_we_sent_wakes_once_and_stands_first(world: World, sigma: Node, pi: Node) -> None:
+    note = world.folder / "note"
+    git(pi.root, "config", "cn.wake", NOTE.format(note))
+    for number in range(7):
+        world.propose(pi, sigma, f"early-{number}", {f"early-{number}.md": "x\n"})
+    world.propose(pi, sigma, "late", {"docs/late.md": "theirs\n"})
+    sigma.write({"docs/late.md": "ours\n"})
+    sigma.sync()
+    sigma.write_refused_triage("pi/late", "do:merge")
+    sigma.process()
+    assert "woke the agent: you have inbox (sigma:late)" in pi.sync().stdout
+    assert note.read_text() == f"you have inbox\nsigma:late\nhub={pi.root} threads=sigma:late\n"
+    pi.sync()
+    assert note.read_text().count("sigma:late\n") == 2, "once"
+
+    shown = pi.cn("status").stdout
+    mine, others = shown.index("refused at a peer, waits for you"), shown.index("waiting on others")
+    assert mine < shown.index("'cn rebase sigma:late'") < others
+    assert "and 2 more; -v shows all" in shown[others:]
+    assert pi.cn("status", "--check", check=1).stdout == shown
+    pi.cn("rebase", "sigma:late", check=1)
+
+
+def test_what_a_refusal_waits_for_is_not_left_out_however_many_they_are(world: World, sigma: Node, pi: Node) -> None:
+    topics = [f"late-{number}" for number in range(8)]
+    for topic in topics:
+        world.propose(pi, sigma, topic, {f"{topic}/.gitattributes": "x\n"})
+    sigma.sync()
+    for topic in topics:
+        sigma.write_refused_triage(f"pi/{topic}", "do:merge")
+    sigma.process()
+    pi.sync()
+    shown = pi.cn("status").stdout
+    for topic in topics:
+        assert f"mend it, then 'cn propose {topic} sigma' moves it there" in shown

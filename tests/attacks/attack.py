@@ -59,7 +59,7 @@ ACTS = {
 }
 EXPECT = {
     "received", "absent", "merged", "rule", "has", "lacks", "told", "status", "stays", "gone", "log",
-    "sync", "process", "quiet", "main_has", "main_lacks", "outbox", "quoted", "untold",
+    "sync", "process", "quiet", "main_has", "main_lacks", "outbox", "quoted", "untold", "listed", "files",
 }  # fmt: skip
 
 

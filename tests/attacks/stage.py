@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cn.protocol.thread_file import without_form
+from cn.views.conversation import read_conversation
 from tests.attacks.attack import Attack
 from tests.support.desk import answer, current, work_queue
 from tests.support.hubs import (
@@ -411,6 +412,11 @@ class Stage:
                 need(self.fill(part) in text, f"{name} lacks {part!r}:\n{text[:2000]}")
             for part in want.get("lacks", []):
                 need(self.fill(part) not in text, f"{name} has {part!r}")
+            if "listed" in want:
+                pages = read_conversation(text, threads[name]["kind"]).proposed
+                need(pages is not None, f"{name} is shown as one text")
+                need(list(pages.listed if pages else ()) == want["listed"], f"{name}: {pages}")
+                need([file.path for file in (pages.files if pages else ())] == want["files"], f"{name}: {pages}")
         for part in want.get("told", []):
             need(self.fill(part) in self.said, f"{part!r} was not told:\n{self.said}")
         for part in want.get("untold", []):

@@ -8,47 +8,72 @@ from typing import Any
 import pytest
 
 from cn.cli.render.difference import line_colours
+from cn.protocol.proposal_text import FORM
 from tests.support.hubs import git
 from tests.support.terminal import Terminal
 from tests.support.world import Node, World
 
-SHOWN = """\
+SHOWN = f"""\
+{FORM}
+
+## Commits
+
+- 0123456789 Pi <pi@x.example> 2026-02-05: One
+
+      ## code.py (changed)
+
+      @@ -1,1 +1,1 @@
+      -of a message
+
 ## Files
 
 - changed code.py (+1 −1)
 
 ## code.py (changed)
 
-@@ -1,3 +1,3 @@
- def a():
--    return 1
-+    return 2
+    @@ -1,3 +1,3 @@
+     def a():
+    -    return 1
+    +    return 2
 
-\\ No newline at end of file
-@@ -9 +9 @@
--x
-+y
--not of the hunk
+    \\ No newline at end of file
+    @@ -9 +9 @@
+    -x
+    +y
+    -not of the hunk
+
+## other.py (changed)
+
+(the new text)
+
+    @@ -1,1 +1,1 @@
+    -fake
 
 ## new.md (added)
 
-@@ -1,1 +1,1 @@
--fake
-+fake
+    @@ -1,1 +1,1 @@
+    -fake
+    +fake
 """
 
 
 def test_only_what_a_hunk_counts_below_the_heading_of_a_file_is_coloured() -> None:
     lines = SHOWN.splitlines()
     found = [(line, colour) for line, colour in zip(lines, line_colours(lines), strict=True) if colour]
-    assert found[:3] == [("@@ -1,3 +1,3 @@", "cyan"), ("-    return 1", "red"), ("+    return 2", "green")]
-    assert ("-not of the hunk", "red") not in found
-    assert ("-x", "red") in found
+    assert [(line[4:], colour) for line, colour in found] == [
+        ("@@ -1,3 +1,3 @@", "cyan"),
+        ("-    return 1", "red"),
+        ("+    return 2", "green"),
+        ("@@ -9 +9 @@", "cyan"),
+        ("-x", "red"),
+        ("+y", "green"),
+    ]
+    assert not any(line_colours([line.removeprefix("    ") for line in lines[1:]])), "of another form"
 
 
 def test_what_is_cut_ends_the_colours() -> None:
-    lines = ["## a (changed)", "", "@@ -1,9 +1,9 @@", "-a", "", "… cut here: 8 lines more", "", "- b"]
-    assert list(line_colours(lines)) == ["", "", "cyan", "red", "", "", "", ""]
+    lines = [FORM, "## a (changed)", "", "    @@ -1,9 +1,9 @@", "    -a", "", "… cut here: 8 lines more", "", "    - b"]
+    assert list(line_colours(lines)) == ["", "", "", "cyan", "red", "", "", "", ""]
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +95,8 @@ def show(node: Node, *words: str, lines: int = 200, **env: Any) -> Terminal:
 
 def test_a_difference_is_coloured_on_a_terminal_and_nothing_of_it_commands_it(waiting: Node) -> None:
     shown = show(waiting)
-    assert "\x1b[31m-start" in shown.raw
-    assert "\x1b[32m+begin <U+001B>[2J<U+001B>]0;owned<U+0007>" in shown.raw
+    assert "\x1b[31m    -start" in shown.raw
+    assert "\x1b[32m    +begin <U+001B>[2J<U+001B>]0;owned<U+0007>" in shown.raw
     assert "\x1b[2J" not in shown.raw
     assert "\x07" not in shown.raw
     plain = show(waiting, NO_COLOR="1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from cn.cli.render.status import inbox_lines, pick_fairly
 from cn.cli.render.text import cut, width
 from cn.values.names import Name, Oid, ThreadName
 from cn.views.threads import ThreadView
-from tests.support.hubs import commit_tree, git, push
+from tests.support.hubs import cn, commit_tree, git, push
 from tests.support.terminal import Terminal
 from tests.support.world import Node, World
 
@@ -125,3 +126,27 @@ def test_where_head_is_elsewhere_titles_come_from_main(flooded: Node) -> None:
         assert flooded.cn("inbox").stdout.count("flood") == 14
     finally:
         git(flooded.root, "switch", "--quiet", "main")
+
+
+def test_what_was_written_in_the_same_second_is_listed_as_it_arrived(world: World, sigma: Node, pi: Node) -> None:
+    for topic in ("zebra", "apple"):
+        world.propose(pi, sigma, topic)
+        sigma.sync()
+        time.sleep(1.1)  # what arrives is noted by the second
+    listed = json.loads(sigma.cn("inbox", "--json").stdout)
+    assert [one["branch"] for one in listed] == ["pi/zebra", "pi/apple"]
+
+
+def test_a_narrow_terminal_breaks_between_words_and_no_command(sigma: Node) -> None:
+    terminal = Terminal(sigma.root, "done", "pi/this-is-no-thread-of-anybody", columns=50)
+    assert terminal.end() == 1
+    lines = terminal.text.splitlines()
+    assert all(len(line) <= 50 for line in lines)
+    assert any("'cn inbox' lists" in line for line in lines)
+    said = " ".join(line.strip() for line in lines)
+    assert "no pending thread 'pi/this-is-no-thread-of-anybody'" in said
+
+
+@pytest.mark.parametrize("group", ["inbox", "peer", "out", "out do", "queue", "thread", "mca", "outbox", "cron"])
+def test_the_help_of_a_group_cuts_no_line(group: str) -> None:
+    assert "..." not in cn(*group.split(), "--help", check=0).stdout.partition("Commands:")[2]

@@ -59,19 +59,21 @@ def test_it_steps_through_what_waits_and_executes_what_was_decided(two: Node) ->
     shown = at.answer(ASK, "m")
     assert "1 of 2  pi/idea: Begin anew" in shown
     assert "-start" in shown
-    assert "final:    m=merge r=reply d=delete  (pi deletes pi/idea)" in shown
+    assert "final:    m=merge d=delete  (pi deletes pi/idea)" in shown, "words about a proposal are a comment"
+    assert "To decide" not in shown, "the form of the file is no part of what is shown"
     assert "u=undo" not in shown
     at.expect("pi/idea: do:merge (final); u takes it back")
     assert "decision: do:merge\nactor: sigma\n" in thread(two, "idea").read_text()
     shown = at.answer(ASK, "f")
     assert "2 of 2  pi/what-licence: What licence?" in shown
     assert "m=merge" not in shown, "a message cannot be merged"
+    assert "final:    r=reply d=delete" in shown
     at.answer("what does it wait for", "the lawyer\r")
     at.answer("until", "3d\r")
     at.expect("pi/what-licence: defer:the lawyer (it stays)")
     at.expect("that was the last")
     at.answer(ASK, "q")
-    told = at.answer("run 'cn inbox process' now?", "y\r")
+    told = at.answer("run 'cn inbox process' now?", "y")
     assert "✓ pi/idea: do:merge (final); not yet executed" in told
     assert at.end() == 0
     assert {(row[0], row[1]) for row in two.rows()} >= {
@@ -98,7 +100,7 @@ def test_undo_takes_back_what_was_written_to_the_byte_and_nothing_that_somebody_
     at.answer(ASK, "u")
     at.expect("has changed since it was written")
     at.answer(ASK, "q")
-    at.answer("now?", "n\r")
+    at.answer("now?", "n")
     at.expect("'cn inbox process' executes what is written")
     assert at.end() == 0
     assert "do:merge" in path.read_text()
@@ -114,7 +116,7 @@ def test_a_branch_that_a_sync_moved_is_shown_again_before_it_is_decided(world: W
     assert "another text" in at.answer(ASK, "m")
     at.expect("pi/idea: do:merge (final)")
     at.answer(ASK, "q")
-    at.answer("now?", "y\r")
+    at.answer("now?", "y")
     assert at.end() == 0
     assert (two.root / "docs/start.md").read_text() == "another text\n"
 
@@ -149,11 +151,17 @@ def test_the_editor_decides_as_a_section_does(calm: Node, tmp_path: Path) -> Non
     at.expect("pi/idea: delete:no (final)")
     at.answer(ASK, "u")
     at.expect("taken back")
+    at.answer(ASK, "r")  # no key of a proposal's
+    at.answer(ASK, "s")
+    at.answer(ASK, "q")
+    at.expect("nothing was written")
+    assert at.end() == 0
     (tmp_path / "section").write_text("Thanks,\nbut no.\n")
+    at = review(calm, "pi/what-licence", editor=f"sh -c 'cat {tmp_path}/section >>\"$1\"' -")
     at.answer(ASK, "r")
     at.answer("reply", "e\r")
-    at.expect("pi/idea: do:reply:re-idea (final)")
-    assert thread(calm, "idea").read_text().endswith("\n\nThanks,\nbut no.\n")
+    at.expect("pi/what-licence: do:reply:re-what-licence (final)")
+    assert thread(calm, "what-licence").read_text().endswith("\n\nThanks,\nbut no.\n")
     at.answer(ASK, "u")
     at.expect("taken back")
     at.answer(ASK, "q")
@@ -216,6 +224,18 @@ def test_without_a_terminal_it_says_what_to_use(calm: Node) -> None:
     at = review(calm, "--peer", "pi", "--actor", "sigma", "--json")
     at.expect("a review needs a terminal to ask on")
     assert at.end() == 2
+
+
+def test_what_it_asks_fits_a_terminal_and_a_pager_says_how_to_go_on(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, "idea-" * 14 + "end", {"docs/start.md": "begin\n" * 40})
+    sigma.sync()
+    for user, prompt in (({}, "[FRX -Ps?e(END) .q leads to the keys that decide$]"), ({"LESS": "S"}, "[S]")):
+        at = Terminal(sigma.root, "review", lines=24, columns=80, GIT_PAGER='cat; echo "[$LESS]"', **user)
+        at.expect(prompt)
+        at.answer(ASK, "?")
+        at.answer(ASK, "q")
+        assert at.end() == 0
+        assert max(map(len, at.text.splitlines())) <= 80
 
 
 def test_an_empty_inbox_ends_it(hub_template: Path) -> None:

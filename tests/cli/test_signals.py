@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import ROOT, cn_env
+from tests.support.hubs import ROOT, clone, cn_env, commit, git
+from tests.support.world import Node, World
 
 _AT_ONCE = "os.kill(os.getpid(), {number})\n"
 _IN_A_CALLBACK = """
@@ -24,14 +26,21 @@ Last()
 """
 
 
-def load(folder: Path, text: str, *, ignored: bool = False) -> subprocess.CompletedProcess[str]:
+def load(
+    folder: Path, text: str, *, ignored: bool = False, act: Callable[[], None] = lambda: None
+) -> subprocess.CompletedProcess[str]:
     """``cn --version``, and what runs while it imports click."""
     (folder / "click").mkdir()
     (folder / "click/__init__.py").write_text("import os, time\n" + text + "time.sleep(20)\n")
+
+    def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL)
+        act()
+
     return subprocess.run(
         [sys.executable, "-m", "cn", "--version"],
         env=cn_env({"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL) and None,
+        preexec_fn=prepare,
         capture_output=True,
         text=True,
         timeout=60,
@@ -53,3 +62,70 @@ def test_a_signal_while_cn_is_loading_ends_it_with_its_code_and_a_word(
 def test_ctrl_c_stays_ignored_where_the_shell_has_it_so(tmp_path: Path) -> None:
     done = load(tmp_path, _AT_ONCE.format(number=int(signal.SIGINT)) + "os._exit(5)\n", ignored=True)
     assert (done.returncode, done.stderr) == (5, "")
+
+
+def ignore_children() -> None:
+    """For ``preexec_fn``: as some supervisors start what they start (Perl's ``$SIG{CHLD} = "IGNORE"``)."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+def hold_all_back() -> None:
+    """For ``preexec_fn``: every signal that can be blocked is."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals))
+
+
+def supervised(node: Node, act: Callable[[], None], *words: str) -> subprocess.CompletedProcess[str]:
+    """A run of cn on a hub, whose process a supervisor has prepared."""
+    command = [sys.executable, "-m", "cn", "--hub", str(node.root), *words]
+    return subprocess.run(
+        command, env=cn_env(), preexec_fn=act, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_a_commit_of_ours_stays_where_the_caller_ignores_that_children_end(world: World, sigma: Node, pi: Node) -> None:
+    """Without exit codes each git that fails would have succeeded: ours would be an ancestor of origin's."""
+    world.propose(pi, sigma)
+    ours = commit(sigma.root, {"mine.md": "of a person\n"})
+    other = clone(sigma.home, world.folder / "two")
+    commit(other, {"theirs.md": "of another clone\n"})
+    git(other, "push", "-q", "origin", "main")
+    done = supervised(sigma, ignore_children, "sync")
+    assert (sigma.root / "mine.md").read_text() == "of a person\n"
+    assert git(sigma.root, "branch", "--contains", ours, "--format=%(refname:short)").split() == ["main"]
+    assert done.returncode == 0
+
+
+def test_what_git_refuses_is_told_where_the_caller_ignores_that_children_end(sigma: Node, pi: Node) -> None:
+    sigma.home.rename(sigma.home.with_name("away"))
+    (told, plain) = (supervised(sigma, act, "save") for act in (ignore_children, lambda: None))
+    assert (told.returncode, told.stdout, told.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+    done = supervised(sigma, ignore_children, "doctor")
+    assert done.returncode == 1
+
+
+def test_sigterm_ends_a_run_whose_caller_holds_signals_back(tmp_path: Path) -> None:
+    done = load(tmp_path, _AT_ONCE.format(number=int(signal.SIGTERM)), act=hold_all_back)
+    assert (done.returncode, done.stderr) == (143, "cn: terminated\n")
+
+
+@pytest.mark.parametrize("module", ["cn.agents.builtin", "cn.agency.store.behind", "cn.bridge"])
+def test_what_cn_starts_beside_itself_takes_over_neither(tmp_path: Path, module: str) -> None:
+    """Each asks for its state when it is about to begin: Python imports this file at its start."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit, signal, sys\n"
+        "def tell():\n"
+        "    free = signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL and not signal.pthread_sigmask(0, ())\n"
+        "    open(sys.path[0] + '/told', 'w').write(str(free))\n"
+        "sys.path[0:0] = [__file__.rpartition('/')[0]]\n"
+        "atexit.register(tell)\n"
+    )
+
+    def both() -> None:
+        ignore_children()
+        hold_all_back()
+
+    subprocess.run(
+        [sys.executable, "-m", module], env=cn_env({"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}), cwd=tmp_path,
+        preexec_fn=both, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert next(tmp_path.rglob("told")).read_text() == "True"

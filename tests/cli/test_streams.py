@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import cn, cn_env
+from tests.support.hubs import ROOT, cn, cn_env, git
 
 INTERRUPTED = """
 import os, signal, sys
@@ -51,6 +52,49 @@ def test_a_reader_that_has_left_ends_every_command_as_it_ends_git(hub: Path, wor
 def test_a_closed_stream_is_no_error(hub: Path, words: str, closed: str) -> None:
     done = shell(hub, f"$CN {words} {closed}")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", ["adhoc 'Buy a rack'", "adhoc 'Buy a rack' --json", "mca add Watch"])
+def test_a_report_that_cannot_be_written_says_that_it_was_done(hub: Path, words: str) -> None:
+    before = git(hub, "rev-list", "--count", "main")
+    done = shell(hub, f"$CN {words} >/dev/full")
+    assert done.returncode == 1
+    assert "it was done; only the report of it could not be written: No space left on device" in done.stderr
+    assert "do not repeat it" in done.stderr
+    assert "run it again" not in done.stderr
+    assert int(git(hub, "rev-list", "--count", "main")) == int(before) + 1
+
+
+def test_the_same_of_agencys_records(hub: Path) -> None:
+    for words in ("agency init", "outcome create Once"):
+        done = shell(hub, f"$CN {words} >/dev/full")
+        assert (done.returncode, done.stderr.split(";")[0]) == (1, "cn: it was done")
+    listed = json.loads(shell(hub, "$CN outcome list --json").stdout)
+    assert [row["title"] for row in listed["outcomes"]].count("Once") == 1
+
+
+@pytest.mark.parametrize("words", ["status", "log --json", "peer list", "--help"])
+def test_what_only_looks_says_that_nothing_can_be_shown(hub: Path, words: str) -> None:
+    done = shell(hub, f"$CN {words} >/dev/full")
+    assert done.returncode == 1
+    assert done.stderr.startswith("cn: what it has to say could not be written: No space left on device\n")
+
+
+def test_a_full_standard_error_too_is_no_traceback(hub: Path) -> None:
+    done = shell(hub, "$CN adhoc Chairs >/dev/full 2>/dev/full; echo $?")
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_a_pipe_that_takes_nothing_just_now_is_waited_for() -> None:
+    code = "import sys; from cn.cli.streams import guard_streams; guard_streams(); sys.stdout.write('x' * 1_000_000)"
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=writing, cwd=ROOT, stderr=subprocess.PIPE) as writer:
+        os.close(writing)
+        with open(reading, "rb") as pipe:
+            assert pipe.read() == b"x" * 1_000_000
+        assert writer.stderr is not None
+        assert writer.stderr.read() == b""
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])

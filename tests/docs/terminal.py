@@ -25,8 +25,8 @@ class Terminal:
         self.start = self.folder = folder / "stage"
         self.start.mkdir()
 
-    def run(self, command: str) -> str:
-        """What the command prints; it must end with 0."""
+    def run(self, command: str, **env: str) -> str:
+        """What the command prints; it must end with 0. ``env``: more of the environment."""
         if command.startswith("cd "):
             target = command.removeprefix("cd ")
             # A page is read by people: 'cd' names a folder beside or below.
@@ -38,7 +38,7 @@ class Terminal:
             command,
             shell=True,
             cwd=self.folder,
-            env=self._env,
+            env={**self._env, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -16,7 +16,10 @@ _WHEN = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\dZ)?"
 
 
 def plain(line: str) -> str:
-    """A line without its times and ids."""
+    """A line without its times and ids; a tree is drawn on a terminal as on the page, and indented in a pipe."""
+    drawn = re.match(r"(?:│   |├── |└── |    )*", line)
+    if drawn and "── " in drawn[0]:
+        line = "  " * (drawn.end() // 4) + line[drawn.end() :]
     return re.sub(_ID, "ID", re.sub(_WHEN, "WHEN", line))
 
 

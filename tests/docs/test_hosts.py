@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.support.hubs import ROOT, bare, cn, git, try_git
+from tests.docs.blocks import blocks_of
+from tests.docs.terminal import Terminal, commands
+from tests.support.hubs import ROOT, bare, branches, cn, commit, git, try_git
 from tests.support.servers import gitolite, http_backend, ssh_people
 
 NAMES = ("sigma", "pi", "omega")
@@ -60,6 +62,31 @@ def test_hubs_of_two_on_gitolite_with_the_rules_of_the_page(tmp_path: Path) -> N
             assert b"DENIED by fallthru" in done.stderr, ref
 
 
+def test_the_guide_s_path_for_a_project_works_on_gitolite_as_written(tmp_path: Path) -> None:
+    with gitolite(tmp_path, block("gitolite-project"), ("alice", "pi")) as seen:
+        env = {name: dict(remote.env) for name, remote in seen.items()}
+        terminal = Terminal(tmp_path)
+        terminal.run(f"git clone -q {seen['alice'].url('team/project')} project", **env["alice"])
+        project = terminal.start / "project"
+        git(project, "checkout", "--quiet", "-B", "main")
+        commit(project, {"app.py": "print('hi')\n"})
+        git(project, "push", "--quiet", "origin", "main", **env["alice"])
+        terminal.run("cn init -q pi")
+        git(terminal.start / "cn-pi", "remote", "add", "origin", seen["pi"].url("pi/hub"))
+        git(terminal.start / "cn-pi", "push", "--quiet", "origin", "main", **env["pi"])
+        for part in (part for part in blocks_of(ROOT / "README.md") if part.name == "project"):
+            terminal.folder = terminal.start
+            who = "alice" if part.text.startswith("$ cd project") else "pi"
+            for command, _ in commands(part.text):
+                for place in ("team/project", "pi/hub"):
+                    command = command.replace(f"git@git.example.org:{place}.git", seen[who].url(place))
+                terminal.run(command, **env[who])
+        assert (project / "app.py").read_text() == "print('hello')\n"
+        terminal.folder = terminal.start / "work"
+        assert "project says pi/fix is merged" in terminal.run("cn sync", **env["pi"])
+        assert set(branches(seen["pi"].path("pi/hub"))) == {"main", "project/notice-fix"}
+
+
 def test_rights_that_are_missing_are_found_and_told_in_the_words_of_the_host(tmp_path: Path) -> None:
     without = rules().replace("    RWC   refs/heads/main$   = sigma\n    RW+CD refs/cn/", "    RW+C  refs/cn/", 1)
     without = without.replace("    RW+CD refs/heads/sigma/  = sigma\n", "    RW+   refs/heads/sigma/  = sigma\n")
@@ -69,10 +96,8 @@ def test_rights_that_are_missing_are_found_and_told_in_the_words_of_the_host(tmp
         git(hub, "remote", "add", "origin", seen["sigma"].url("cn-sigma"))
         url = seen["sigma"].url("cn-pi")
         done = cn("peer", "add", "pi", url, "--check", hub=hub, env=env, check=1)
-        assert (
-            "sigma may not create branches sigma/* in pi's hub: [remote rejected] (hook declined): FATAL: C"
-            in done.stderr
-        )
+        lack = "sigma may not create branches sigma/* in pi's hub: [remote rejected] (hook declined): FATAL: C"
+        assert f"pi was not added: {lack}" in done.stderr
         done = cn("doctor", hub=hub, env=env)
         assert re.search(r"FATAL: D refs/cn/check/cn-check-\w+ cn-sigma sigma DENIED by fallthru", done.stdout)
         done = cn("adhoc", "A note", hub=hub, env=env)

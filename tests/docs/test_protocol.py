@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from cn.agent.plan import conversation, prompt
 from cn.agent.plan.prompt import Skill
+from cn.git.read_branches import format_message_content
 from cn.git.signatures import Signature
 from cn.inbox.plan.arrivals import Step, classify
 from cn.inbox.plan.decisions import Facts, plan_decision
@@ -24,10 +25,12 @@ from cn.llm import request, usage
 from cn.outbox.plan.receipts import notice
 from cn.protocol import hub_config, ledger, log, peers_file, rules
 from cn.protocol.effects import Log, Post, Put
-from cn.protocol.layout import FINAL, NOT_FINAL, inbox_path
+from cn.protocol.layout import FINAL, MESSAGE, NOT_FINAL, inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message, format_message, own_topic, parse_message, seal
+from cn.protocol.message_text import BEFORE, NOW, read_message_text
+from cn.protocol.message_text import FORM as MESSAGE_FORM
 from cn.protocol.outbox_entry import entry_name, format_entry, parse_entry
 from cn.protocol.own_thread import adhoc_path, format_own, is_named, is_own, new_own, parse_own
 from cn.protocol.queue_item import PERIODIC, period
@@ -73,7 +76,7 @@ from cn.values.names import (
     thread_name,
 )
 from cn.values.report import Mark
-from cn.values.text import quote
+from cn.values.text import quote, unquote
 from cn.values.timestamps import parse_stamp
 from tests.docs.blocks import PROTOCOL, Block, blocks, plain
 from tests.docs.grammar import Grammar
@@ -89,7 +92,7 @@ RECEIVED = datetime(2026, 2, 5, 14, 0, tzinfo=UTC)
 DECIDED = datetime(2026, 2, 5, 15, 0, tzinfo=UTC)
 EXECUTED = datetime(2026, 2, 5, 15, 15, tzinfo=UTC)
 
-_ALL = [b for b in blocks() if b.page not in ("agent.md", "agency.md")]  # which have tests of their own
+_ALL = [b for b in blocks() if b.page not in ("agent.md", "agency.md", "agency-mcp.md")]  # others test these
 _CHECKS: dict[str, Callable[[Block], None]] = {}
 
 
@@ -284,10 +287,25 @@ def _thread_new(block: Block) -> None:
     assert read_decision(block.text, block.text) is None
 
 
+@checks("thread-message")
+def _thread_message(block: Block) -> None:
+    shown = unquote(block.text.rstrip("\n"))
+    read = read_message_text(shown)
+    assert read is not None
+    assert shown.startswith(f"{MESSAGE_FORM}\n\n{BEFORE}\n\n{read.before}\n\n{NOW}\n\n# ")
+    assert read.words.startswith("MIT. ")
+    assert read.words.endswith("\n\n> Any will do.")
+    in_reply_to = "89abcdef0123456789abcdef0123456789abcdef"
+    message = Message(MESSAGE, PI, SIGMA, "Re: Which licence?", RECEIVED, read.words, in_reply_to)
+    assert shown.endswith(f"\n\n{format_message_content(message, ['attachments/LICENSE'], 1 << 18)}")
+
+
 @checks("thread-words")
 def _thread_words(block: Block) -> None:
     asked = Words(SIGMA, parse_stamp("2026-02-05T14:30Z"), "comment", "Which licence?")
-    said = Words(PI, parse_stamp("2026-02-05T14:40Z"), "pi/re-proposal at 89abcdef01, unverified", "MIT.")
+    at = parse_stamp("2026-02-05T14:40Z")
+    answer = format_message_content(Message(MESSAGE, PI, SIGMA, "Re: proposal", at, "MIT."), [], 1 << 18)
+    said = Words(PI, at, "pi/re-proposal at 89abcdef01, unverified", answer)
     text = add_words(add_words(_first("thread-new").text, asked), said)
     assert without_form(text).endswith(block.text)
     assert without_form(text) != text
@@ -689,12 +707,13 @@ def _outbox(block: Block) -> None:
 
 @checks("signature-words")
 def _signature_words(block: Block) -> None:
-    def word(good: bool, broken: bool) -> str:
-        known = {"good": good, "broken": broken, "present": True, "fingerprint": "SHA256:…"}
+    def word(good: bool, broken: bool, *, unread: bool = False) -> str:
+        known = {"good": good, "broken": broken, "present": True, "fingerprint": "SHA256:…", "unread": unread}
         other = {"commit": HEAD, "signer": "pi", "author": "pi", "email": "pi@example.org"}
         return Signature(**known, **other).word  # type: ignore[arg-type]
 
-    assert [plain(row[0]) for row in block.rows] == [word(True, False), word(False, False), word(False, True)]
+    words = [word(True, False), word(False, False), word(False, True), word(False, True, unread=True)]
+    assert [plain(row[0]) for row in block.rows] == words
 
 
 @checks("proven-sender")

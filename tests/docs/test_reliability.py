@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -60,6 +61,14 @@ def test_the_page_has_its_table_and_nothing_failed(script: ModuleType) -> None:
     text = PAGE.read_text("utf-8")
     table = text.partition(script.BEGIN)[2].partition(script.END)[0]
     assert table.startswith(script.HEAD)
-    for bad in ("wrong", "lost", "doubled", "resurrected", "unsound", "got through"):
+    for bad in ("wrong", "lost", "doubled", "resurrected", "unsound", "got through", "too costly"):
         for line in table.splitlines():
             assert f" {bad}" not in line or f" 0 {bad}" in line, line
+
+
+def test_what_can_happen_to_agencys_records_is_shown_by_tests_that_are_there() -> None:
+    table = PAGE.read_text("utf-8").partition("## What can happen to Agency's records")[2].partition("\n## ")[0]
+    named = re.findall(r"^\| [^|]+ \| `([^`]+)::(test_\w+)` \|$", table, re.M)
+    assert len(named) == table.count("\n| ") - 1 > 20
+    for file, test in named:
+        assert f"\ndef {test}(" in (ROOT / "tests/agency" / file).read_text("utf-8"), (file, test)

@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from cn.doctor import examine
 from cn.git.repository import open_hub
 from cn.run.memory import Memory
 from cn.system.clock import now
+from cn.system.files import has_files
 from tests.support.hubs import clone, cn, commit, git, git_bytes, make_ssh_key, push, tip, try_git, write_commit
 from tests.support.world import Node, World, picture
 
@@ -189,6 +191,18 @@ def test_a_signing_key_that_is_missing(sigma: Node, tmp_path: Path) -> None:
     assert "is missing" in problems(sigma)["signing"]
     git(sigma.root, "config", "--unset", "user.signingKey")
     assert "not set" in problems(sigma)["signing"]
+
+
+def test_a_clone_that_does_not_sign_where_another_one_does_is_told(sigma: Node, tmp_path: Path) -> None:
+    assert "signing" not in infos(sigma)
+    private, _ = make_ssh_key(tmp_path / "key")
+    sigma.cn("sign", str(private))
+    sigma.cn("adhoc", "Signed")
+    assert "signing" not in infos(sigma)
+    for key in ("cn.sign", "gpg.format", "user.signingKey"):  # as a second clone begins
+        git(sigma.root, "config", "--unset", key)
+    assert "another clone of this hub signs what it commits, and this one does not" in infos(sigma)["signing"]
+    assert "'cn sign KEY'" in sigma.cn("doctor").stdout
 
 
 def test_identity(sigma: Node, home: Path) -> None:
@@ -446,7 +460,7 @@ def test_a_pin_that_the_ledger_does_not_know(sigma: Node) -> None:
 
 
 def test_a_fresh_clone_without_pins_is_healthy(sigma: Node, tmp_path: Path) -> None:
-    fresh = clone(sigma.url, tmp_path / "fresh", "sigma")
+    fresh = clone(sigma.url, tmp_path / "fresh", "sigma", trusted=True)
     found = facts(Node("sigma", fresh, sigma.home, sigma.url), check=0)
     assert all(f["level"] != "problem" for f in found)
     git(sigma.root, "update-ref", "-d", pin(sigma))
@@ -468,6 +482,14 @@ def test_an_origin_that_was_rewound(sigma: Node) -> None:
 def test_an_origin_that_is_unreachable(sigma: Node) -> None:
     git(sigma.root, "remote", "set-url", "origin", str(sigma.root / "nowhere"))
     assert "unreachable" in problems(sigma)["origin"]
+
+
+def test_an_origin_with_several_push_urls_is_told_which_of_them_is_used(sigma: Node) -> None:
+    for url in (sigma.url, "ssh://git:hunter22@second.example/sigma"):
+        git(sigma.root, "config", "--add", "remote.origin.pushurl", url)
+    found = sigma.cn("doctor", check=0).stdout
+    assert "origin has 2 URLs to push to" in found.replace("\n", " ")
+    assert "hunter22" not in found
 
 
 def test_an_origin_that_is_ahead_is_only_worth_knowing(sigma: Node, tmp_path: Path) -> None:
@@ -659,3 +681,22 @@ def test_what_stopped_the_last_run_is_a_problem_until_one_works(sigma: Node) -> 
     assert problems(sigma)["stopped"] == "the host is away"
     sigma.sync()
     facts(sigma, check=0)
+
+
+def test_a_broken_file_of_the_users_configuration_is_what_is_to_be_corrected(sigma: Node, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("[broken\n")
+    env = {"GIT_CONFIG_GLOBAL": str(broken)}
+    said = sigma.cn("doctor", env=env, check=1).stdout
+    assert f"bad config line 1 in file {broken}" in said
+    assert "correct that file of git's configuration" in said
+    assert "clone the hub again" not in said
+    assert "correct that file" in sigma.cn("status", env=env, check=1).stderr
+
+
+def test_a_disk_without_inodes_is_told_from_a_full_one(sigma: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub, real = open_hub(sigma.root), os.statvfs(sigma.root)
+    assert has_files(sigma.root)
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([*real[:5], 100, 0, 0, *real[8:]]))
+    (found,) = [f for f in examine(hub) if "inodes" in f.what]
+    assert "df -i" in found.remedy

@@ -75,6 +75,7 @@ class TestHubYamlIsMissing:
 
     def test_a_hub_inside_another_is_not_taken_for_it(self, hub: Path) -> None:
         git(hub, "clone", "-q", ".", "inner")
+        git(hub / "inner", "update-ref", "refs/cn/trusted", "HEAD")
         (hub / "inner/.cn/hub.yaml").unlink()
         assert "hub.yaml is missing" in cn("sync", check=0, cwd=hub / "inner").stdout
 

@@ -65,7 +65,7 @@ def test_the_input_has_id_sender_content_and_cadence(sigma_asked: Node) -> None:
     assert set(asked) == {"id", "from", "content", "cadence"}
     assert (asked["from"], asked["cadence"]) == ("omega", "inbox")
     # Not the words alone: they stand quoted in their thread, so that nobody's text speaks as cn.
-    assert "\n> Please review" in asked["content"]
+    assert "\n> > Please review" in asked["content"]
 
 
 def test_the_cadences_are_these_in_this_order() -> None:

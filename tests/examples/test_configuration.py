@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from cn.agent.plan.prompt import HUB_PAGE, SOUL, USER_PAGE, is_skill
 from cn.cli.commands.agent import agent_command
 from cn.llm.config import parse_agent_config
+from cn.llm.request import Block, Request, Said, request_json
 from cn.protocol.queue_item import Cadence, is_period, reflection_path
 from cn.values.names import is_protected
 from tests.support.hubs import ROOT
@@ -77,6 +79,13 @@ def test_a_key_for_the_model_alone_is_enough() -> None:
     config = parse_agent_config(AGENT_YAML, {"ANTHROPIC_KEY": "k"})
     assert config.require_llm().api_key == "k"
     assert [one.key for one in config.missing] == ["telegram.token"]
+
+
+def test_a_request_has_what_is_shown_and_no_tools() -> None:
+    request = Request("claude-sonnet-4-latest", 8192, (Block("the soul"),), (Said("user", "Hello"),))
+    asked = json.loads(request_json(request))
+    assert set(asked) == {"model", "system", "messages", "max_tokens"}
+    assert (asked["max_tokens"], asked["messages"]) == (8192, [{"role": "user", "content": "Hello"}])
 
 
 @pytest.mark.parametrize("line", SERVICE)

@@ -13,6 +13,7 @@ from cn.inbox.plan.decisions import Facts
 from cn.protocol.effects import Log, Plan, Post, Put, Record
 from cn.protocol.ops import Ack, Defer, Delegate, Delete, Done, Fail, Op, Reply, Send, Surface, op_key, parse_op
 from cn.protocol.queue_item import Turn
+from cn.protocol.states import ACTOR, Actor, InvalidTransition
 from cn.values.names import HubPath
 from tests.agent.test_ops_corpus import ASKED, CONFIG, ITEM, NOW, PEERS, PI, SIGMA, TEXT
 
@@ -171,6 +172,25 @@ def test_without_an_op_it_is_acknowledged_and_a_chat_is_told_so() -> None:
     peers = plan_order(Facts(CONFIG, PEERS, PI, ITEM, TEXT, NOW, committed=TEXT), Order(SIGMA, ASKED.names, ()))
     assert isinstance(peers, Plan)
     assert [e.row.executed for e in peers.effects if isinstance(e, Log)] == ["✓ acked (no op)"]
+
+
+TURN = [
+    # as it is taught, the event, and what the agent is at then
+    ("Queue_pop", "promoted", Actor.INPUT_READY),
+    ("Wake", "shown", Actor.PROCESSING),
+    ("Output_received", "answered", Actor.OUTPUT_READY),
+    ("Archive_complete", "archived", Actor.IDLE),
+]
+
+
+def test_a_turn_goes_through_these_states_and_skips_none() -> None:
+    state = Actor.IDLE
+    for taught, event, after in TURN:
+        if after is not Actor.IDLE:
+            with pytest.raises(InvalidTransition):
+                ACTOR.step(state, "archived")
+        state = Actor(ACTOR.step(state, event))
+        assert state is after, taught
 
 
 def test_a_pair_is_archived_under_its_trigger() -> None:

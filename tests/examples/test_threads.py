@@ -8,7 +8,8 @@ import pytest
 
 from cn.inbox.plan.decisions import Facts, plan_decision
 from cn.protocol.effects import Plan, Post
-from cn.protocol.log import append_rows, parse_rows
+from cn.protocol.layout import done_path, inbox_path
+from cn.protocol.log import append_rows, log_path, parse_rows
 from cn.protocol.thread_file import (
     Custom,
     Decision,
@@ -23,7 +24,7 @@ from cn.protocol.thread_file import (
     parse_decision,
     read_decision,
 )
-from cn.values.names import Name, Topic, parse_branch
+from cn.values.names import Name, Topic, parse_branch, thread_name
 from cn.values.timestamps import parse_stamp
 from tests.agent.test_ops_corpus import CONFIG, HEAD, ITEM, NOW, PEERS, PI, SIGMA, TEXT
 from tests.support.hubs import branches
@@ -104,6 +105,19 @@ def test_a_reply_goes_on_the_branch_named_with_or_without_our_prefix(branch: str
     plan = plan_decision(facts, Triage(parse_decision(f"do:reply:{branch}"), SIGMA, NOW, "Thanks."))
     assert isinstance(plan, Plan)
     assert [e.topic for e in plan.effects if isinstance(e, Post)] == ["answer"]
+
+
+FOLDERS = {
+    # where it is written, and what is shown
+    inbox_path(thread_name("20260205", PI, "proposal", HEAD, ())): "threads/inbox/20260205-pi-proposal.md",
+    inbox_path(thread_name("20260205", Name("omega"), "review", HEAD, ())): "threads/inbox/20260205-omega-review.md",
+    done_path(thread_name("20260205", PI, "old", HEAD, ())): "threads/inbox/done/20260205-pi-old.md",
+    log_path(parse_stamp("2026-02-05T14:00Z")): "logs/inbox/20260205.md",
+}
+
+
+def test_threads_and_logs_lie_where_they_are_shown() -> None:
+    assert list(FOLDERS) == list(FOLDERS.values())
 
 
 def test_the_log_is_written_and_read_as_shown() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cn.git.read_branches import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
 from cn.protocol.layout import MESSAGE
 from cn.protocol.message import About, Message
+from cn.protocol.proposal_text import FORM, INDENT
 from cn.values.names import Oid, parse_branch, parse_name
 from cn.values.text import quote
 from cn.values.timestamps import parse_stamp
@@ -25,7 +26,9 @@ def proposal(*texts: FileText, touched: tuple[Touched, ...] = ()) -> Proposal:
 
 
 def shown(text: FileText) -> list[str]:
-    return format_proposal(proposal(text), LIMIT, LIMIT).partition("## f (")[2].split("\n")[2:]
+    """What stands below the heading of a file ``f``, without the indentation of its lines."""
+    below = format_proposal(proposal(text), LIMIT, LIMIT).partition("## f (")[2].split("\n")[2:]
+    return [line.removeprefix(INDENT) for line in below]
 
 
 def test_a_new_file_is_shown_whole() -> None:
@@ -58,18 +61,20 @@ def test_commits_files_and_what_is_left_out() -> None:
         LIMIT,
     )
     assert text.split("\n") == [
+        FORM,
+        "",
         "## Commits",
         "",
         "- aaaaaaaaaa Pi <p<U+202E>> now: One",
         "",
-        "    two\x1b",
+        "        two\x1b",
         "- … and more (the last 1 are shown)",
         "",
         "## Files",
         "",
-        "- added new .md (+3 −0)",
+        "- added new<U+000A>.md (+3 −0)",
         "- deleted bin (binary)",
-        "- type changed link, a link to new .md",
+        "- type changed link, a link to new<U+000A>.md",
         "- deleted was, was a link to bin",
         "- renamed a<U+202E>.md → b.md (+2 −1), executable",
         "- X odd (+0 −0)",
@@ -81,9 +86,20 @@ def test_commits_files_and_what_is_left_out() -> None:
 
 
 def test_a_line_is_what_it_is_to_git() -> None:
-    body = "# a comment\x0b    return True\x85x\u2028-debug\r\nend\ry\n"
-    assert shown(FileText("f", "added", body)) == ["# a comment\x0b    return True\x85x\u2028-debug", "end\ry"]
-    assert quote(body).split("\n") == ["> # a comment<U+000B>    return True<U+0085>x<U+2028>-debug", "> end<U+000D>y"]
+    body = "# a comment\x0b    return True\x85x\u2028-debug\r\nend\ry\r\n"
+    lines = ["# a comment<U+000B>    return True<U+0085>x<U+2028>-debug", "end<U+000D>y"]
+    assert shown(FileText("f", "added", body)) == lines
+    assert quote(body).split("\n") == [f"> {line}" for line in lines]
+
+
+def test_line_ends_are_shown_where_they_differ() -> None:
+    """Else a change of them alone would show the same line twice."""
+    patch = "@@ -1,2 +1,2 @@\n-one\n+one\r\n two\n\\ No newline at end of file\n"
+    assert shown(FileText("f", "changed", "one\r\ntwo", patch))[1:4] == ["-one", "+one<U+000D>", " two"]
+    same = "@@ -1 +1 @@\n-one\r\n+two\r\n"
+    assert shown(FileText("f", "changed", "two\r\n", same)) == ["@@ -1 +1 @@", "-one", "+two"]
+    assert shown(FileText("f", "added", "one\r\ntwo\n")) == ["one<U+000D>", "two"]
+    assert shown(FileText("f", "added", "one\r\r\ntwo\r\r\n")) == ["one<U+000D><U+000D>", "two<U+000D><U+000D>"]
 
 
 def test_what_becomes_executable_is_told() -> None:
@@ -104,7 +120,7 @@ def test_what_becomes_executable_is_told() -> None:
 
 def test_a_long_file_is_cut_at_a_line_and_says_how_many_are_left() -> None:
     text = format_proposal(proposal(FileText("f", "added", "one\ntwo\nthree\n")), LIMIT, 9)
-    assert text.partition("## f (")[2].split("\n")[2:] == ["one", "two", "", "… cut here: 1 lines more"]
+    assert text.partition("## f (")[2].split("\n")[2:] == ["    one", "    two", "", "… cut here: 1 lines more"]
 
 
 def test_an_empty_branch() -> None:
@@ -135,7 +151,7 @@ def test_a_message() -> None:
         SIGMA,
         "Hello\n## Triage",
         parse_stamp("2026-02-05T14:00Z"),
-        "Body",
+        "Body\n\n## Attachments",
         "x",
         About(parse_branch("sigma/y"), B, "replied"),
     )
@@ -146,11 +162,13 @@ def test_a_message() -> None:
         "in reply to x",
         "about sigma/y at bbbbbbbbbb: replied",
         "",
-        "Body",
+        "> Body",
+        ">",
+        "> ## Attachments",
         "",
         "## Attachments",
         "",
-        "- attachments/a b",
+        "- attachments/a<U+000A>b",
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,40 @@ def test_nothing_is_left_of_a_write_that_fails(tmp_path: Path) -> None:
     with pytest.raises(NotADirectoryError):
         write_loose(repo / "objects", [("blob", b"a"), ("blob", b"b")])
     assert not [*repo.glob("objects/??/*")]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_many_are_each_flushed_before_they_have_a_name_and_their_folders_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = bare(tmp_path / "r.git")
+    objects = [("blob", b"%d\n" % number) for number in range(60)]
+    flushed: list[str] = []
+    fsync = os.fsync
+
+    def noted(fd: int) -> None:
+        flushed.append(os.readlink(f"/proc/self/fd/{fd}"))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    ids = write_loose(repo / "objects", objects)
+    for oid, (_, data) in zip(ids, objects, strict=True):
+        assert is_whole(loose_path(repo / "objects", oid))
+        assert object_id("blob", data) == oid
+    files = [path for path in flushed if "/tmp_obj_" in path]
+    assert len(files) == len(set(files)) == 60
+    assert git(repo, "fsck", "--no-dangling") == ""
+    folders = {str(loose_path(repo / "objects", oid).parent.resolve()) for oid in ids}
+    assert folders <= set(flushed[flushed.index(files[-1]) :])
+
+
+def test_where_one_of_many_cannot_be_flushed_none_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = bare(tmp_path / "r.git")
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_loose(repo / "objects", [("blob", b"%d\n" % number) for number in range(60)])
+    assert not [path for path in (repo / "objects").rglob("*") if path.is_file() and "info" not in path.parts]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -10,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cn.git.process import Git
-from cn.git.remote import NOT_GIT, fetch_tips, head_of, list_remotes
+from cn.git import process
+from cn.git.process import NO_MEMORY, Git
+from cn.git.remote import NOT_GIT, Push, Result, fetch_tips, head_of, list_remotes, push_many
 from cn.values.names import Oid, is_branch, is_oid
-from tests.support.hubs import bare, git, work
+from tests.support.hubs import bare, git, tip, work
 from tests.support.lying_server import LyingServer
 from tests.support.servers import http_backend, http_server
 
@@ -105,3 +108,40 @@ def test_a_listing_beyond_all_measure_is_refused_by_name_and_others_are_read(ser
     assert found["pi"] == "it says more than cn reads"
     assert isinstance(found["rho"], dict)
     server.rows = []
+
+
+def test_a_list_of_branches_without_end_ends_a_fetch_and_a_push_and_no_memory(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packed a thousandfold; git keeps all of it before it reads a word."""
+    monkeypatch.setattr(process, "_MAX_FAR_DATA", 96 << 20)
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    begin = packer.compress(b"x") + packer.flush(zlib.Z_FULL_FLUSH)
+    again = packer.compress(b"x" * (1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
+
+    class Bomb(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            service = self.path.partition("service=")[2]
+            self.send_response(200)
+            self.send_header("Content-Type", f"application/x-{service}-advertisement")
+            self.send_header("Content-Encoding", "gzip")
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(begin + again * 400)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    bare(tmp_path / "rho.git")
+    git(repo, "commit", "--allow-empty", "-qm", "one")
+    oid = Oid(tip(repo))
+    with http_server(Bomb) as port:
+        url = f"http://127.0.0.1:{port}/pi.git"
+        fetched = fetch_tips(
+            Git(repo), {"pi": (url, [("main", Oid("f" * 40))]), "rho": (str(repo), [("main", oid)])}, 60
+        )
+        refs = [Push("sigma/one", oid, None)]
+        pushed = push_many(Git(repo), {"pi": (url, refs), "rho": (str(tmp_path / "rho.git"), refs)}, 60)
+    assert fetched == {"pi": NO_MEMORY}
+    assert pushed["pi"]["sigma/one"] == (Result.UNKNOWN, NO_MEMORY)
+    assert pushed["rho"]["sigma/one"].result is Result.DONE

@@ -20,7 +20,7 @@ from cn.git.read_branches import (
 )
 from cn.protocol.hub_config import Limits
 from cn.values.names import Oid
-from tests.support.hubs import commit, git, raw_tree, tip, work, write_commit
+from tests.support.hubs import Content, commit, git, raw_tree, tip, work, write_commit
 
 LIMITS = Limits()
 
@@ -257,12 +257,12 @@ def test_what_two_peers_show_is_tried_as_long_as_one_has_patience_left(repo: Pat
     error = GitError(Done(("diff-tree",), 1, b"", "", too_much=True))
     for head in bombs[:3]:
         patience.blame(head, error)
-    assert patience.is_over(own)
-    assert patience.is_over(bombs[3])
-    assert not patience.is_over(good)
+    assert patience.leaves(own)
+    assert patience.leaves(bombs[3])
+    assert not patience.leaves(good)
     for _ in range(3):
         patience.blame(good, error)
-    assert patience.is_over(good)
+    assert patience.leaves(good)
 
 
 @pytest.mark.full
@@ -282,3 +282,22 @@ def test_after_some_branches_that_cannot_be_read_the_others_of_their_peer_are_le
     found = dict(read_proposals(Git(repo), histories, LIMITS, Counted(lambda head: peers[head])))
     assert set(found) == {good}
     assert len(tried) == 3
+
+
+def test_what_another_branch_moves_makes_no_new_file_a_renamed_one(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is too large for its renames to be looked for; both are compared by one git."""
+    monkeypatch.setattr("cn.git.read_branches._COMPARED", 4000)
+    lines = [f"line {n}\n" for n in range(100)]
+    base = commit(repo, {"old.txt": "".join(lines), "other.txt": "x\n"}, "old")
+    edited = "".join([*lines[:50], "line of theirs\n", *lines[51:]])
+    heads = []
+    others: list[dict[str, Content]] = [{}, {"large.bin": b"\0" * 8000, "other.txt": "y\n"}]
+    for more in others:
+        git(repo, "checkout", "-q", "--detach", base)
+        git(repo, "mv", "old.txt", "new.txt")
+        heads.append(commit(repo, {"new.txt": edited, **more}, "moved"))
+    histories = [History(Oid(head), Oid(base), (), more=False) for head in heads]
+    found = dict(read_proposals(Git(repo), histories, LIMITS, Patience()))
+    small, large = ({t.path: t for t in found[Oid(head)].texts}["new.txt"] for head in heads)
+    assert (small.word, small.patch is None) == ("renamed", False)
+    assert (large.word, large.patch, large.text) == ("added", None, edited)

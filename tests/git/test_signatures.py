@@ -22,6 +22,7 @@ from cn.git.signatures import (
     signed_digest,
     split_signatures,
 )
+from cn.protocol.rules import signed_merge
 from cn.values.names import Oid
 from tests.support.hubs import add_header, commit, git, make_ssh_key, sign_with, tip, work
 
@@ -97,11 +98,11 @@ def test_a_huge_signature_is_bad_and_nobody_is_asked(
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
     found = {s.commit: s for s in read_signatures(Git(repo), [oid], {"pi": public(text)})}
-    assert (found[oid].good, found[oid].present, found[oid].word) == (False, True, "bad")
+    assert (found[oid].good, found[oid].present, found[oid].word) == (False, True, "unread")
     assert (found[oid].author, found[oid].email) == ("pi", "pi@example.org")
     assert not asked.exists()
     both = {s.commit: s for s in read_signatures(Git(repo), [oid, good], {"pi": public(text)})}
-    assert (both[oid].word, both[good].good) == ("bad", True)
+    assert (both[oid].word, both[good].good) == ("unread", True)
     assert asked.exists()
 
 
@@ -118,7 +119,24 @@ def test_an_author_of_megabytes_is_nobody_and_others_are_told(repo: Path) -> Non
     found = {s.commit: s for s in read_signatures(Git(repo), list(made.values()), {})}
     assert (found[made["long"]].author, found[made["long"]].email) == ("", "")
     assert (found[made["padded"]].author, found[made["padded"]].email) == ("pi", "pi@example.org")
-    assert {s.word for s in found.values()} == {"bad"}
+    assert {s.word for s in found.values()} == {"unread"}
+
+
+def test_a_commit_with_any_number_of_parents_is_judged_for_what_it_is(repo: Path) -> None:
+    commit(repo, {"f": "x"}, "plain")
+    plain = git(repo, "cat-file", "commit", "HEAD") + "\n"
+    parent = f"parent {tip(repo)}\n"
+    made = [
+        Oid(git(repo, "hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=text))
+        for text in (plain.replace("author pi", f"{parent * count}author pi", 1) for count in (600, 30_001))
+    ]
+    few, many = read_signatures(Git(repo), made, {})
+    assert (few.word, few.present) == ("unverified", False)
+    assert many.word == "unread"
+    refusal = signed_merge(many.word, required=False)
+    assert refusal is not None
+    assert "longer than cn reads" in refusal.reason
+    assert signed_merge(few.word, required=False) is None
 
 
 FORMS = [

@@ -190,3 +190,16 @@ def test_a_folder_that_others_may_read_holds_no_socket(runtime: Path) -> None:
     assert ssh_logins._private_folder() != str(folder)
     folder.chmod(0o700)
     assert ssh_logins._private_folder() == str(folder)
+
+
+@pytest.mark.parametrize(("written", "waits"), [("", True), ("Host *\n  ConnectTimeout 7\n", False)])
+def test_an_address_that_is_dead_takes_seconds_unless_the_user_says_how_many(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch, written: str, waits: bool
+) -> None:
+    (tmp_path / "ssh_config").write_text(written)
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"ssh -F {tmp_path / 'ssh_config'}")
+    with shared_logins(opened(tmp_path)) as git:
+        assert isinstance(git.logins, ssh_logins.SharedLogins)
+        added = git.logins.enter(("ls-remote", "--", "ssh://host.example/a")) or {}
+    assert ("-o ConnectTimeout=20 " in added["GIT_SSH_COMMAND"]) == waits
+    assert "ControlMaster=auto" in added["GIT_SSH_COMMAND"]

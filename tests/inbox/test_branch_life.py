@@ -50,7 +50,7 @@ def test_a_branch_that_moves_before_processing(world: World, sigma: Node, pi: No
     assert not is_in_main(sigma, new)
     text = sigma.thread(name)
     assert f"**Head:** {new}" in text
-    assert "> second" in text
+    assert ">     second" in text
     assert "## Void triage" in text
     assert "> decision: do:merge" in text
     assert old in text
@@ -73,7 +73,7 @@ def test_a_branch_that_moves_after_processing_makes_a_new_thread(world: World, s
     assert second.endswith(f"-{new[:8]}.md")
     text = sigma.thread(second)
     assert f"**Earlier:** {first}" in text
-    assert "> better" in text
+    assert ">     better" in text
     pi.sync()
     assert world.has_branch(pi, sigma), "the notice was about the earlier head"
     sigma.decide("pi/proposal", "do:merge")
@@ -303,6 +303,43 @@ def test_peers_without_keys_believe_what_the_others_main_shows(
     assert is_in_main(sigma, head) == (decision == "do:merge")
 
 
+def test_peers_without_keys_believe_words_that_the_others_main_sent(world: World, sigma: Node, pi: Node) -> None:
+    """A comment, a deferral and a refusal end nothing; they are sigma's, for sigma's main says that it sent them."""
+    omega = world.hub("omega")
+    world.link(pi, omega)
+    world.link(sigma, omega)
+    for topic in ("one", "two", "three"):
+        world.propose(pi, sigma, topic, {"docs/start.md": f"{topic}\n"})
+    sigma.sync()
+    sigma.write({"docs/start.md": "main has moved\n"})
+    sigma.cn("comment", "pi/one", "Why?")
+    sigma.cn("defer", "pi/two", "--reason", "later")
+    sigma.triage("pi/three", "do:merge")
+    sigma.cn("inbox", "process", check=None)
+    head = world.propose(pi, sigma, "four")
+    about = {"branch": "pi/four", "head": head, "status": "refused"}
+    send_raw(world.folder / "forger", pi.url, "sigma/notice-lie", message("sigma", "pi", kind="notice", about=about))
+    told = pi.sync().stdout
+    for topic, status in (("one", "commented"), ("two", "deferred"), ("three", "refused")):
+        (line,) = [line for line in told.splitlines() if f"says pi/{topic} is {status}" in line]
+        assert "unproven" not in line
+    assert "sigma says pi/four is refused (claimed, unproven" in told
+
+
+def test_words_are_believed_once_the_main_that_sent_them_can_be_read(world: World, sigma: Node, pi: Node) -> None:
+    world.link(pi, world.hub("omega"))
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.cn("defer", "pi/proposal", "--reason", "later")
+    git(sigma.home, "config", "uploadpack.hideRefs", "refs/heads/main")
+    assert "is deferred (claimed, unproven" in pi.sync().stdout
+    git(sigma.home, "config", "--unset", "uploadpack.hideRefs")
+    told = pi.cn("peer", "sync").stdout
+    assert "pi/proposal is deferred, by sigma's main" in told
+    assert "unproven" not in pi.cn("status").stdout
+    assert world.has_branch(pi, sigma)
+
+
 def test_what_was_only_claimed_is_believed_when_the_peers_main_shows_it(world: World, sigma: Node, pi: Node) -> None:
     world.link(pi, world.hub("omega"))
     head = world.propose(pi, sigma)
@@ -418,6 +455,26 @@ def test_a_forged_claim_hides_no_true_one(world: World, sigma: Node, pi: Node) -
     git(pi.home, "update-ref", "-d", "refs/heads/sigma/notice-proposal")
     assert "pi/proposal is opened, by sigma's main" in pi.sync().stdout
     assert not world.has_branch(pi, sigma)
+
+
+def test_another_ones_answer_in_the_place_of_the_true_one_ends_nothing(world: World, sigma: Node, pi: Node) -> None:
+    """That the peer's main records a reply says nothing of whose words these are."""
+    world.link(pi, world.hub("omega"))
+    pi.cn("send", "sigma", "question")
+    sigma.sync()
+    head = branches(sigma.home)["pi/question"]
+    about = {"branch": "pi/question", "head": head, "status": "replied"}
+    send_raw(world.folder / "forger", pi.url, "sigma/re-question", message("sigma", "pi", about=about))
+    sigma.cn("reply", "pi/question", "The true answer.")
+    (true,) = [branch for branch in branches(pi.home) if branch.startswith("sigma/re-question-")]
+    at = branches(pi.home)[true]
+    git(pi.home, "update-ref", "-d", f"refs/heads/{true}")
+    assert "claimed, unproven" in pi.sync().stdout
+    pi.cn("sync", check=None)
+    assert world.has_branch(pi, sigma, "question")
+    git(pi.home, "update-ref", f"refs/heads/{true}", at)
+    assert "✓ sigma says pi/question is replied" in pi.sync().stdout
+    assert not world.has_branch(pi, sigma, "question")
 
 
 def test_a_notice_that_names_a_huge_object_costs_nothing(world: World, sigma: Node, pi: Node) -> None:

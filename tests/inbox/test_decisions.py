@@ -199,11 +199,13 @@ def test_a_delegated_thread_reaches_the_peer(world: World, pair: tuple[Node, Nod
     omega = world.hub("omega")
     world.link(sigma, omega)
     head, name = _received(world, sigma, pi)
-    sigma.decide("pi/proposal", "delegate:omega", "--body", "Yours, I think.")
+    told = sigma.cn("inbox", "triage", "pi/proposal", "delegate:omega", "--body", "Yours, I think.").stdout
+    assert "delegate:omega by sigma (final, the thread ends and its creator deletes the branch); " in told
+    sigma.process()
     assert (sigma.threads(), sigma.done()) == ([], [name])
     omega.sync()
     text = omega.thread(omega.only_thread())
-    for line in ("> - from: pi", f"> - head: {head}", "> Yours, I think.", "> > proposal"):
+    for line in ("> > - from: pi", f"> > - head: {head}", "> > Yours, I think.", "> > >     proposal"):
         assert line in text.split("\n"), text
     pi.sync()
     assert not world.has_branch(pi, sigma)
@@ -222,7 +224,9 @@ def test_a_thread_assigned_to_a_reviewer_stays_for_the_reviewer(world: World, pa
     sigma, pi = pair
     sigma.configure("reviewers:\n- name: alice\n  email: alice@example.org\n")
     head, name = _received(world, sigma, pi)
-    sigma.decide("pi/proposal", "delegate:alice")
+    assert "alice' by sigma to" in sigma.cn("inbox", "triage", "pi/proposal", "delegate:alice", "--dry-run").stdout
+    assert "delegate:alice by sigma (it stays)" in sigma.cn("inbox", "triage", "pi/proposal", "delegate:alice").stdout
+    sigma.process()
     assert (sigma.threads(), sigma.done(), sigma.notices()) == ([name], [], [])
     assert sigma.rows()[-1] == ("pi/proposal", "delegate:alice", "✓ assigned")
     sigma.idle()

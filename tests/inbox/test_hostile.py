@@ -11,6 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from cn.git.repository import open_hub
+from cn.inbox import arrivals
+from cn.loop.sync import sync
+from cn.protocol.layout import MESSAGE
+from cn.protocol.message import Message, format_message, parse_message
+from cn.values.names import Name
+from cn.values.timestamps import parse_stamp
 from tests.support.hubs import Content, branches, git, push, raw_tree, tip, write_commit
 from tests.support.servers import serve
 from tests.support.world import Node, World, is_in_main
@@ -54,7 +61,7 @@ def test_odd_topics_live_their_whole_life(world: World, sigma: Node, pi: Node) -
         assert "\u202e" not in text
         assert "\u200b" not in text
         head = text.partition("**Head:** ")[2][:40]
-        assert f"> {next(k for k, t in ODD.items() if heads[t] == head)}" in text
+        assert f">     {next(k for k, t in ODD.items() if heads[t] == head)}" in text
     for name in names:
         sigma.write_triage(name, "do:merge")
     sigma.process()
@@ -103,7 +110,7 @@ def test_content_that_is_binary_huge_empty_or_no_text(world: World, sigma: Node,
     assert "bytes, far over the limit of a file" in text
     assert re.search(r"… cut here: [0-9]+ lines more", text)
     assert "binary" in text
-    assert "> the last" in text
+    assert ">     the last" in text
     assert len(text) < 100_000
     sigma.decide("pi/proposal", "do:merge")
     assert is_in_main(sigma, head)
@@ -208,6 +215,72 @@ def test_a_replace_ref_on_a_host_is_named_with_what_mends_it(world: World, tmp_p
         assert len(sigma.threads()) == 1
 
 
+def test_a_ref_at_origin_whose_object_is_lost_is_named_with_what_mends_it(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    lost = sigma.home / "refs/heads/pi/lost"
+    lost.write_text("1" * 40 + "\n")
+    stopped = " ".join(sigma.cn("sync", check=1).stderr.split())
+    assert "pi/lost cannot be fetched" in stopped
+    assert "refs/heads/pi/lost names an object that origin lost; 'git update-ref -d refs/heads/pi/lost'" in stopped
+    assert "refs/heads/pi/lost names an object that origin lost" in " ".join(sigma.cn("status").stdout.split())
+    git(sigma.home, "update-ref", "-d", "refs/heads/pi/lost")
+    sigma.sync()
+    assert len(sigma.threads()) == 1
+
+
+@pytest.mark.parametrize("megabytes", [8, pytest.param(300, marks=pytest.mark.full)])
+def test_a_commit_message_of_megabytes_is_not_shown_and_keeps_nobody_out(
+    world: World, sigma: Node, pi: Node, megabytes: int
+) -> None:
+    omega = world.hub("omega")
+    world.link(sigma, omega)
+    world.propose(omega, sigma, "other", {"docs/other.md": "more\n"})
+    text = "> word\r\n" * (megabytes << 17)
+    tree = git(sigma.home, "rev-parse", "main^{tree}")
+    head = git(sigma.home, "commit-tree", tree, "-p", "main", stdin=text)
+    git(sigma.home, "update-ref", "refs/heads/pi/big", head)
+    sigma.sync()
+    names = sigma.threads()
+    assert [name[9:] for name in names] == ["omega-other.md", "pi-big.md"]
+    assert "cannot be shown within cn's limits" in sigma.thread(names[1])
+    for name in names:
+        sigma.write_triage(name, "do:merge")
+    refused = sigma.process().stderr
+    assert "pi/big: do:merge is refused" in refused
+    assert (sigma.root / "docs/other.md").read_text() == "more\n"
+    assert not is_in_main(sigma, head)
+
+
+def test_a_message_that_lies_about_where_it_goes_is_read_once(
+    world: World, sigma: Node, pi: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created = parse_stamp("2026-02-05T12:00Z")
+    text = format_message(Message(MESSAGE, Name("pi"), Name("omega"), "Elsewhere", created, "Words.\n"))
+    git(sigma.home, "update-ref", "refs/heads/pi/elsewhere", write_commit(sigma.home, {"message.md": text}))
+    was_read: list[bytes] = []
+
+    def noting(data: bytes) -> Message:
+        was_read.append(data)
+        return parse_message(data)
+
+    monkeypatch.setattr(arrivals, "parse_message", noting)
+
+    def told(topic: str) -> list[bool]:
+        """Of each report about it whether it was told before; another branch makes the run look at all of them."""
+        world.propose(pi, sigma, topic)
+        notes = sync(open_hub(sigma.root)).notes
+        assert any(f"received pi/{topic}" in note.text for note in notes)
+        return [note.told_before for note in notes if "it is addressed to omega" in note.text]
+
+    assert (told("one"), told("two"), len(was_read)) == ([False], [True], 1)
+    assert "it is addressed to omega" in sigma.cn("status").stdout
+    (sigma.root / ".git/cn/local.json").unlink()
+    assert (told("three"), told("four"), len(was_read)) == ([True], [True], 2), "a clone that knows nothing reads it"
+    git(sigma.home, "update-ref", "-d", "refs/heads/pi/elsewhere")
+    assert told("five") == []
+    assert "it is addressed to omega" not in sigma.cn("status").stdout
+
+
 def test_a_peer_cannot_hide_what_another_says(world: World, sigma: Node, pi: Node) -> None:
     """It shows the very commit, and before it some that nobody can read."""
     omega = world.hub("omega")
@@ -231,6 +304,9 @@ def test_a_peer_cannot_hide_what_another_says(world: World, sigma: Node, pi: Nod
     specs = [*(f"a{k}:refs/heads/pi/a{k}" for k in range(3)), f"{bomb}:refs/heads/pi/a-bomb"]
     push(person, sigma.url, *specs, f"{head}:refs/heads/pi/zz")
     sigma.cn("sync", check=None)
+    shown = {name: "cannot be shown" in sigma.thread(name) for name in sigma.threads()}
+    assert [hidden for name, hidden in shown.items() if name.endswith("-omega-hello.md")] == [False]
+    sigma.cn("sync", check=None)  # what the first run had no patience left for
     shown = {name: "cannot be shown" in sigma.thread(name) for name in sigma.threads()}
     assert [hidden for name, hidden in shown.items() if "-pi-a" in name] == [True] * 4
     assert [hidden for name, hidden in shown.items() if name.endswith("-omega-hello.md")] == [False]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.support.hubs import commit, git, write_commit
 from tests.support.world import MAIN_FILE, Node, World, content, is_in_main
 
@@ -124,15 +126,33 @@ def test_a_merge_takes_deletions_modes_and_odd_names(world: World, sigma: Node, 
     assert git(sigma.root, "status", "--porcelain") == ""
 
 
-def test_a_branch_that_is_in_main_already_is_no_merge(world: World, sigma: Node, pi: Node) -> None:
+@pytest.mark.parametrize("how", ["merge", "fast-forward", "refused line"])
+def test_a_branch_that_somebody_merged_with_git_is_told_as_merged(
+    world: World, sigma: Node, pi: Node, how: str
+) -> None:
     head = world.propose(pi, sigma)
+    if how == "merge":
+        sigma.write({"docs/own.md": "ours\n"})
     git(sigma.root, "pull", "--quiet", "--no-rebase", "--no-edit", sigma.url, "pi/proposal")
     git(sigma.root, "push", "--quiet", "origin", "main")
     sigma.sync()
     assert is_in_main(sigma, head)
-    sigma.triage("pi/proposal", "do:merge")
-    done = sigma.process(check=1)
-    assert "main holds every commit of this branch already" in done.stderr
+    assert (len(git(sigma.root, "rev-list", "--min-parents=2", f"{head}..main")) > 0) == (how == "merge")
+    if how == "refused line":
+        name = sigma.only_thread()
+        sigma.triage("pi/proposal", "do:merge")
+        path = sigma.root / f"threads/inbox/{name}"
+        path.write_text(path.read_text("utf-8").replace("actor: ", "approval: NO\nactor: "), "utf-8")
+        assert "merge-needs-approval" in sigma.process(check=1).stderr
+        return
+    sigma.decide("pi/proposal", "do:merge")
+    assert ("do:merge", "✓ merged before") in [(row[1], row[2]) for row in sigma.rows("pi/proposal")]
+    assert "✓ merged before" in sigma.cn("why", "pi/proposal").stdout
+    done = pi.sync()
+    assert "sigma says pi/proposal is merged" in done.stdout
+    pi.sync()
+    assert not world.has_branch(pi, sigma), "its creator deleted it: sigma's main holds its head"
+    assert "merged" in pi.cn("why", "sigma:proposal").stdout
 
 
 def test_a_reason_that_still_holds_stays_when_main_moves(world: World, sigma: Node, pi: Node) -> None:

@@ -290,7 +290,7 @@ def test_a_merge_that_is_not_shown_is_only_claimed() -> None:
     assert rows(plan) == [("pi/x", "notice:merged", "claimed, unproven: pi's main cannot be read")]
     item = fold_history(records(plan), {(OUT, "x"): OPEN})[(OUT, "x")]
     assert (item.get("unproven"), item.get("merge")) == ("pi's main cannot be read", D)
-    proven = plan_proven(PI, item, "merged", AT)
+    proven = plan_proven(PI, item, "merged", AT, final=True)
     assert of(proven, CleanUp) == [CleanUp(Remove(PI, OURS, A, AT, "pi's main holds the merge", "", "pi/x"))]
     after = fold_history(records(proven), {(OUT, "x"): item})[(OUT, "x")]
     assert (after.get("unproven"), after.get("status"), after.get("merge")) == ("", "merged", D)

@@ -193,7 +193,7 @@ def test_delegate_to_a_peer() -> None:
     assert (message.subject, message.created, message.in_reply_to) == ("Fwd: pi/proposal", AT, BRANCH)
     assert (first.topic, first.thread, first.source) == ("fwd-pi-proposal", THREAD, "pi/proposal")
     assert message.body.split("\n") == [
-        "sigma forwards this thread; decided by sigma at 2026-02-05T15:00Z.",
+        "sigma forwards this thread; decided by sigma at 2026-02-05T15:00Z. A reply goes to sigma, not to pi.",
         "",
         "- from: pi",
         "- branch: pi/proposal",
@@ -318,9 +318,11 @@ RULES: dict[str, tuple[MergeFacts, dict[str, str], str, str, bool]] = {
     "dirty": (replace(MERGE, dirty=("a",)), {}, "", rules.CLEAN_MERGE, False),
     "not approved": (MERGE, {}, "REJECTED", rules.MERGE_NEEDS_APPROVAL, False),
     "withdrawn": (MERGE, {"gone": "2026-02-05T15:00:00Z"}, "", rules.MERGE_NEEDS_APPROVAL, False),
+    "put back, without keys": (replace(MERGE, stale=("a",)), {"back": "went back"}, "",
+    rules.REBASE_BEFORE_MERGE, True),
     "a message": (MERGE, {"kind": "message"}, "", rules.VALID_TRIAGE, False),
-    "merged already": (replace(MERGE, merged_already=True, changes=(), commit=None), {}, "",
-    rules.VALID_TRIAGE, False),
+    "merged already, not approved": (replace(MERGE, merged_already=True, changes=(), commit=None), {}, "REJECTED",
+    rules.MERGE_NEEDS_APPROVAL, False),
     "bad signature": (MERGE, {"signature": "bad"}, "", rules.SIGNATURE, True),
     "a hidden name": (replace(MERGE, changes=(TreeChange("a\x1b[2J", "100644"),)), {}, "",
     rules.VALID_NAME, True),

@@ -131,7 +131,7 @@ def test_a_branch_without_common_history_is_refused(world: World, sigma: Node, p
     alien = write_commit(person, {"docs/alien.md": "x\n"}, "alien")
     world.offer(pi, sigma, "proposal", alien)
     sigma.sync()
-    assert "> x" in sigma.thread(sigma.only_thread())
+    assert ">     x" in sigma.thread(sigma.only_thread())
     refuse(sigma, "pi/proposal", "rebase-before-merge", notices=1)
 
 

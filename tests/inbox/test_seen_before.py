@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from tests.support.hubs import branches, git, push
-from tests.support.world import Node, World
+from tests.support.world import Node, World, is_in_main
 
 
 def push_as(world: World, pi: Node, sigma: Node, head: str, *names: str) -> None:
@@ -59,19 +63,105 @@ def test_two_names_of_one_commit_give_one_thread(world: World, sigma: Node, pi: 
     assert sigma.threads() == []
 
 
-def test_a_renamed_branch_leaves_its_thread_withdrawn(world: World, sigma: Node, pi: Node) -> None:
-    world.propose(pi, sigma)
+def test_the_thread_of_a_renamed_branch_goes_on_and_says_what_happened(world: World, sigma: Node, pi: Node) -> None:
+    """Who pushed the same commit under another name is not known, as where it comes again under the same one."""
+    head = world.propose(pi, sigma)
     sigma.sync()
     (name,) = sigma.threads()
+    sigma.triage("pi/proposal", "do:merge")
     rename(world, pi, sigma, "pi/proposal", "pi/renamed")
     done = sigma.cn("sync", check=None)
-    assert "came before as pi/proposal, which was withdrawn undecided" in done.stderr
+    assert f"{name} goes on as pi/renamed, at the same commit" in done.stdout
     assert sigma.threads() == [name]
-    assert "withdrawn" in sigma.cn("inbox").stdout
-    rename(world, pi, sigma, "pi/renamed", "pi/proposal")
+    assert "**Caution:** withdrawn by " in sigma.thread(name)
+    assert sigma.cn("sync", check=None).stdout == ""
+    assert not is_in_main(sigma, head)
+    sigma.process()
+    assert not is_in_main(sigma, head), "what was decided before is void"
+    rename(world, pi, sigma, "pi/renamed", "pi/third")
     sigma.sync()
     sigma.decide("pi/proposal", "do:merge")
     assert [r[2] for r in sigma.rows()].count("✓ merged SHA") == 1
+    pi.sync()
+    assert "pi/third" not in branches(sigma.home), "the notice is about the name that is there"
+
+
+@pytest.mark.parametrize("when", ["before a sync", "before the decision is carried out"])
+@pytest.mark.parametrize("kind", ["proposal", "message"])
+def test_nobody_takes_a_branch_away_by_another_name_of_its_commit(
+    world: World, sigma: Node, pi: Node, kind: str, when: str
+) -> None:
+    """Somebody pushes the commit under a name that comes first, and deletes that when the thread is made."""
+    if kind == "proposal":
+        world.propose(pi, sigma, "fix")
+    else:
+        pi.cn("send", "sigma", "fix", check=0)
+    head = branches(sigma.home)["pi/fix"]
+    push_as(world, pi, sigma, head, "pi/aaa")
+    sigma.cn("sync", check=None)
+    (name,) = sigma.threads()
+    assert "pi-aaa" in name
+    words = ["do:merge"] if kind == "proposal" else ["do:reply:yes", "--body", "Yes."]
+    person = world.person(pi, sigma)
+    if when == "before a sync":
+        push(person, sigma.home, ":refs/heads/pi/aaa")
+        done = sigma.sync()
+        assert f"{name} goes on as pi/fix" in done.stdout
+        assert "pi/fix" not in sigma.cn("status").stdout.partition("pending")[0], "nothing stands against it any more"
+        assert sigma.cn("sync").stdout == ""
+        sigma.triage("pi/aaa", *words)
+    else:
+        sigma.triage("pi/aaa", *words)
+        push(person, sigma.home, ":refs/heads/pi/aaa")
+    sigma.process()
+    assert sigma.threads() == []
+    assert is_in_main(sigma, head) == (kind == "proposal")
+    pi.sync()
+    sigma.cn("sync", check=None)
+    pi.sync()
+    assert "pi/fix" not in branches(sigma.home), "its creator knows what became of it, and cleans up"
+    view = json.loads(sigma.cn("inbox", "list", "--all", "--json").stdout)
+    assert [thread["branch"] for thread in view] == ["pi/fix"]
+
+
+def test_what_is_decided_of_one_name_counts_for_the_other_that_stood_there(world: World, sigma: Node, pi: Node) -> None:
+    pi.cn("send", "sigma", "lunch", check=0)
+    head = branches(sigma.home)["pi/lunch"]
+    push_as(world, pi, sigma, head, "pi/aaa")
+    sigma.cn("sync", check=None)
+    assert "pi/lunch is refused: seen-before" in sigma.cn("status", check=None).stdout
+    sigma.cn("reply", "pi/aaa", "At noon.", check=0)
+    done = sigma.cn("sync", check=0)
+    assert "pi/lunch is at the same commit: what became of pi/aaa counts for it" in done.stdout
+    assert "seen-before" not in sigma.cn("status").stdout
+    pi.sync()
+    assert "pi/lunch" not in branches(sigma.home)
+    before = len(sigma.rows())
+    sigma.sync()
+    sigma.sync()
+    assert [row[1] for row in sigma.rows()[before:]].count("received again") == 0, "told once"
+
+
+def test_a_branch_that_went_on_moves_and_goes_like_any_other(world: World, sigma: Node, pi: Node) -> None:
+    """Whoever pushes the first name again gets a thread of its own; it does not come between."""
+    head = world.propose(pi, sigma, "fix")
+    push_as(world, pi, sigma, head, "pi/aaa")
+    sigma.cn("sync", check=None)
+    (name,) = sigma.threads()
+    person = world.person(pi, sigma)
+    push(person, sigma.home, ":refs/heads/pi/aaa")
+    sigma.sync()
+    other = world.propose(pi, sigma, "aaa", {"docs/other.md": "other\n"})
+    sigma.sync()
+    assert len(sigma.threads()) == 2
+    newer = world.propose(pi, sigma, "fix", {"docs/newer.md": "newer\n"}, force=True)
+    done = sigma.sync()
+    assert f"{name} is refreshed" in done.stdout
+    assert newer in sigma.thread(name)
+    assert other not in sigma.thread(name)
+    push(person, sigma.home, ":refs/heads/pi/fix")
+    sigma.sync()
+    assert "withdrawn" in sigma.cn("inbox").stdout
 
 
 def test_a_pending_branch_does_not_move_to_a_commit_that_was_decided(world: World, sigma: Node, pi: Node) -> None:

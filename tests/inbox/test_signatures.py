@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import add_header, branches, cn, commit, fetch, git, make_ssh_key, sign_with, write_raw_commit
+from tests.support.hubs import (
+    add_header,
+    branches,
+    cn,
+    commit,
+    fetch,
+    git,
+    make_ssh_key,
+    sign_with,
+    write_commit,
+    write_raw_commit,
+)
 from tests.support.world import Node, World, is_in_main
 
 
@@ -303,3 +314,22 @@ def test_words_that_were_signed_once_come_once_however_their_signature_is_writte
     pi.cn("send", "sigma", "restart", "--body", "Restart it once more.")
     sigma.cn("sync", check=None)
     assert len(sigma.threads()) == 1, "what is signed anew comes in"
+
+
+@pytest.mark.parametrize("heads", ["one commit", "a commit for each"])
+def test_names_that_are_added_before_each_run_overtake_nobody(
+    world: World, signed: tuple[Node, Node], keys: Keys, heads: str
+) -> None:
+    """As many as a run takes, and their names come first: what was listed before them is tried before them."""
+    sigma, pi = signed
+    sigma.configure("limits: {branches_per_peer: 12}\n")
+    main = git(sigma.home, "rev-parse", "main")
+    sign_with(world.person(pi, sigma), keys.private)
+    world.propose(pi, sigma, "z")
+    for run in range(3):
+        for n in range(12):
+            text = "same" if heads == "one commit" else f"{run} {n}"
+            head = write_commit(sigma.home, {"docs/x.md": text}, parents=[main])
+            git(sigma.home, "update-ref", f"refs/heads/pi/{9 - run}{n:03}", head)
+        sigma.cn("sync", check=None)
+    assert [name.partition("-")[2] for name in sigma.threads()] == ["pi-z.md"]

@@ -162,7 +162,8 @@ def test_a_connection_that_breaks_off_is_tried_again_and_may_have_cost(server: M
 
 def test_nobody_there_costs_nothing() -> None:
     found = failed(call(ASKED, api_key=KEY, base_url=f"http://127.0.0.1:{free_port()}", seconds=30.0, pauses=AT_ONCE))
-    assert (found.kind, found.attempts, found.retryable, found.unknown) == (Kind.NETWORK, 4, True, False)
+    assert (found.kind, found.attempts, found.retryable, found.unknown) == (Kind.NETWORK, 2, True, False)
+    assert found.unreached, "the next run comes by itself: nobody waits for it"
     assert "cannot be reached" in found.text
 
 
@@ -191,18 +192,47 @@ def test_no_pause_outlasts_the_time_there_is(server: ModelServer) -> None:
 
 
 def test_what_is_no_message_was_paid_and_is_not_asked_for_again(server: ModelServer) -> None:
-    server.next(Reply(raw=b"<html>hello</html>"))
+    server.next(Reply(raw=b"hello"))
     found = failed(ask(server))
     assert (found.kind, found.attempts, found.unknown) == (Kind.SERVER, 1, True)
 
 
-def test_a_redirect_is_not_followed(server: ModelServer) -> None:
+@pytest.mark.parametrize("status", [200, 302, 403, 404])
+def test_a_page_before_the_api_is_not_its_word_and_is_passed_when_it_is_gone(server: ModelServer, status: int) -> None:
+    page = Reply(status=status, raw=b"\n<!doctype html><html>Log in to the network</html>")
+    server.next(page)
+    assert isinstance(ask(server), Answer)
+    server.next(page, page, page, page)
+    found = failed(ask(server))
+    assert (found.kind, found.retryable, found.unknown) == (Kind.NETWORK, True, False)
+    assert found.text == f"no model was reached: a page for a browser (status {status}) stands before the API"
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_and_is_not_the_word_of_the_api(server: ModelServer, status: int) -> None:
     with model_server() as elsewhere:
-        server.next(Reply(status=307, headers=(("location", f"{elsewhere.url}/v1/messages"),), raw=b""))
+        moved = Reply(status=status, headers=(("location", f"{elsewhere.url}/v1/messages"),), raw=b"")
+        server.next(moved)
+        assert isinstance(ask(server), Answer)
+        server.next(moved, moved, moved, moved)
         found = failed(ask(server))
-        assert (found.kind, found.attempts) == (Kind.INVALID, 1)
+        assert (found.kind, found.retryable, found.unreached) == (Kind.NETWORK, True, True)
+        assert f"a redirect, which is not followed, (status {status})" in found.text
+        assert "network" in found.hint
         assert "base_url" in found.hint
         assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize("status", [407, 511])
+@pytest.mark.parametrize("raw", [b"", b"<html>Log in</html>", b"Log in"])
+def test_a_network_that_wants_a_login_is_not_the_api(server: ModelServer, status: int, raw: bytes) -> None:
+    login = Reply(status=status, raw=raw)
+    server.next(login)
+    assert isinstance(ask(server), Answer)
+    server.next(login, login, login, login)
+    found = failed(ask(server))
+    assert (found.retryable, found.unreached) == (True, True)
+    assert "wants a login" in found.text
 
 
 # Time.

@@ -220,7 +220,6 @@ def test_no_json_breaks_the_reader(data: object) -> None:
         (404, Kind.NOT_FOUND, False),
         (413, Kind.TOO_LARGE, False),
         (422, Kind.INVALID, False),
-        (307, Kind.INVALID, False),
         (429, Kind.RATE_LIMITED, True),
         (500, Kind.SERVER, True),
         (501, Kind.SERVER, False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hubs import cn, cn_env, git
+from tests.support.terminal import Terminal
 from tests.support.world import Node, World
 
 ACTING = [
@@ -188,8 +190,6 @@ def test_output_that_nobody_reads_is_no_error(world: World, sigma: Node, pi: Nod
 
 
 def test_json_is_one_value_and_quiet_is_quiet(world: World, sigma: Node, pi: Node) -> None:
-    import json
-
     world.propose(pi, sigma)
     report = json.loads(sigma.cn("sync", "--json").stdout)
     assert report["exit_code"] == 0
@@ -223,3 +223,45 @@ def test_a_head_that_is_back_stops_nothing_any_more(sigma: Node) -> None:
     assert "! no run can work: HEAD is other" in sigma.cn("status").stdout
     git(sigma.root, "switch", "-q", "main")
     assert "no run can work" not in sigma.cn("status").stdout
+
+
+def test_a_refusal_ends_with_1_where_somebody_here_can_do_something(world: World, sigma: Node, pi: Node) -> None:
+    """And the status as long as it stands, whoever has to act."""
+    world.propose(pi, sigma, "theirs", {".cn/hub.yaml": "name: pi\n"})
+    world.propose(pi, sigma, "ours")
+    sigma.sync()
+    sigma.write_refused_triage("pi/theirs", "do:merge")
+    done = sigma.process(0)
+    assert "pi/theirs: do:merge is refused: protected-paths" in done.stderr
+    assert sigma.cn("status", "--check", check=1).stdout.count("protected-paths") == 1
+    sigma.write_refused_triage("pi/ours", "do:merge", "--actor", "mallory")
+    assert "pi/ours: " in sigma.process(1).stderr
+    assert sigma.process(0).stderr == "", "it was told"
+    sigma.cn("status", "--check", check=1)
+
+
+def test_what_is_new_is_not_said_to_stand_as_before(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, "bad", {".cn/hub.yaml": "name: pi\n"})
+    sigma.sync()
+    sigma.write_refused_triage("pi/bad", "do:merge")
+    terminal = Terminal(sigma.root, "inbox", "process")
+    assert terminal.end() == 0
+    assert "stand" not in terminal.text
+    terminal = Terminal(sigma.root, "inbox", "process")
+    assert terminal.end() == 0
+    assert "1 problem stands as before" in terminal.text
+
+
+def test_a_refused_branch_stands_since_it_came(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, "one")
+    world.offer(pi, sigma, "two", "HEAD")  # the very same commit
+    sigma.sync()
+    memory = sigma.root / ".git/cn/local.json"
+    known = json.loads(memory.read_text())
+    (name,) = [name for name in known["standing"] if name.startswith("arrival ")]
+    known["standing"][name]["since"] = "2026-02-05T15:00:00Z"
+    memory.write_text(json.dumps(known))
+    world.propose(pi, sigma, "three")
+    sigma.sync()
+    assert json.loads(memory.read_text())["standing"][name]["since"] == "2026-02-05T15:00:00Z"
+    assert "healthy, but for 1 thing that 'cn status' shows" in sigma.cn("doctor", check=0).stdout

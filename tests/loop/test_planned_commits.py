@@ -138,6 +138,7 @@ HERE: dict[str, Scene] = {
 OTHERS = {"init", "trust", "cron install", "cron remove", "doctor", "replay", "agent", "inbox triage"} | {
     "review",
     "sign",
+    "peer accept",
 }
 """What acts and commits nothing, or no more than one that is here: files of this machine, a new hub."""
 RECORDS = SECTIONS["Agency"]

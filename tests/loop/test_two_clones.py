@@ -19,7 +19,7 @@ from tests.support.world import Node, World, is_in_main
 @pytest.fixture
 def second(world: World, sigma: Node, pi: Node) -> Node:
     """Another clone of sigma's hub."""
-    root = clone(sigma.home, world.folder / "cn-sigma-2")
+    root = clone(sigma.home, world.folder / "cn-sigma-2", trusted=True)
     identify(root, "sigma", "sigma@cn.invalid")
     return Node("sigma", root, sigma.home, sigma.url)
 
@@ -346,7 +346,7 @@ def test_a_fresh_clone_finds_everything_in_origin(world: World, sigma: Node, pi:
     world.propose(pi, sigma, "two")
     sigma.sync()
     sigma.decide("pi/one", "delete:no")
-    root = clone(sigma.home, tmp_path / "fresh")
+    root = clone(sigma.home, tmp_path / "fresh", trusted=True)
     identify(root, "sigma", "sigma@cn.invalid")
     fresh = Node("sigma", root, sigma.home, sigma.url)
     fresh.sync()

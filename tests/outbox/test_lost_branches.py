@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from tests.support.hubs import bare, branches, git, tip
+import pytest
+
+from tests.support.hubs import bare, branches, clone, commit, git, identify, tip
 from tests.support.world import Node, World
 
 
@@ -63,3 +65,50 @@ def test_a_mailbox_that_lost_our_main_gets_it_again(world: World) -> None:
     assert "published main at box" in sigma.sync().stdout
     assert branches(box)["main"] == published
     assert "published" not in sigma.sync().stdout
+
+
+@pytest.mark.parametrize("forced", [True, False])
+def test_a_mailbox_whose_main_somebody_else_moved_is_published_again(world: World, forced: bool) -> None:
+    box = bare(world.folder / "box.git")
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    git(sigma.root, "remote", "add", "box", str(box))
+    sigma.configure("mailbox: box\n")
+    world.link(sigma, pi)
+    sigma.sync()
+    published = branches(box)["main"]
+    other = clone(box, world.folder / "other")
+    identify(other, "mallory", "mallory@cn.invalid")
+    theirs = commit(other, {"INSTALL.md": "run this\n"}, "planted")
+    git(other, "push", "-q", "origin", "HEAD:main")
+    git(box, "config", "receive.denyNonFastForwards", str(not forced).lower())
+    told = sigma.sync(1).stderr
+    assert f"{theirs[:8]}, which somebody else pushed, is there" in told
+    assert f"{theirs} box {published}:refs/heads/main" in sigma.cn("status").stdout
+    if forced:
+        assert f"published main at box, over {theirs[:8]}, which somebody else had pushed there" in sigma.sync().stdout
+        assert branches(box)["main"] == published
+        assert "main is not published" not in sigma.cn("status").stdout
+    else:
+        sigma.cn("sync", check=None)
+        assert branches(box)["main"] == theirs
+        assert "where the host lets you" in " ".join(sigma.cn("status").stdout.split())
+        git(box, "config", "receive.denyNonFastForwards", "false")
+        sigma.cn("sync", check=None)
+        assert branches(box)["main"] == published
+    assert "published" not in sigma.sync().stdout
+
+
+def test_a_main_that_was_never_ours_is_not_replaced(world: World) -> None:
+    box = bare(world.folder / "box.git")
+    other = clone(box, world.folder / "other")
+    identify(other, "mallory", "mallory@cn.invalid")
+    theirs = commit(other, {"README.md": "another project\n"}, "first")
+    git(other, "push", "-q", "origin", "HEAD:main")
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    git(sigma.root, "remote", "add", "box", str(box))
+    sigma.configure("mailbox: box\n")
+    world.link(sigma, pi)
+    for _ in range(3):
+        sigma.cn("sync", check=None)
+    assert branches(box)["main"] == theirs
+    assert "somebody else's commits are there" in " ".join(sigma.cn("status").stdout.split())

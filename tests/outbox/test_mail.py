@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
 
-from tests.support.hubs import branches, cn, read, tip
+import pytest
+
+from cn.actions.mail import send
+from cn.git.repository import open_hub
+from cn.transaction.lock import hub_lock
+from tests.support.hubs import branches, cn, cn_env, make_ssh_key, read, tip
+from tests.support.terminal import Terminal
 from tests.support.world import Node, World
 
 
@@ -31,6 +41,17 @@ def test_a_message_is_sent_and_read(world: World, sigma: Node, pi: Node) -> None
         (f"sigma/{topic}", f"send:{topic}", "✓ delivered"),
     ]
     assert (f"sigma/{topic}", "clean up", "✓ deleted") in pi.rows()
+
+
+def test_the_very_same_message_of_the_same_second_is_sent_once(
+    world: World, sigma: Node, pi: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cn.actions.mail.now", lambda: datetime(2026, 2, 5, 15, tzinfo=UTC))
+    first, second = (send(open_hub(pi.root), "sigma", "hello", body="one") for _ in range(2))
+    assert any(note.text.startswith("delivered ") for note in first.notes)
+    assert [note.text for note in second.notes] == ["pi/hello at sigma has the very same message; it is not sent twice"]
+    assert [name for name in branches(sigma.home) if name.startswith("pi/")] == ["pi/hello"]
+    assert len(pi.sent()) == 1
 
 
 def test_two_messages_with_one_subject_are_two(world: World, sigma: Node, pi: Node) -> None:
@@ -99,6 +120,24 @@ def test_a_reply_to_a_done_thread_is_a_message_of_its_own(world: World, sigma: N
     assert "no pending thread" in sigma.cn("reply", "pi/unheard-of", "x", check=1).stderr
 
 
+def test_mail_that_waits_for_a_peer_in_back_off_is_named_at_a_terminal_with_what_helps(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    pi.home.rename(away := pi.home.with_name("away.git"))
+    sigma.cn("send", "pi", "hello", check=1)
+    assert (sigma.sync().stdout, sigma.sync().stderr) == ("", ""), "cron is told once"
+    terminal = Terminal(sigma.root, "sync", columns=200)
+    assert terminal.end() == 0
+    told = r"1 waits in the outbox for pi, which did not answer \(next try in \d+m\); 'cn outbox flush' tries now"
+    assert re.search(told, terminal.text)
+    terminal = Terminal(sigma.root, "sync", "--quiet", columns=200)
+    assert terminal.end() == 0
+    assert "outbox" not in terminal.text
+    away.rename(pi.home)
+    sigma.cn("outbox", "flush")
+    assert sigma.outbox() == []
+
+
 def test_mail_to_an_unreachable_peer_waits_with_its_reason(world: World, sigma: Node, pi: Node) -> None:
     away = pi.home.with_name("away.git")
     shutil.move(pi.home, away)
@@ -133,23 +172,44 @@ def test_one_dead_peer_delays_nobody(world: World, sigma: Node, pi: Node) -> Non
     assert not world.has_branch(pi, sigma)
 
 
-def test_mail_over_another_ones_branch_stays_in_the_outbox(world: World, sigma: Node, pi: Node) -> None:
-    """Somebody took the name at the peer's: never overwritten."""
+def test_mail_whose_name_another_took_goes_under_a_free_one(world: World, sigma: Node, pi: Node) -> None:
+    """Somebody took the name at the peer's: never overwritten, and the very same commit arrives all the same."""
     away = pi.home.with_name("away.git")
     shutil.move(pi.home, away)
     sigma.cn("send", "pi", "hello", check=1)
     shutil.move(away, pi.home)
     squatter = world.propose(sigma, pi, "hello")
-    done = sigma.cn("outbox", "flush", check=1)
-    assert "other bytes" in done.stderr
-    assert "it waits; ask pi who made that branch there, and to delete it" in done.stderr
-    assert "git rm" not in done.stderr, "it is our own, and goes out when the place is free"
-    assert branches(pi.home)["sigma/hello"] == squatter
-    assert len(sigma.outbox()) == 1
-    world.withdraw(sigma, pi, "hello")
-    sigma.cn("outbox", "flush")
-    assert len(sigma.outbox()) == 0
-    assert "sigma/hello" in branches(pi.home)
+    (name,) = sigma.outbox()
+    told = sigma.cn("outbox", "flush").stdout
+    there = branches(pi.home)
+    (free,) = [branch for branch in there if branch.startswith("sigma/hello-")]
+    assert f"sigma/hello at {squatter[:8]} in pi's hub is not ours: somebody else made it" in told
+    assert there["sigma/hello"] == squatter
+    assert free == f"sigma/hello-{there[free][:8]}"
+    assert there[free].startswith(name.removesuffix(".md").rpartition("-")[2])
+    assert sigma.outbox() == []
+    again = sigma.sync().stdout
+    assert "is not ours" in again, again
+    assert "adopted" not in again, again
+    assert "its name was another's, and it goes as" in sigma.cn("thread", "show", "pi:hello").stdout
+    pi.sync()
+    pi.decide(free, "delete:read")
+    sigma.sync()
+    assert set(branches(pi.home)) & {free, "sigma/hello"} == {"sigma/hello"}
+
+
+def test_who_did_not_make_a_branch_is_not_told_to_sign_it(world: World, sigma: Node, pi: Node) -> None:
+    _, public = make_ssh_key(world.folder / "key")
+    old = (pi.root / "state/peers.md").read_text()
+    pi.write({"state/peers.md": old.replace("deliver: mailbox", f'deliver: mailbox\n  key: "{public}"')})
+    world.propose(pi, sigma)
+    sigma.sync()
+    world.propose(sigma, pi, "notice-proposal")
+    sigma.decide("pi/proposal", "delete:no")
+    pi.cn("sync")
+    told = sigma.sync().stdout
+    assert "that is not ours: somebody else made it, and ours went under another name" in told, told
+    assert "notice-proposal at pi" not in sigma.cn("status").stdout
 
 
 def test_a_delivery_nobody_heard_of_is_found_again(world: World, sigma: Node, pi: Node) -> None:
@@ -229,3 +289,17 @@ def test_what_was_delivered_before_is_not_sent_again(world: World, sigma: Node, 
     assert sigma.outbox() == []
     assert sigma.rows("pi/hello")[-1][2] == "not done again: it came back into the outbox"
     sigma.idle()
+
+
+def test_what_is_said_waits_for_a_run_that_is_at_work(sigma: Node, pi: Node) -> None:
+    sigma.configure("lock_wait: 0.1\n")
+    sigma.sync()
+    command = [sys.executable, "-m", "cn", "--hub", str(sigma.root), "send", "pi", "hello"]
+    with hub_lock(open_hub(sigma.root), 0):
+        saying = subprocess.Popen(command, env=cn_env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert saying.stderr is not None
+        assert f"it waits: another run of cn holds the hub {sigma.root} (pid {os.getpid()}" in saying.stderr.readline()
+        sigma.cn("adhoc", "no words to a peer", check=75)
+    said, _ = saying.communicate(timeout=60)
+    assert saying.returncode == 0
+    assert "✓ delivered sigma/hello at pi" in said

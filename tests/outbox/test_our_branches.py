@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from cn.outbox.our_branches import record_ours
 from cn.peers import observe
 from cn.peers.observe import Observation
 from cn.protocol.effects import Plan, Record
+from cn.protocol.layout import MESSAGE
 from cn.protocol.ledger import IN, OUT, Event
+from cn.protocol.message import Message, format_message
 from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.transaction.push import encode
@@ -71,6 +74,20 @@ def test_a_branch_of_ours_that_the_host_has_not_is_told_as_ours(sigma: Node, pi:
     path.unlink()
     sigma.sync()
     assert "sigma/missing" not in sigma.cn("status").stdout
+
+
+def test_a_message_in_our_name_that_cn_did_not_send_is_not_adopted(sigma: Node, pi: Node) -> None:
+    text = format_message(Message(MESSAGE, Name("sigma"), PI, "Hello", datetime.now(UTC), "It was not us."))
+    blob = git(pi.home, "hash-object", "-w", "--stdin", stdin=text.decode())
+    tree = git(pi.home, "mktree", stdin=f"100644 blob {blob}\tmessage.md\n")
+    forged = git(pi.home, "commit-tree", tree, stdin="forged", **_PI)
+    update(pi, f"create refs/heads/sigma/forged {forged}")
+    said = sigma.cn("sync", check=0).stdout
+    assert f"sigma/forged at pi is a message in our name at {forged[:8]} that cn did not send" in said
+    assert f"push {pi.url} :sigma/forged' deletes it" in said
+    assert "adopted sigma/forged" not in said
+    assert "forged" not in sigma.cn("sync", check=0).stdout, "it is told once"
+    assert "forged" not in sigma.cn("status").stdout
 
 
 def test_a_notice_that_goes_with_what_it_is_about_is_not_missed(world: World, sigma: Node, pi: Node) -> None:

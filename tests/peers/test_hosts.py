@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from cn.git.process import Git
-from cn.git.remote import RefResult, push_refs
+from cn.git.remote import RefResult, in_the_way, push_refs
 from cn.git.repository import open_hub
 from cn.transaction import rights
 from cn.transaction.rights import has_tried, try_rights
@@ -45,6 +46,7 @@ def hosts(world: World, tmp_path: Path) -> tuple[Node, Node]:
 def test_a_peer_is_checked_and_its_head_told_of_and_nothing_is_left_there(hosts: tuple[Node, Node]) -> None:
     sigma, pi = hosts
     done = sigma.cn("peer", "add", "pi", pi.url, "--check")
+    assert "✓ checked: pi's hub answers, and takes our branches" in done.stdout
     assert "the HEAD of pi's hub names no branch that is there; main is main" in done.stdout
     assert f"git -C {pi.home} symbolic-ref HEAD refs/heads/main" in done.stdout
     assert list(branches(pi.home)) == ["main"]
@@ -141,3 +143,27 @@ def test_a_note_that_cn_did_not_write_deletes_nothing(sigma: Node, text: str) ->
     sigma.sync()
     assert branches(sigma.home)
     assert not note.exists()
+
+
+def test_a_ref_at_origin_that_leaves_no_room_is_named_and_taken_away_as_told(sigma: Node) -> None:
+    git(sigma.home, "update-ref", "refs/cn/check", sigma.main)
+    said = sigma.cn("doctor").stdout
+    assert "refs/cn/check there leaves no room for them" in said
+    (step,) = re.findall("'git (push origin .*?)' takes it away", said)
+    git(sigma.root, *step.split())
+    assert "leaves no room" not in sigma.cn("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    ("reason", "ref"),
+    [
+        ("cannot lock ref 'refs/cn/keep/1': 'refs/cn/keep' exists; cannot create 'refs/cn/keep/1'", "refs/cn/keep"),
+        ("'refs/cn/keep/1/2' exists; cannot create 'refs/cn/keep/1'", "refs/cn/keep/1/2"),
+        ("'refs/heads/main' exists; cannot create 'refs/cn/keep/1'", ""),
+        ("'refs/cn/ke' exists; cannot create 'refs/cn/keep/1'", ""),
+        ("deny updating a hidden ref", ""),
+    ],
+)
+def test_only_a_ref_that_leaves_no_room_is_named(reason: str, ref: str) -> None:
+    """A host, or its hook, says what it likes: what is to be deleted is above or below what was asked for."""
+    assert in_the_way(reason) == ref

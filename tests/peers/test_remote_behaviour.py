@@ -47,25 +47,25 @@ def test_rejected_and_unknown_are_told_apart_in_any_locale(
         was = tip(home, "main")
 
         hook = refuse_pushes(home)
-        rejected = sigma.cn("adhoc", "refused", check=1)
+        rejected = sigma.cn("daily", check=1)
         assert "did not take main" in rejected.stderr
         assert tip(home, "main") == tip(sigma.root, "main") == was
         assert list(notes.glob("*")) == [], "it was told no: nothing can arrive any more"
         hook.unlink()
 
         before.fault = Fault("cut", push=0)
-        unknown = sigma.cn("adhoc", "unknown", check=1)
-        assert "✓" not in unknown.stdout
+        unknown = sigma.cn("daily", check=1)
+        assert "✓" not in unknown.stdout + unknown.stderr
         assert tip(home, "main") == tip(sigma.root, "main") == was
         assert len(list(notes.glob("*"))) == 1, "nobody knows: the note stays until origin was asked"
 
         before.fault = Fault("deaf", deaf=True)
-        done = sigma.cn("adhoc", "asked and found")
-        assert "✓" in done.stdout
+        done = sigma.cn("daily")
+        assert "✓" in done.stderr
         assert tip(home, "main") == tip(sigma.root, "main") != was
         before.fault = NONE
         sigma.sync()
-        names = git(home, "ls-tree", "--name-only", "main", "threads/adhoc/").splitlines()
+        names = git(home, "ls-tree", "--name-only", "main", "threads/reflections/daily/").splitlines()
         assert len([n for n in names if n.endswith(".md")]) == 1, names
 
 
@@ -141,3 +141,37 @@ def test_a_peer_that_deletes_our_message_does_not_get_it_again(world: World, sig
         sigma.process()
     assert sorted(branches(pi.home)) == ["main"]
     assert [r[2] for r in sigma.rows() if r[2] == "✓ delivered"] == ["✓ delivered"]
+
+
+def test_a_peer_that_moved_is_asked_at_once_at_its_new_address(sigma: Node, pi: Node) -> None:
+    there = pi.home.rename(pi.home.with_name("moved.git"))
+    for _ in range(3):
+        sigma.cn("send", "pi", "Hello", check=None)
+        sigma.cn("sync", check=None)
+    assert "next try in" in sigma.cn("status").stdout
+    sigma.cn("peer", "remove", "pi", check=0)
+    sigma.cn("peer", "add", "pi", str(there), check=0)
+    assert "✓ delivered" in sigma.sync().stdout
+    assert "next try in" not in sigma.cn("status").stdout
+
+
+def test_a_host_that_hangs_is_waited_for_once_and_by_who_writes_to_it(world: World) -> None:
+    with stalled_server() as (port, connected):
+        sigma, pi = world.hub("sigma", config="limits:\n  peer_seconds: 2\n"), world.hub("pi")
+        sigma.cn("peer", "add", "pi", str(pi.home))
+        sigma.cn("peer", "add", "three", f"git://127.0.0.1:{port}/three.git", check=None)
+        sigma.cn("send", "three", "One", check=None)
+        before = connected()
+        assert before
+        for text in ("Two", "Three"):
+            assert "✓ delivered" in sigma.cn("send", "pi", text, check=None).stdout
+        assert connected() == before
+        assert "next try in" in sigma.cn("status", check=None).stdout
+
+        sigma.cn("send", "three", "Four", check=None)
+        assert connected() > before
+        before = connected()
+        sigma.cn("send", "pi", "Five", check=None)
+        assert connected() == before
+        sigma.cn("outbox", "flush", check=None)
+        assert connected() > before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cn.protocol.ledger import OUT, Event
-from cn.protocol.sent_life import sent_chain, sent_lives, unproven
+from cn.protocol.sent_life import last_answer, sent_chain, sent_lives
 from cn.values.names import Oid
 from cn.values.timestamps import parse_stamp
 
@@ -44,13 +44,13 @@ CHAINS = [
 
 @pytest.mark.parametrize(("life", "wanted"), CHAINS)
 def test_the_chain_of_a_branch_of_ours(life: list[Event], wanted: list[object]) -> None:
-    told = [": ".join(filter(None, [link.step, link.text])) for link in sent_chain(life)]
-    shown = [text if link.at else f"({text})" for link, text in zip(sent_chain(life), told, strict=True)]
+    told = [": ".join(filter(None, [link.step, link.text])) for link in sent_chain(life, {})]
+    shown = [text if link.at else f"({text})" for link, text in zip(sent_chain(life, {}), told, strict=True)]
     if wanted[0] is ...:
         wanted = wanted[1:]
         shown = shown[-len(wanted) :]
     assert shown == wanted
-    assert all((link.at is None) != (link.since is None) for link in sent_chain(life))
+    assert all((link.at is None) != (link.since is None) for link in sent_chain(life, {}))
 
 
 def test_a_name_that_is_used_again_has_another_life() -> None:
@@ -61,7 +61,19 @@ def test_a_name_that_is_used_again_has_another_life() -> None:
     assert sent_lives([]) == []
 
 
-def test_the_last_answer_counts_for_what_is_believed() -> None:
-    assert unproven([QUEUED, THERE, CLAIMED]) == "nobody knows"
-    assert unproven([QUEUED, THERE, CLAIMED, MERGED]) == ""
-    assert unproven([QUEUED]) == ""
+COMMENTED = event("answered", answer=A)
+SHOWN = event("answered", status="merged", unproven="", proven="later")
+
+
+@pytest.mark.parametrize(
+    ("life", "told"),
+    [
+        ([QUEUED], {}),
+        ([QUEUED, THERE, CLAIMED], {"status": "merged", "merge": B, "unproven": "nobody knows"}),
+        ([QUEUED, THERE, CLAIMED, SHOWN], {"status": "merged", "merge": B, "unproven": "", "proven": "later"}),
+        ([QUEUED, THERE, REFUSED, COMMENTED], {"status": "refused", "reason": "rebase", "answer": A}),
+        ([QUEUED, THERE, REFUSED, event("queued", B)], {}),
+    ],
+)
+def test_the_last_answer_is_that_to_what_was_sent_last(life: list[Event], told: dict[str, str]) -> None:
+    assert last_answer(life) == told

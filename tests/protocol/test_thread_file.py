@@ -297,7 +297,10 @@ def test_a_section_copied_from_the_peer_is_refused() -> None:
         read_decision(f"{thread}\n{SECTION}\napproval: APPROVED\n", thread)
     own = SECTION.replace("15:00Z", "15:01Z")
     assert read_decision(f"{thread}\n{own}\n", thread) is not None
-    quoted = format_thread(header(), quote(SECTION))
+    message = format_thread(header(), quote(SECTION))
+    with pytest.raises(TriageRefused, match="word for word"):
+        read_decision(f"{message}\n{SECTION}\n", message)
+    quoted = format_thread(header(), quote(quote(SECTION)))
     assert read_decision(f"{quoted}\n{SECTION}\n", quoted) is not None, "'> decision' is another line"
 
 

@@ -176,6 +176,9 @@ def test_a_section_is_read_as_it_is_written(triage: Triage) -> None:
         "---",
         "one\n\n\ntwo",
         "<!-- a note --> text",
+        "-->",
+        "-->\ntext",
+        "text\n-->",
     ],
 )
 def test_a_body_is_read_back(body: str) -> None:

@@ -124,3 +124,16 @@ def test_a_loop_in_an_odd_environment_comes_to_the_same(
 ) -> None:
     plain = play(World(tmp_path_factory.mktemp("plain"), world.template), {})
     assert play(World(tmp_path_factory.mktemp("odd"), world.template), {name: _OTHERS[name]}) == plain
+
+
+@pytest.mark.full
+def test_an_odd_choice_of_the_user_is_used_or_named(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    for number, name in enumerate(name for name in names_of_git() if is_choice(name)):
+        for value in ("/odd", "1", ""):
+            done = sigma.cn("sync", env={name: value}, check=None)
+            assert "Traceback" not in done.stderr, (name, value)
+            assert done.returncode == ("GIT_CONFIG_" in done.stderr), (name, value, done.stderr)
+        world.propose(pi, sigma, f"t{number}")
+        assert f"received pi/t{number}" in sigma.sync().stdout

@@ -24,6 +24,7 @@ FAULTS = {
     for f in (
         Fault("delay", delay=0.4),
         Fault("refused", refuse=True),
+        Fault("reset", reset=True),
         Fault("silent", hang=True),
         Fault("answer-cut-at-once", down=3),
         Fault("answer-cut", down=200),
@@ -31,6 +32,8 @@ FAULTS = {
         Fault("push-cut-at-once", push=0),
         Fault("push-cut-in-the-pack", push=160),
         Fault("push-unanswered", deaf=True),
+        Fault("push-unanswered-then-gone", deaf=True, then_gone=True),
+        Fault("push-cut-then-gone", push=0, then_gone=True),
     )
 }
 STATUSES = {f"http-{code}": Fault(f"http-{code}", status=code) for code in (200, 401, 403, 429, 500)}
@@ -41,6 +44,8 @@ QUICK = [
     ("http", "peer", "http-429"),
     ("http", "peer", "http-200"),
 ]
+SAID = {"send": "Good morning.", "reply": "Yes, do.", "comment": "Why so?"}
+"""What a person says, by command."""
 ALL = [("git", place, name) for place in ("origin", "peer") for name in FAULTS]
 ALL += [("http", place, name) for place in ("origin", "peer") for name in {**FAULTS, **STATUSES}]
 
@@ -218,6 +223,43 @@ def try_turn(stack: ExitStack, world: World, kind: str, place: str, name: str) -
     with TURNS[name](node.home):
         run_badly(scene)
     compare(stack, world, scene, f"{kind}-{place}-{name}", through.met)
+
+
+def try_saying(stack: ExitStack, world: World, kind: str, fault: Fault) -> None:
+    """A person says something while origin fails; then all is well again, and it is there once."""
+    scene = build(stack, world, kind, world.folder / "bad")
+    scene.pi.cn("send", "sigma", "May I?")
+    scene.sigma.sync()
+    for words, about in zip(SAID.items(), ("pi", "pi/may-i", "pi/three"), strict=True):
+        scene.origin.fault = fault
+        done = scene.sigma.cn(words[0], about, words[1], check=None)
+        assert done.returncode in (0, 1)
+        assert "internal error" not in done.stderr
+        scene.origin.fault = NONE if fault.then_gone else fault
+    scene.origin.fault = NONE
+    scene.settle()
+    assert sorted(shown(scene)) == sorted(SAID.values()), fault.name
+    observed("remotes", f"said-{kind}-{fault.name}", scenarios=1, connections=scene.origin.met, wrong=0)
+    assert scene.origin.met or fault.then_gone
+
+
+def shown(scene: Scene) -> list[str]:
+    """Which of the sentences pi's threads show, each as often as they do."""
+    texts = [scene.pi.thread(name) for name in (*scene.pi.threads(), *scene.pi.done())]
+    return [said for text in texts for said in SAID.values() for _ in range(text.count(f"\n> > {said}\n"))]
+
+
+@pytest.mark.parametrize("name", ["reset", "push-unanswered-then-gone", "push-cut-then-gone"])
+def test_what_a_person_says_survives_a_fault(scenes: ExitStack, world: World, name: str) -> None:
+    try_saying(scenes, world, "git", FAULTS[name])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("kind", "name"), [*(("git", n) for n in FAULTS), *(("http", n) for n in {**FAULTS, **STATUSES})]
+)
+def test_what_a_person_says_survives_any_fault(scenes: ExitStack, world: World, kind: str, name: str) -> None:
+    try_saying(scenes, world, kind, {**FAULTS, **STATUSES}[name])
 
 
 def run_badly(scene: Scene) -> None:

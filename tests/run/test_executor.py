@@ -309,7 +309,7 @@ def test_a_topic_adopted_after_the_first_message_of_a_run_is_taken(run: Run) -> 
     mail = Message(MESSAGE, run.settings.us, PI, "s", run.now, "text")
     executor.perform(Plan("test", (Post(mail, "one", "", "test"),)))
     executor.perform(record(run, OUT, "adopted", branch="sigma/x", kind="proposal"))
-    executor.perform(Plan("test", (Post(mail, "x", "", "test"),)))
+    executor.perform(Plan("test", (Post(mail._replace(body="another"), "x", "", "test"),)))
     topics = sorted(item.topic for item in executor.open(PI, OUT))
     assert topics[:2] == ["one", "x"]
     assert topics[2].startswith("x-")

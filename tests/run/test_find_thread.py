@@ -51,3 +51,12 @@ def test_a_branch_named_as_the_file_of_another_thread_is_shown_as_it_is_decided(
     assert content(sigma, "docs/evil.md") is not None
     assert sigma.threads() == [name], "the thread of that file waits still"
     assert "evil" in sigma.cn("inbox", "show", f"pi/{topic}").stdout, "when it is done, too"
+
+
+def test_a_shortened_name_is_answered_with_what_it_may_mean(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, "which-licence-shall-we-take")
+    sigma.sync()
+    for word in ("pi/which-licence", "which-licence", sigma.only_thread()[:20]):
+        told = sigma.cn("delete", word, "--reason", "no", check=1).stderr
+        assert "there is pi/which-licence-shall-we-take" in told
+    assert "'cn inbox' lists them" in sigma.cn("delete", "pi/another", "--reason", "no", check=1).stderr

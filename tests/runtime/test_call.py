@@ -226,17 +226,25 @@ def test_an_item_with_which_a_server_is_down_lets_others_pass(studio: Studio) ->
     studio.turn(until_idle=True)
     assert studio.said(OTHER) == ["fine"] * 2
     assert studio.said() == ["fine"]
-    assert ["> second" in studio.items[4], "> third" in studio.items[5], "> first" in studio.items[6]] == [True] * 3
+    assert ["> second" in studio.items[4], "> first" in studio.items[5], "> third" in studio.items[6]] == [True] * 3
     assert [call.attempts for call in studio.calls()] == [4, 1, 1, 1]
 
 
-def test_however_long_no_model_is_reached_nothing_is_given_up(studio: Studio) -> None:
+PAGE = b"<html>Log in to the network</html>"
+
+
+@pytest.mark.parametrize(
+    ("reply", "tries"),
+    [(Reply(status=503), 4), (Reply(status=403, raw=PAGE), 2), (Reply(raw=PAGE), 2)],
+    ids=["503", "page 403", "page 200"],
+)
+def test_however_long_no_model_is_reached_nothing_is_given_up(studio: Studio, reply: Reply, tries: int) -> None:
     studio.configure(hub="max_attempts: 1\n")
     studio.receive("a question")
-    studio.model.next(*[Reply(status=503)] * 12)
+    studio.model.next(*[reply] * 3 * tries)
     for _ in range(3):
         studio.turn()
-    assert (len(studio.requests), studio.dead) == (12, [])
+    assert (len(studio.requests), studio.dead) == (3 * tries, [])
     studio.model.answer = write("reply: ID|fine")
     studio.turn()
     waits, said = studio.said()

@@ -24,7 +24,9 @@ def test_a_peers_message_is_answered_through_the_model_by_a_cycle_for_cron(
     for topic in ("one", "two"):
         world.propose(pi, node, topic)
     node.sync()
-    studio.model.answer = write("reply: ID|thanks\ndone: ID\nsurface: Watch it\nsend: omega|look|the text", "In full.")
+    studio.model.answer = write(
+        "reply: ID|thanks\ndone: ID\nsurface: Watch it\nsend: omega|look-ID|the text", "In full."
+    )
     done = studio.agent()
     assert done.stderr == ""
     assert sorted(n for n in branches(pi.home) if n.startswith("sigma/")) == ["sigma/re-one", "sigma/re-two"]

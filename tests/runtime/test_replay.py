@@ -112,3 +112,15 @@ def test_a_budget_stops_it_before_a_call(world: World) -> None:
         assert row["error"].startswith("not sent: 2 of 2 turns are used")
         assert len(server.calls) == 2
     assert MODEL in {event["model"] for event in events(hub)}
+
+
+def test_a_server_that_is_down_is_asked_once(hub: Node) -> None:
+    with model_server() as server:
+        for title in ("First", "Second", "Third"):
+            answered(hub, server, title, "ack: {id}")
+    before = len(events(hub))
+    done = hub.cn("replay", env=environment(server), check=1)
+    assert done.stderr.count("cannot be reached") == 3
+    assert done.stderr.count("not sent: ") == 2
+    asked = [event for event in events(hub)[before:] if event.get("event") == "model"]
+    assert len({event["call"] for event in asked}) == 1

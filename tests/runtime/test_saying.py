@@ -79,6 +79,21 @@ def test_a_text_whose_fate_nobody_knows_is_told_and_not_repeated(studio: Studio,
     studio.sound()
 
 
+@pytest.mark.parametrize(
+    "fault", [Fault(302, b""), Fault(200, b"<html>Log in</html>", "text/html")], ids=["redirect", "page"]
+)
+def test_a_text_that_a_network_took_for_itself_is_sent_again(studio: Studio, fault: Fault) -> None:
+    studio.model.answer = write("reply: ID|fine")
+    studio.telegram.fault("sendMessage", fault)
+    studio.receive("a question")
+    studio.turn()
+    studio.turn()
+    assert studio.said() == ["fine"]
+    assert studio.telegram.count("sendMessage") == 2
+    assert executed(studio) == ["✓ delivered"]
+    studio.sound()
+
+
 def test_a_telegram_that_is_away_keeps_the_text_until_it_is_back(studio: Studio) -> None:
     studio.model.answer = write("reply: ID|fine")
     url = studio.telegram.url

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cn.protocol.hub_config import parse_config
+from cn.protocol.hub_config import HubConfig, parse_config
+from cn.run.secret_gate import mask_file
+from cn.run.settings import Settings
 from cn.secrets.findings import quoted_here, refuse, texts_of_change
 from cn.secrets.scanner import MASK, Text, find_secrets, mask_secrets, mask_typed, may_hold
-from cn.values.names import HubPath
+from cn.values.names import HubPath, Name
 from tests.support.growth import assert_cost_grows_as_size
 from tests.support.hubs import ROOT
 
@@ -330,3 +332,15 @@ def test_many_keys_without_an_end_cost_what_their_number_is() -> None:
         assert len(find_secrets([Text("x", (OPENED,) * count)])) == count
 
     assert_cost_grows_as_size(find, 500)
+
+
+@pytest.mark.parametrize("path", ["state/turn.md", "state/queue/inbox-1.md"])
+def test_a_record_keeps_its_values_whatever_a_branch_is_called(path: str) -> None:
+    """Masked it would be damaged, and its attempts would never count; its body is masked as ever."""
+    key = SECRETS["Anthropic API Key"]
+    head = f'---\ncn: turn/1\ntopic: "{key}"\nattempt: "2"\n---\n'
+    settings_of_hub = Settings(HubConfig(Name("sigma")), {}, "", False)
+    masked, found = mask_file(HubPath(path), f"{head}my key is {key}\n".encode(), settings_of_hub)
+    assert masked.decode().startswith(head)
+    assert key not in masked.decode().removeprefix(head)
+    assert [one.line for one in found] == [6]

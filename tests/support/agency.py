@@ -27,6 +27,7 @@ from cn.agency.operations import (
 from cn.agency.plan.access import access
 from cn.agency.plan.plan import digest_of, done_before, plan
 from cn.agency.plan.result import Planned, Refused
+from cn.agency.plan.views import View
 from cn.agency.rows import Handler, Outcome, Request
 from tests.support.agency_memory import Memory
 
@@ -143,6 +144,14 @@ class Records:
 def outcome_resource(id: Uuid) -> Resource:
     """``outcome:<uuid>``."""
     return Resource("outcome", id)
+
+
+def listed(view: View | Refused, name: str) -> list[dict[str, object]]:
+    """The objects of a list in an answer."""
+    assert not isinstance(view, Refused)
+    found = view[name]
+    assert isinstance(found, list)
+    return found
 
 
 def _id(value: object) -> Uuid:

@@ -46,6 +46,7 @@ _INDEXES: dict[str, tuple[type[Row], Callable[[Any], Hashable]]] = {
     "mail_to": (Mail, lambda row: (row.to, row.to_tenure)),
     "pending": (Mail, lambda row: row.to if row.pending else None),
     "live": (Agent, lambda row: row.handler if row.live else None),
+    "tokens": (Agent, lambda row: row.token if row.live else None),
     "audit": (AuditEntry, lambda row: row.handler),
 }
 """Name → the kind of row, and the bucket in which a row stands; None: in none."""
@@ -158,12 +159,18 @@ class Memory(Rows):
     def pending(self, party: Party) -> Sequence[Mail]:
         return sorted(self._in("pending", party), key=lambda row: (row.seq, row.id))
 
+    def count_deferred(self, sender: Party, to: Party) -> int:
+        return sum((row.sender, row.to) == (sender, to) for row in self.of(Deferred))
+
     def due(self, now: datetime, limit: int) -> Sequence[Deferred]:
         ready = [row for row in self.of(Deferred) if row.due <= now]
         return sorted(ready, key=lambda row: (row.due, row.id))[:limit]
 
     def live_agent(self, handler: Uuid) -> Agent | None:
         return next(iter(self._in("live", handler)), None)
+
+    def agent_of(self, token: str) -> Agent | None:
+        return next(iter(self._in("tokens", token)), None)
 
     def count_live(self) -> int:
         return sum(map(len, self._buckets["live"].values()))

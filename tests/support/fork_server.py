@@ -32,6 +32,9 @@ from typing import Any, NoReturn
 ALWAYS = ("yaml", "yaml.cyaml", "rich.console", "rich.table", "detect_secrets.core.scan")
 """What commands import when they need it, of other packages."""
 
+PROGRAMS = ("cn.agents.landlock",)
+"""What is never imported, and whose package may not be there."""
+
 MODEL = ("telegram", "telegram.ext")
 """The same, of those that talk to a model and to chats."""
 
@@ -78,7 +81,7 @@ def _load(model: bool) -> None:
     import cn
 
     for module in pkgutil.walk_packages(cn.__path__, "cn."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__") and module.name not in PROGRAMS:
             importlib.import_module(module.name)
     for name in (*ALWAYS, *(MODEL if model else ())):
         importlib.import_module(name)

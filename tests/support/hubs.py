@@ -71,12 +71,14 @@ def work(path: Path, name: str = "", branch: str = "main") -> Path:
     return path
 
 
-def clone(url: Path | str, path: Path, name: str = "") -> Path:
-    """A clone of ``url`` at ``path``, owned by ``name``."""
+def clone(url: Path | str, path: Path, name: str = "", *, trusted: bool = False) -> Path:
+    """A clone of ``url`` at ``path``, owned by ``name``; ``trusted``: as after ``cn trust --yes``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     git(path.parent, "clone", "--quiet", "--", str(url), str(path))
     if name:
         identify(path, name)
+    if trusted:
+        git(path, "update-ref", "refs/cn/trusted", "HEAD")
     return path
 
 

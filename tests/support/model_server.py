@@ -59,12 +59,11 @@ _CACHED_SECONDS = 300.0
 class Reply:
     """One scripted answer of ``POST /v1/messages``.
 
-    ``text`` with ``stop`` for a message (several texts: several blocks; ``thinking`` first where
-    given); ``status`` other than 200 for an error with ``message``; ``raw`` for a body as it is. ``cut``
-    ends the connection: ``"accept"`` before the request is read, ``"read"`` after it, ``"head"``
-    in the headers, ``"body"`` in the middle of the body. ``hang`` seconds pass before the answer,
-    ``drip`` seconds between its bytes.
-    """
+    ``text`` with ``stop`` for a message (several texts: several blocks; ``thinking`` first where given; ``calls`` of
+    tools last, each a name and its arguments, with their own ``stop``); ``status`` other than 200 for an error with
+    ``message``; ``raw`` for a body as it is. ``cut`` ends the connection: ``"accept"`` before the request is read,
+    ``"read"`` after it, ``"head"`` in the headers, ``"body"`` in the middle of the body. ``hang`` seconds pass before
+    the answer, ``drip`` seconds between its bytes."""
 
     text: str | Sequence[str] = "ok"
     stop: str = "end_turn"
@@ -73,6 +72,7 @@ class Reply:
     headers: tuple[tuple[str, str], ...] = ()
     raw: bytes | None = None
     thinking: str = ""
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
     stop_details: dict[str, Any] | None = None
     cut: str = ""
     hang: float = 0.0
@@ -106,6 +106,9 @@ class ModelServer:
     models: tuple[str, ...] = (MODEL,)
     has_models_api: bool = True
     cache_min: int = 1
+    takes_tools: bool = False
+    any_client: bool = False
+    """Whatever a client sends is taken, and streamed where it asks for that (page "Streaming Messages")."""
     url: str = ""
     requests: list[Seen] = field(default_factory=list)
     lifecycle: dict[str, Any] = field(default_factory=dict)
@@ -122,7 +125,7 @@ class ModelServer:
     @property
     def calls(self) -> list[Seen]:
         """The requests for a message."""
-        return [seen for seen in self.requests if seen.path == "/v1/messages"]
+        return [seen for seen in self.requests if seen.path.partition("?")[0] == "/v1/messages"]
 
     def take(self) -> Reply | None:
         """The scripted reply that is due."""
@@ -174,16 +177,22 @@ def _blocks(body: dict[str, Any]) -> tuple[list[str], list[int]]:
     for message in body["messages"]:
         content = message["content"]
         parts += [content] if isinstance(content, str) else list(content)
-    texts = [part if isinstance(part, str) else part["text"] for part in parts]
+    parts[:0] = [json.dumps(tool) for tool in body.get("tools", ())]
+    texts = [part if isinstance(part, str) else part.get("text") or json.dumps(_unmarked(part)) for part in parts]
     marks = [i for i, part in enumerate(parts) if isinstance(part, dict) and part.get("cache_control")]
     return texts, marks
 
 
-def problem_of(body: Any, *, counts: bool = False) -> str:
-    """What the API would not take of a body, or nothing."""
+def _unmarked(part: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in part.items() if key != "cache_control"}
+
+
+def problem_of(body: Any, *, counts: bool = False, tools: bool = False) -> str:
+    """What the API would not take of a body, or nothing; without ``tools`` we hold our own client to text."""
     if not isinstance(body, dict):
         return "the body is no object"
-    known = {"model", "messages", "system", *(() if counts else ("max_tokens", "metadata", "stop_sequences"))}
+    known = {"model", "messages", "system", *(("tools",) if tools else ())}
+    known |= set() if counts else {"max_tokens", "metadata", "stop_sequences"}
     for name in body:
         if name in _REMOVED:
             return f"{name}: this parameter is removed"
@@ -194,7 +203,24 @@ def problem_of(body: Any, *, counts: bool = False) -> str:
     limit = body.get("max_tokens")
     if not counts and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         return "max_tokens: Input should be greater than or equal to 1"
-    return _problem_of_parts(body) or _problem_of_messages(body.get("messages"))
+    return (
+        _problem_of_parts(body)
+        or _problem_of_tools(body)
+        or _problem_of_messages(body.get("messages"), blocks="tools" in body)
+    )
+
+
+def _problem_of_tools(body: dict[str, Any]) -> str:
+    tools = body.get("tools", [])
+    for i, tool in enumerate(tools):
+        if set(tool) - {"name", "description", "input_schema", "cache_control"}:
+            return f"tools.{i}: Extra inputs are not permitted"
+        if not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", tool.get("name", "")):
+            return f"tools.{i}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
+        if tool.get("input_schema", {}).get("type") != "object":
+            return f"tools.{i}.input_schema.type: Input should be 'object'"
+    names = [tool["name"] for tool in tools]
+    return "" if len(set(names)) == len(names) else "tools: Tool names must be unique."
 
 
 def _problem_of_parts(body: dict[str, Any]) -> str:
@@ -216,7 +242,7 @@ def _problem_of_parts(body: dict[str, Any]) -> str:
     return f"A maximum of 4 blocks with cache_control may be provided. Found {marks}." if marks > 4 else ""
 
 
-def _problem_of_messages(messages: Any) -> str:
+def _problem_of_messages(messages: Any, *, blocks: bool) -> str:
     if not isinstance(messages, list) or not messages:
         return "messages: at least one message is required"
     for i, message in enumerate(messages):
@@ -225,14 +251,41 @@ def _problem_of_messages(messages: Any) -> str:
         # The API joins neighbours of one role; we hold our own client to taking turns.
         if message["role"] != ("user", "assistant")[i % 2]:
             return f"messages.{i}.role: roles must alternate, starting with user"
-        if not isinstance(message["content"], str) or not message["content"].strip():
+        content = message["content"]
+        if blocks and isinstance(content, list):
+            if problem := _problem_of_blocks(content, messages[i - 1]["content"] if i else ""):
+                return f"messages.{i}.content: {problem}"
+        elif not isinstance(content, str) or not content.strip():
             return f"messages.{i}: all messages must have non-empty content"
+        elif i and _used(messages[i - 1]["content"]):
+            return f"messages.{i}: `tool_use` ids were found without `tool_result` blocks immediately after"
     return "" if messages[-1]["role"] == "user" else "messages: the conversation must end with a user message"
+
+
+def _problem_of_blocks(blocks: list[Any], before: Any) -> str:
+    """Each use of a tool is answered in the next message, first of all and once."""
+    if not blocks:
+        return "all messages must have non-empty content"
+    kinds = [block.get("type") for block in blocks]
+    if set(kinds) - {"text", "tool_use", "tool_result", "thinking"}:
+        return f"Input tag found using 'type' does not match: {kinds}"
+    if any(not block["text"].strip() for block in blocks if block["type"] == "text"):
+        return "text content blocks must be non-empty"
+    results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+    if kinds[: len(results)] != ["tool_result"] * len(results):
+        return "tool_result blocks come first"
+    if sorted(results) != sorted(_used(before)):
+        return "`tool_use` ids and `tool_result` blocks do not match"
+    return ""
+
+
+def _used(content: Any) -> list[str]:
+    return [one["id"] for one in content if one["type"] == "tool_use"] if isinstance(content, list) else []
 
 
 def fill(text: str, body: dict[str, Any]) -> str:
     """An answer in which ``{id}`` is the id of the item asked about: the last one in the last message."""
-    ids = re.findall(r"\b\d{8}-\d{6}-[0-9a-f]{6,}\b", body["messages"][-1]["content"])
+    ids = re.findall(r"\b\d{8}-\d{6}-[0-9a-f]{6,}\b", str(body["messages"][-1]["content"]))
     return text.replace("{id}", ids[-1] if ids else "unknown")
 
 
@@ -327,19 +380,20 @@ def _handler(state: ModelServer) -> type[BaseHTTPRequestHandler]:
             self._note(data)
             if self._refused():
                 return
-            if self.path not in ("/v1/messages", "/v1/messages/count_tokens"):
+            path = self.path.partition("?")[0] if state.any_client else self.path
+            if path not in ("/v1/messages", "/v1/messages/count_tokens"):
                 self._plain(404, b"<html>404 page not found</html>", "text/html")
                 return
-            counts = self.path.endswith("/count_tokens")
+            counts = path.endswith("/count_tokens")
             try:
                 body = json.loads(data)
             except ValueError:
                 self._error(400, "The request body is not valid JSON")
                 return
-            problem = problem_of(body, counts=counts)
+            problem = "" if state.any_client else problem_of(body, counts=counts, tools=state.takes_tools)
             if problem:
                 self._error(400, problem)
-            elif body["model"] not in state.models:
+            elif body["model"] not in state.models and not state.any_client:
                 self._error(404, f"model: {body['model']}")
             elif counts:
                 self._json(200, {"input_tokens": sum(tokens(text) for text in _blocks(body)[0])})
@@ -360,7 +414,11 @@ def _handler(state: ModelServer) -> type[BaseHTTPRequestHandler]:
             if reply.status != 200:
                 self._error(reply.status, reply.message or "scripted", reply.headers, reply.raw)
                 return
-            data = reply.raw if reply.raw is not None else json.dumps(_message_json(body, reply, state)).encode()
+            message = _message_json(body, reply, state)
+            if state.any_client and body.get("stream"):
+                self._send(200, _stream(message), "text/event-stream", reply.headers)
+                return
+            data = reply.raw if reply.raw is not None else json.dumps(message).encode()
             self._send(200, data, "application/json", reply.headers, reply.cut, reply.drip)
 
         def _note(self, body: bytes) -> None:
@@ -440,17 +498,43 @@ def _message_json(body: dict[str, Any], reply: Reply, state: ModelServer) -> dic
     if reply.thinking:
         content.append({"type": "thinking", "thinking": reply.thinking, "signature": "c2lnbmVk"})
     content += [{"type": "text", "text": text, "citations": None} for text in texts if text]
+    number = len(state.calls)
+    content += [
+        {"type": "tool_use", "id": f"toolu_{number:06d}_{i}", "name": name, "input": given}
+        for i, (name, given) in enumerate(reply.calls)
+    ]
     return {
         "id": f"msg_{len(state.calls):06d}",
         "type": "message",
         "role": "assistant",
         "model": body["model"],
         "content": content,
-        "stop_reason": reply.stop,
+        "stop_reason": "tool_use" if reply.calls and reply.stop == "end_turn" else reply.stop,
         "stop_sequence": None,
         "stop_details": reply.stop_details,
         "usage": {**state.usage(body, reply.thinking + "".join(texts)), "service_tier": "standard"},
     }
+
+
+def _stream(message: dict[str, Any]) -> bytes:
+    """A message as events."""
+    usage = message["usage"]
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**message, "content": [], "stop_reason": None, "stop_details": None}}
+    ]
+    for index, block in enumerate(message["content"]):
+        start, delta = dict(block), {"type": "text_delta", "text": block.get("text", "")}
+        if block["type"] == "tool_use":
+            start["input"], delta = {}, {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        elif block["type"] == "text":
+            start = {"type": "text", "text": ""}
+        events.append({"type": "content_block_start", "index": index, "content_block": start})
+        events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        events.append({"type": "content_block_stop", "index": index})
+    stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    events.append({"type": "message_delta", "delta": stop, "usage": {"output_tokens": usage["output_tokens"]}})
+    events.append({"type": "message_stop"})
+    return "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events).encode()
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,22 +25,26 @@ _PUSHING = b"report-status"
 class Fault:
     """What goes wrong with each connection.
 
-    ``delay`` seconds before the first byte; ``refuse``: closed at once; ``hang``: nobody answers;
+    ``delay`` seconds before the first byte; ``refuse``: closed at once; ``reset``: accepted and reset;
+    ``hang``: nobody answers;
     ``status``: an HTTP error instead of the server, with ``pushes`` only to what is pushed; ``down``,
     ``up``: cut after so many bytes of the server's or the client's; ``push``: cut after so many bytes of
-    what is pushed; ``deaf``: a push arrives and its answer does not; ``lies``: what the server says, and
-    what is told instead, of the same length; the client is understood by what it was told.
+    what is pushed; ``deaf``: a push arrives and its answer does not; ``then_gone``: once something is pushed, all
+    other connections are refused; ``lies``: what the server says, and what is told instead, of the same length; the
+    client is understood by what it was told.
     """
 
     name: str
     delay: float = 0.0
     refuse: bool = False
+    reset: bool = False
     hang: bool = False
     status: int = 0
     down: int = -1
     up: int = -1
     push: int = -1
     deaf: bool = False
+    then_gone: bool = False
     pushes: bool = False
     lies: tuple[tuple[bytes, bytes], ...] = ()
 
@@ -90,6 +95,9 @@ class Proxy:
                 time.sleep(fault.delay)
             if fault.refuse:
                 return
+            if fault.reset:  # socket(7), SO_LINGER: nothing is waited for
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                return
             if fault.hang:
                 self._stop.wait(120)
             elif fault.status and not fault.pushes:
@@ -115,6 +123,7 @@ class Proxy:
                 said += data
                 if pushed < 0 and _PUSHING in said:
                     pushed = 0
+                    self.fault = Fault("gone", refuse=True) if fault.then_gone else self.fault
                 if fault.status and pushed >= 0:
                     client.sendall(_error(fault.status))
                     return

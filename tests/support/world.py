@@ -223,9 +223,9 @@ class World:
         self.nodes[name] = node
         return node
 
-    def second(self, node: Node) -> Node:
-        """Another clone of a hub, as on a second machine."""
-        root = clone(node.url, self.folder / f"cn-{node.name}-2")
+    def second(self, node: Node, *, trusted: bool = True) -> Node:
+        """Another clone of a hub, as on a second machine; ``trusted``: a person has accepted it there."""
+        root = clone(node.url, self.folder / f"cn-{node.name}-2", trusted=trusted)
         identify(root, node.name, f"{node.name}@cn.invalid")
         return Node(node.name, root, node.home, node.url)
 

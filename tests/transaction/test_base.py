@@ -39,7 +39,7 @@ class Place:
         self.origin = bare(folder / "origin.git")
         push(self.root, self.origin, "main")
         git(self.root, "remote", "add", "origin", str(self.origin))
-        self.other = clone(self.origin, folder / "other", "sigma-two")
+        self.other = clone(self.origin, folder / "other", "sigma-two", trusted=True)
 
     @property
     def hub(self) -> Hub:

@@ -41,7 +41,11 @@ class Place:
         return Oid(tip(self.root))
 
     def check(self) -> list[str]:
-        return [c.path for c in untrusted(open_hub(self.root), Oid(tip(self.root)))]
+        return [c.path for c in self.untrusted(tip(self.root))]
+
+    def untrusted(self, commit: str) -> list[TrustChange]:
+        hub = open_hub(self.root)
+        return untrusted(hub, Oid(commit), trusted=trusted_commit(hub))
 
 
 @pytest.fixture
@@ -59,13 +63,24 @@ def test_an_unprotected_change_from_elsewhere_is_no_matter(place: Place) -> None
     assert place.check() == []
 
 
-def test_a_fresh_clone_trusts_what_it_is_on(place: Place) -> None:
+def test_a_hub_that_was_made_here_needs_no_acceptance(place: Place) -> None:
     git(place.root, "update-ref", "-d", "refs/cn/trusted")
     assert trusted_commit(place.hub) is None
     assert place.check() == []
     evil = place.foreign()
     git(place.root, "fetch", "-q")
-    assert [c.path for c in untrusted(place.hub, evil)] == [PEERS]
+    assert [c.path for c in place.untrusted(evil)] == [PEERS]
+
+
+def test_a_fresh_clone_has_accepted_nothing(place: Place) -> None:
+    fresh = open_hub(place.other)
+    made = Oid(tip(place.other))
+    assert untrusted(fresh, made, trusted=None) == [
+        TrustChange(path, None, Oid(git(place.other, "rev-parse", f"main:{path}")), (made,))
+        for path in (".cn/hub.yaml", PEERS)
+    ]
+    commit(place.other, {PEERS: "mine\n"}, "of one file")
+    assert [c.path for c in untrusted(fresh, Oid(tip(place.other)), trusted=None)] == [".cn/hub.yaml", PEERS]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +99,7 @@ def test_a_fresh_clone_trusts_what_it_is_on(place: Place) -> None:
 def test_a_pulled_change_is_not_ours(place: Place, path: str) -> None:
     evil = place.foreign(path)
     place.here("pull", "-q", "--ff-only")
-    found = untrusted(place.hub, evil)
+    found = place.untrusted(evil)
     assert [(c.path, c.commits) for c in found] == [(path, (evil,))]
 
 
@@ -92,7 +107,7 @@ def test_what_changed_is_told(place: Place) -> None:
     evil = place.foreign(content=None)
     old = Oid(git(place.root, "rev-parse", f"main:{PEERS}"))
     git(place.root, "fetch", "-q")
-    assert untrusted(place.hub, evil) == [TrustChange(PEERS, old, None, (evil,))]
+    assert place.untrusted(evil) == [TrustChange(PEERS, old, None, (evil,))]
 
 
 @pytest.mark.parametrize("how", ["merge", "reset", "pull-rebase", "rebase", "update-ref", "switch"])
@@ -157,7 +172,7 @@ def test_a_hidden_revert_in_a_merge_is_found(place: Place) -> None:
     side = write_commit(place.root, {"doc.md": "2\n"}, "side", [old])
     # The merge silently takes the old peers.md, which no commit in the range changes.
     evil = write_commit(place.root, {PEERS: "pi\n"}, "merge", [new, side])
-    assert [(c.path, c.commits) for c in untrusted(place.hub, Oid(evil))] == [(PEERS, (evil,))]
+    assert [(c.path, c.commits) for c in place.untrusted(evil)] == [(PEERS, (evil,))]
 
 
 def test_a_change_and_its_undoing_is_no_change(place: Place) -> None:
@@ -171,7 +186,7 @@ def test_ours_on_top_of_a_foreign_change_does_not_cover_it(place: Place) -> None
     evil = place.foreign()
     place.here("pull", "-q", "--ff-only")
     commit(place.root, {PEERS: "evil\nand mine\n"}, "mine")
-    found = untrusted(place.hub, Oid(tip(place.root)))
+    found = place.untrusted(tip(place.root))
     assert [(c.path, c.commits) for c in found] == [(PEERS, (evil,))]
 
 
@@ -208,7 +223,7 @@ def test_an_openpgp_signature_never_counts(place: Place, tmp_path: Path) -> None
     armor = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n iQ==\n -----END PGP SIGNATURE-----"
     evil = git(place.root, "hash-object", "-w", "-t", "commit", "--stdin", stdin=f"{head}\n{armor}\n\n{body}\n")
     git(place.root, "fetch", "-q")
-    assert [c.path for c in untrusted(place.hub, Oid(evil))] == [PEERS]
+    assert [c.path for c in place.untrusted(evil)] == [PEERS]
 
 
 def test_leaving_the_accepted_history_asks(place: Place) -> None:

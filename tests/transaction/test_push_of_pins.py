@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,23 @@ def test_an_origin_that_takes_no_pins_is_told_of_once_and_stops_nothing(world: W
     sigma.sync()
     assert pins(sigma.home) == [PIN, SECOND, "refs/cn/pins/pi/in/third"]
     assert not (sigma.root / ".git/cn/unpushed").exists()
+    assert "pins stay in this clone" not in sigma.cn("status").stdout
+
+
+@pytest.mark.parametrize("ref", ["refs/cn/pins", "refs/cn/pins/pi", "refs/cn/pins/pi/in/proposal/x"])
+def test_a_ref_in_the_way_of_pins_is_named_and_taken_away_as_told(
+    world: World, sigma: Node, pi: Node, ref: str
+) -> None:
+    git(sigma.home, "update-ref", ref, sigma.main)
+    world.propose(pi, sigma)
+    told = f"'git push origin :{ref}' takes it away"
+    assert told in sigma.sync().stdout
+    status = sigma.cn("status").stdout
+    (step,) = re.findall("'git (push origin .*?)' takes away", " ".join(status.split()))
+    git(sigma.root, *step.split())
+    world.propose(pi, sigma, "second")
+    sigma.sync()
+    assert pins(sigma.home) == [PIN, SECOND]
     assert "pins stay in this clone" not in sigma.cn("status").stdout
 
 

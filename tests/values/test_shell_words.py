@@ -134,3 +134,11 @@ def test_the_command_itself_is_never_put_together() -> None:
                 first = node.args[0] if node.args else None
                 templates = [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]
                 assert all(isinstance(t, ast.Constant) for t in templates), f"{path}:{node.lineno}"
+
+
+def test_a_url_with_an_account_is_typed_as_it_is_and_one_with_a_password_never() -> None:
+    assert command("git fetch {} main", "ssh://git@git.example.org:2222/pi.git") == (
+        "'git fetch ssh://git@git.example.org:2222/pi.git main'"
+    )
+    told = command("git fetch {} main", "https://pi:secret@git.example.org/pi.git")
+    assert told == f"'git fetch {NAME} main' (for {NAME} type the URL with its password, which is not shown)"

@@ -9,6 +9,7 @@ from typing import Any
 from cn.protocol import sent_life
 from cn.protocol.thread_life import DELETED, MOVED, QUEUED
 from tests.support.hubs import ROOT, git
+from tests.support.terminal import Terminal
 from tests.support.world import Node, World
 
 PAGE = (ROOT / "docs/protocol/json.md").read_text("utf-8")
@@ -61,6 +62,22 @@ def test_what_we_sent_is_shown_and_explained(world: World, sigma: Node, pi: Node
     pi.sync()
     assert "**From:** sigma" in look("inbox", "show", "sigma/hello")
     assert look("inbox", "show", "sigma:hello") == message
+
+
+def test_a_branch_that_was_pushed_by_hand_is_shown_as_what_it_changes(world: World, sigma: Node, pi: Node) -> None:
+    """Pi's hub has no history in common with sigma's; a terminal shows files letter by letter."""
+    sigma.write({"docs/big.md": "much\n" * 50})
+    world.propose(pi, sigma, "fix", {"docs/list.md": "1. one\n1. *two*\n# three\n"}, message="A list")
+    pi.sync()
+    text = pi.cn("thread", "show", "sigma:fix").stdout
+    assert "docs/list.md" in text
+    assert "big.md" not in text
+    assert "hub.yaml" not in text
+    assert "A list" in pi.cn("status").stdout
+    terminal = Terminal(pi.root, "thread", "show", "sigma:fix")
+    assert terminal.end() == 0
+    for line in ("1. one", "1. *two*", "# three"):
+        assert f"▌     {line}\n" in re.sub(r" +\n", "\n", terminal.text)
 
 
 def _clone_commit(world: World, pi: Node, sigma: Node) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,3 +150,26 @@ def test_what_is_not_there_is_refused(sigma: Node, name: str) -> None:
     done = sigma.cn("why", name, check=1)
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
+
+
+def test_an_explanation_starts_as_many_gits_whatever_its_run_queued(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    """Each decision tells its creator; what one of them did is found among all that the run queued at once."""
+    topics = [f"{run}-{number}" for run, size in (("one", 1), ("many", 6)) for number in range(size)]
+    for topic in topics:
+        world.propose(pi, sigma, topic)
+    sigma.sync()
+    for together in (topics[:1], topics[1:]):
+        for topic in together:
+            sigma.triage(f"pi/{topic}", "delete:no")
+        sigma.process()
+    started = []
+    for name in ("pi/one-0", "pi/many-3"):
+        events, config = tmp_path / name / "events", tmp_path / name / "gitconfig"
+        events.mkdir(parents=True)
+        config.write_text(f"[trace2]\n\teventTarget = {events}\n")
+        found = json.loads(sigma.cn("why", name, "--json", env={"GIT_CONFIG_GLOBAL": str(config)}).stdout)
+        assert len(found["decided"]["messages"]) == 1
+        started.append(len(list(events.iterdir())))
+    assert started[0] == started[1]

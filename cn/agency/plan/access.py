@@ -5,31 +5,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
-from cn.agency.events import Granted, Revoked
-from cn.agency.names import AUDIT, GRANTABLE, LEVELS, NameRefused, Party, Resource, Uuid, is_user, parse_resource, rank
-from cn.agency.operations import (
-    ByHandler,
-    BySystem,
-    ByUser,
-    GrantAccess,
-    Moment,
-    Principal,
-    RevokeAccess,
-    Wanted,
-    party_of,
+from cn.agency.names import (
+    AUDIT,
+    GRANTABLE,
+    LEVELS,
+    NO_ID,
+    Party,
+    Resource,
+    Uuid,
+    is_user,
+    is_uuid,
+    parse_resource,
+    rank,
 )
-from cn.agency.plan.result import Planned, Refused
+from cn.agency.operations import ByHandler, BySystem, ByUser, Principal
+from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import above, active, below, delegated, holder, open_children, owner, walk, writer
-from cn.agency.rows import Facts, File, Grant, Handler, Outcome
+from cn.agency.rows import Facts, File, Grant, Handler, Mail, Outcome
 
 ACCESS = "access"
 ACTIVE = "active-handler"
-GRANTABLE_RULE = "grantable"
-DIRECT_UNDERLING = "direct-underling"
-SCOPE = "scope"
 KNOWN = "known"
 _EVERYTHING = 2**62
 
@@ -88,7 +87,7 @@ def reasons(principal: Principal, resource: Resource, facts: Facts) -> Iterator[
         case ByHandler(id, tenure):
             handler = active(id, facts)
             if handler and handler.tenure == tenure:
-                yield from _handler_reasons(handler, canonical(resource, facts), facts, _EVERYTHING, {})
+                yield from _handler_reasons(handler, _About(canonical(resource, facts), facts), facts, _EVERYTHING)
             else:
                 yield Reason(0, False, "its tenure is over")
 
@@ -99,23 +98,55 @@ def canonical(resource: Resource, facts: Facts) -> Resource:
     return Resource("outcome", resource.name) if is_outcome else resource
 
 
-def _handler_reasons(
-    handler: Handler, resource: Resource, facts: Facts, before: int, judged: dict[Uuid, Reason]
-) -> Iterator[Reason]:
-    yield from _from_structure(handler, resource, facts)
-    for grant in facts.grants_on(handler.id, handler.tenure, str(resource)):
+class _About:
+    """What is asked of a resource at every link of a chain, and found once; and which capabilities were judged."""
+
+    def __init__(self, resource: Resource, facts: Facts) -> None:
+        self.resource, self._facts, self.judged = resource, facts, dict[Uuid, Reason]()
+
+    @cached_property
+    def file(self) -> File | None:
+        """The file that it is."""
+        return self._facts.file(self.resource.uuid)
+
+    @cached_property
+    def outcome(self) -> Outcome | None:
+        """The outcome that it is."""
+        return self._facts.outcome(self.resource.uuid)
+
+    @cached_property
+    def owner(self) -> Party:
+        """Who has the file, or is responsible for the outcome."""
+        if self.outcome:
+            return holder(self.outcome, self._facts)
+        return owner(self.file.owner, self.file.owner_tenure, self._facts) if self.file else NO_ID
+
+    @cached_property
+    def above_owner(self) -> tuple[Uuid, ...]:
+        """The handlers above that one."""
+        return () if is_user(self.owner) else tuple(above(Uuid(self.owner), self._facts))
+
+    @cached_property
+    def mail(self) -> Sequence[Mail]:
+        """The messages by which the file was delivered."""
+        return self._facts.mail_with(self.resource.uuid)
+
+
+def _handler_reasons(handler: Handler, about: _About, facts: Facts, before: int) -> Iterator[Reason]:
+    yield from _from_structure(handler, about, facts)
+    for grant in facts.grants_on(handler.id, handler.tenure, str(about.resource)):
         if grant.seq < before:
-            if grant.id not in judged:
-                judged[grant.id] = _judge(grant, resource, facts, judged)
-            yield judged[grant.id]
+            if grant.id not in about.judged:
+                about.judged[grant.id] = _judge(grant, about, facts)
+            yield about.judged[grant.id]
 
 
-def _judge(grant: Grant, resource: Resource, facts: Facts, judged: dict[Uuid, Reason]) -> Reason:
+def _judge(grant: Grant, about: _About, facts: Facts) -> Reason:
     """Does a capability still hold?
 
     It stands on what its grantor had before it, so that two of them can never hold up each other.
     """
-    level = rank(resource, grant.level)
+    level = rank(about.resource, grant.level)
     scope = facts.outcome(grant.scope)
     if not scope or not scope.is_open:
         return Reason(level, False, f"its outcome {grant.scope} has ended", grant)
@@ -125,7 +156,7 @@ def _judge(grant: Grant, resource: Resource, facts: Facts, judged: dict[Uuid, Re
     if not grantor or grantor.tenure != grant.grantor_tenure:
         return Reason(level, False, f"the tenure of {grant.grantor}, who granted it, is over", grant)
     tried = []
-    for reason in _handler_reasons(grantor, resource, facts, grant.seq, judged):
+    for reason in _handler_reasons(grantor, about, facts, grant.seq):
         tried.append(reason)
         if reason.holds and reason.level >= level:
             return Reason(level, True, f"granted by {grant.grantor}", grant, (reason,))
@@ -136,17 +167,16 @@ def stands(grant: Grant, facts: Facts) -> bool:
     """Is a capability effective now?"""
     handler = active(grant.holder, facts)
     held = handler is not None and handler.tenure == grant.holder_tenure
-    return held and _judge(grant, parse_resource(grant.resource), facts, {}).holds
+    return held and _judge(grant, _About(parse_resource(grant.resource), facts), facts).holds
 
 
-def _from_structure(handler: Handler, resource: Resource, facts: Facts) -> Iterator[Reason]:
+def _from_structure(handler: Handler, about: _About, facts: Facts) -> Iterator[Reason]:
+    resource = about.resource
     match resource.kind:
         case "outcome":
-            outcome = facts.outcome(resource.uuid)
-            return _on_outcome(handler, outcome, facts) if outcome else iter(())
+            return _on_outcome(handler, about.outcome, about, facts) if about.outcome else iter(())
         case "kb":
-            file = facts.file(resource.uuid)
-            return _on_file(handler, file, facts) if file else iter(())
+            return _on_file(handler, about.file, about) if about.file else iter(())
         case "mail":
             return _on_mail(handler, Party(resource.name), facts)
         case "handler":
@@ -160,7 +190,7 @@ def _from_structure(handler: Handler, resource: Resource, facts: Facts) -> Itera
 _READ, _WRITE = 1, 2
 
 
-def _on_outcome(handler: Handler, outcome: Outcome, facts: Facts) -> Iterator[Reason]:
+def _on_outcome(handler: Handler, outcome: Outcome, about: _About, facts: Facts) -> Iterator[Reason]:
     """The cheap reasons first; the others walk the graph."""
     if writer(outcome, facts) == handler.id:
         root = delegated(outcome, facts) is not None
@@ -169,7 +199,7 @@ def _on_outcome(handler: Handler, outcome: Outcome, facts: Facts) -> Iterator[Re
     if outcome.id == handler.id:
         yield Reason(_READ, True, "it is its own root")
         return
-    if handler.id in above(Uuid(holder(outcome, facts)), facts):
+    if handler.id in about.above_owner:
         yield Reason(_READ, True, "it is above the responsible handler")
         return
     if _serves(outcome, handler, facts):
@@ -207,13 +237,12 @@ def _is_at_or_below(id: Party, handler: Handler, facts: Facts) -> bool:
     return id == handler.id or handler.id in above(Uuid(id), facts)
 
 
-def _on_file(handler: Handler, file: File, facts: Facts) -> Iterator[Reason]:
-    owns = owner(file.owner, file.owner_tenure, facts)
-    if owns == handler.id:
+def _on_file(handler: Handler, file: File, about: _About) -> Iterator[Reason]:
+    if about.owner == handler.id:
         yield Reason(_READ, True, "it is its audit log") if file.kind == AUDIT else Reason(_WRITE, True, "it owns it")
-    elif not is_user(owns) and handler.id in above(Uuid(owns), facts):
+    elif handler.id in about.above_owner:
         yield Reason(_READ, True, "it is above the owner")
-    for mail in facts.mail_with(file.id):
+    for mail in about.mail:
         if mail.to == handler.id and mail.to_tenure == handler.tenure:
             yield Reason(_READ, True, f"it was sent to it by {mail.sender}")
             break
@@ -257,71 +286,11 @@ def is_current(principal: Principal, facts: Facts) -> Refused | None:
     if not isinstance(principal, ByHandler):
         return None
     handler = active(principal.handler, facts)
-    if handler and handler.tenure == principal.tenure:
+    agent = facts.agent(Uuid(Party(principal.agent))) if is_uuid(principal.agent) else None
+    if handler and handler.tenure == principal.tenure and (agent is None or agent.live):
         return None
+    if agent is not None and not agent.live:
+        why_not = f"agent {agent.id} has ended"
+        return Refused(ACTIVE, why_not, "end; another agent goes on where you were", boss_of(principal, facts))
     why_not = f"tenure {principal.tenure} of handler {principal.handler} is over"
     return Refused(ACTIVE, why_not, "end; what is to be done is somebody else's now", boss_of(principal, facts))
-
-
-def plan_grant(operation: GrantAccess, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:
-    """Let an underling do what the caller may do itself, at most as much, while an outcome is open."""
-    underling = active(operation.holder, facts)
-    if not underling:
-        return Refused(KNOWN, f"{operation.holder} is no active handler", "look at your underlings")
-    if isinstance(principal, ByHandler) and underling.boss != principal.handler:
-        why_not = f"{underling.id} is not your direct underling"
-        return Refused(DIRECT_UNDERLING, why_not, "its own boss grants it what it needs", underling.boss)
-    granted = grant_to(underling, operation.wanted, principal, facts, moment, moment.uuid("grant"))
-    return granted if isinstance(granted, Refused) else Planned((granted[0],), grant=granted[1])
-
-
-def grant_to(
-    underling: Handler, wanted: Wanted, principal: Principal, facts: Facts, moment: Moment, id: Uuid
-) -> tuple[Granted, Uuid | None] | Refused:
-    """The change that grants it, with the capability on which it stands, if any."""
-    try:
-        resource = canonical(parse_resource(wanted.resource), facts)
-        level = rank(resource, wanted.level)
-    except NameRefused as error:
-        return Refused(GRANTABLE_RULE, error.text, error.hint)
-    if resource.kind not in GRANTABLE or not level:
-        return Refused(GRANTABLE_RULE, f"{wanted.level} on {resource} cannot be granted", _GRANTABLE_KINDS)
-    if resource.kind in ("kb", "outcome") and not facts.file(resource.uuid):
-        return Refused(KNOWN, f"there is no {resource}", "look at what there is by browsing")
-    scope = facts.outcome(wanted.scope or underling.id)
-    if refused := _fit_scope(scope, wanted.scope, underling, principal):
-        return refused
-    reason = reason_for(principal, resource, wanted.level, facts)
-    if reason is None:
-        return no_access(principal, resource, wanted.level, facts)
-    grantor, tenure = party_of(principal)
-    ending = scope.id if scope else underling.id
-    change = Granted(id, underling.id, underling.tenure, grantor, tenure, str(resource), wanted.level, ending)
-    return change, reason.grant.id if reason.grant else None
-
-
-_GRANTABLE_KINDS = "grant read or write on kb and outcome, use on mcp, clone or push on repo"
-
-
-def _fit_scope(scope: Outcome | None, wanted: Uuid | None, underling: Handler, principal: Principal) -> Refused | None:
-    """A capability ends with an open outcome of its holder or of its grantor."""
-    if wanted and (not scope or not scope.is_open):
-        return Refused(SCOPE, f"{wanted} is no open outcome", "name an open one, or leave it to the holder's root")
-    grantors = principal.handler if isinstance(principal, ByHandler) else None
-    if scope and scope.id != underling.id and grantors and scope.responsible not in (underling.id, grantors):
-        why_not = f"{scope.id} is neither the holder's nor yours"
-        return Refused(SCOPE, why_not, "name an outcome of either, or leave it to the holder's root")
-    return None
-
-
-def plan_revoke(operation: RevokeAccess, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:
-    """Take a capability back: by whoever granted it, or anyone above its holder."""
-    grant = facts.grant(operation.grant)
-    if grant is None:
-        return Refused(KNOWN, f"there is no capability {operation.grant}", "list what was granted")
-    if isinstance(principal, ByHandler):
-        current = (grant.grantor, grant.grantor_tenure) == (principal.handler, principal.tenure)
-        if not current and principal.handler not in above(grant.holder, facts):
-            why_not = f"you neither granted {grant.id} nor are above {grant.holder}"
-            return Refused(ACCESS, why_not, f"ask {grant.grantor}, who granted it", grant.grantor)
-    return Planned((Revoked(grant.id),))

@@ -20,6 +20,7 @@ BOUNDARY = "delegation-boundary"
 STALE = "stale-version"
 WORDS = "words"
 TIME_TO_COME = "time-to-come"
+NOTHING = "nothing-to-change"
 
 MOST_TITLE = 200
 MOST_TEXT = 64 * 1024

@@ -6,7 +6,7 @@ from cn.agency.events import AuditSubmitted, FileCreated, FileRead, FileWritten
 from cn.agency.names import AUDIT, FILE, OUTCOME, Resource, Uuid, links_in
 from cn.agency.operations import ByHandler, CreateFile, Moment, Principal, ReadFile, SubmitAudit, WriteFile, party_of
 from cn.agency.plan.access import ACCESS, KNOWN, no_access, reason_for
-from cn.agency.plan.checks import first, fit_line, fit_text, fresh, needs_party
+from cn.agency.plan.checks import NOTHING, first, fit_line, fit_text, fresh, needs_party
 from cn.agency.plan.result import Planned, Refused, content
 from cn.agency.rows import Facts, File
 
@@ -44,6 +44,8 @@ def plan_write(operation: WriteFile, principal: Principal, facts: Facts, moment:
     if refused := fresh(file, operation.seen):
         return refused
     stored = content(file.id, operation.content)
+    if stored.hash == file.hash:
+        return Refused(NOTHING, f"version {file.version} of {file.id} says the very same", "go on: it is written")
     change = FileWritten(file.id, file.version + 1, stored.hash, len(stored.data), _links(operation.content))
     return Planned((change,), (stored,), reason.grant.id if reason.grant else None)
 

@@ -32,11 +32,22 @@ from cn.agency.operations import (
     party_of,
 )
 from cn.agency.pages import outcome_page
-from cn.agency.plan.access import ACCESS, KNOWN, boss_of, grant_to, stands
-from cn.agency.plan.checks import BOUNDARY, first, fit_line, fit_text, named, not_delegated, open_outcome, works_on
+from cn.agency.plan.access import ACCESS, KNOWN, boss_of, stands
+from cn.agency.plan.checks import (
+    BOUNDARY,
+    NOTHING,
+    first,
+    fit_line,
+    fit_text,
+    named,
+    not_delegated,
+    open_outcome,
+    works_on,
+)
 from cn.agency.plan.ending import Draft, end_handlers
-from cn.agency.plan.mail import send_text
-from cn.agency.plan.outcomes import NO_CIRCLE, NOTHING, ONE_HANDLER, PERPETUAL
+from cn.agency.plan.grants import grant_to
+from cn.agency.plan.mail import send_text, tell_boss
+from cn.agency.plan.outcomes import NO_CIRCLE, ONE_HANDLER, PERPETUAL
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.plan.structure import above, active, below, depth, height, open_children, walk
 from cn.agency.rows import Facts, Handler, Outcome
@@ -295,11 +306,22 @@ def plan_lease(operation: LeaseAgent, principal: Principal, facts: Facts, moment
 
 
 def plan_agent_end(operation: EndAgent, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:
-    """An instance is no more: told by Agency itself, or by a user."""
+    """An instance is no more: told by Agency itself, or by a user; its handler's boss may have to know."""
     agent = facts.agent(operation.agent)
     if isinstance(principal, ByHandler):
         return Refused(ACCESS, "Agency itself ends agents", "end your own work, or stop the handler")
     if agent is None or not agent.live:
         return Refused(KNOWN, f"{operation.agent} is no live agent", "look at the agents")
-    refused = fit_line(operation.why, "the reason")
-    return refused or Planned((AgentEnded(agent.id, operation.why),))
+    subject = operation.subject or operation.why
+    if refused := first(
+        fit_line(operation.why, "the reason"),
+        fit_line(subject, "the subject"),
+        fit_text(operation.message, "the message"),
+    ):
+        return refused
+    draft = Draft()
+    draft.add(AgentEnded(agent.id, operation.why))
+    handler = active(agent.handler, facts)
+    if operation.message and handler and handler.tenure == agent.tenure:
+        tell_boss(draft, handler, subject, operation.message, facts, moment)
+    return Planned(tuple(draft.changes), tuple(draft.contents))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from cn.agency.events import FileCreated, MailDeferred, MailDelivered, MailDone
 from cn.agency.names import COMPLETED, FILE, MESSAGE, NO_ID, Party, Resource, Uuid, is_user, links_in
 from cn.agency.operations import ByHandler, ByUser, DeliverDue, FinishMail, Moment, Principal, SendMail, party_of
@@ -10,11 +12,13 @@ from cn.agency.plan.checks import WORDS, first, fit_line, fit_text, needs_party,
 from cn.agency.plan.ending import Draft, end_outcome, open_inbox
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.plan.structure import active, owner
-from cn.agency.rows import Deferred, Facts
+from cn.agency.rows import Deferred, Facts, Handler
 from cn.values.text import one_line
 
 OWN_FILE = "own-file"
 NOT_DUE = "not-due"
+SAID = "said-already"
+LIMIT_UNREAD = "limit-unread"
 MOST_SUBJECT = 80
 
 
@@ -30,6 +34,8 @@ def plan_send(operation: SendMail, principal: Principal, facts: Facts, moment: M
     )
     if refused:
         return refused
+    if refused := _said_already(operation, principal, facts) or _too_many(operation, principal, facts, moment):
+        return refused
     draft = Draft()
     addressee = active(operation.to, facts)
     tenure = addressee.tenure if addressee else 0
@@ -39,6 +45,31 @@ def plan_send(operation: SendMail, principal: Principal, facts: Facts, moment: M
     else:
         _send(draft, principal, operation.file, operation.to, tenure, facts, moment, operation)
     return Planned(tuple(draft.changes), tuple(draft.contents))
+
+
+def _said_already(operation: SendMail, principal: Principal, facts: Facts) -> Refused | None:
+    """A handler tells its boss a thing once: the same message that waits in the inbox would only make that longer."""
+    row = active(principal.handler, facts) if isinstance(principal, ByHandler) else None
+    if row is None or operation.to != row.boss or operation.due:
+        return None
+    file = facts.file(operation.file) if operation.file else None
+    hash = file.hash if file else hashlib.sha256(operation.text.encode()).hexdigest()
+    waiting = (one for one in facts.pending(operation.to) if one.sender == row.id)
+    if all((found := facts.file(one.file)) is None or found.hash != hash for one in waiting):
+        return None
+    return Refused(SAID, "your boss has this very message unread", "say what is new, or wait for an answer", row.boss)
+
+
+def _too_many(operation: SendMail, principal: Principal, facts: Facts, moment: Moment) -> Refused | None:
+    """A handler fills nobody's inbox, nor that of a day to come."""
+    if not isinstance(principal, ByHandler):
+        return None
+    me, most = Party(principal.handler), moment.limits.unread
+    waiting = sum(one.sender == me for one in facts.pending(operation.to)) + facts.count_deferred(me, operation.to)
+    if waiting < most:
+        return None
+    why = f"{waiting} messages of yours to {operation.to} wait, and {most} may"
+    return Refused(LIMIT_UNREAD, why, "wait until some are dealt with; say many things in one file, and name that")
 
 
 def _may_mail(to: Party, principal: Principal, facts: Facts) -> Refused | None:
@@ -104,6 +135,16 @@ def _send(
         draft.add(MailDeferred(id, file, sender, tenure, to, to_tenure, operation.due))
     else:
         _deliver(draft, MailDelivered(id, file, sender, tenure, to, to_tenure), facts, moment)
+
+
+def tell_boss(draft: Draft, handler: Handler, subject: str, text: str, facts: Facts, moment: Moment) -> None:
+    """Agency itself tells a handler's boss something of its work: as mail of that handler."""
+    file, boss = moment.uuid("message", handler.boss), active(handler.boss, facts)
+    stored = draft.store(file, text)
+    draft.add(FileCreated(file, MESSAGE, subject, handler.id, handler.tenure, *stored, links_in(text)))
+    to = (handler.boss, boss.tenure if boss else 0)
+    id = moment.uuid("mail", handler.boss)
+    _deliver(draft, MailDelivered(id, file, handler.id, handler.tenure, *to), facts, moment)
 
 
 def _deliver(draft: Draft, change: MailDelivered, facts: Facts, moment: Moment) -> None:

@@ -26,7 +26,18 @@ from cn.agency.operations import (
 )
 from cn.agency.pages import outcome_page
 from cn.agency.plan.access import no_access, reason_for
-from cn.agency.plan.checks import decides, first, fit_line, fit_text, fresh, named, open_outcome, to_come, works_on
+from cn.agency.plan.checks import (
+    NOTHING,
+    decides,
+    first,
+    fit_line,
+    fit_text,
+    fresh,
+    named,
+    open_outcome,
+    to_come,
+    works_on,
+)
 from cn.agency.plan.ending import Draft, end_handlers, end_outcome
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.plan.structure import active, delegated, in_order, open_descendants, owning_handler, walk, writer
@@ -38,7 +49,6 @@ OPEN_PARENT = "open-parent"
 OPEN_DESCENDANTS = "open-descendants"
 PERPETUAL = "perpetual-root"
 LIMIT_OPEN = "limit-open-outcomes"
-NOTHING = "nothing-to-change"
 
 
 def plan_create(operation: CreateOutcome, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:
@@ -90,6 +100,8 @@ def plan_update(operation: UpdateOutcome, principal: Principal, facts: Facts, mo
         if isinstance(granted, Refused):
             return granted
         grant = granted or None
+    if back := [id for id in operation.link if id in operation.unlink]:
+        return Refused(NOTHING, f"{back[0]} is to be linked and unlinked", "say one of both")
     if operation.link or operation.unlink:
         refused = decides(principal, outcome, facts) or _relink(draft, operation, outcome, principal, facts)
         if refused:
@@ -169,7 +181,11 @@ def plan_block(operation: BlockOutcome, principal: Principal, facts: Facts, mome
     if refused:
         return refused
     if operation.reason:
-        refused = fit_line(operation.reason, "the reason")
+        same = (operation.reason, operation.until) == (outcome.blocked, outcome.until)
+        refused = first(
+            fit_line(operation.reason, "the reason"),
+            Refused(NOTHING, f"{named([outcome])} is blocked so already", "go on, or end") if same else None,
+        )
         return refused or Planned((OutcomeBlocked(outcome.id, operation.reason, operation.until),))
     if not outcome.blocked:
         return Refused(NOTHING, f"{named([outcome])} is not blocked", "give a reason to block it")
@@ -225,7 +241,9 @@ def _nothing_left(outcome: Outcome, facts: Facts) -> Refused | None:
     if not left:
         return None
     why = f"open below {named([outcome])}: {named(left)}"
-    return Refused(OPEN_DESCENDANTS, why, "end these first, or ask for all of it with cascade")
+    return Refused(
+        OPEN_DESCENDANTS, why, "end these first, or let what is only for it be closed with its parent (cascade)"
+    )
 
 
 def _ended_with(order: list[Uuid], facts: Facts) -> set[Uuid]:

@@ -8,9 +8,11 @@ from dataclasses import fields
 from typing import assert_never
 
 from cn.agency import operations as ops
+from cn.agency.events import MOST_REQUEST, is_request_id
 from cn.agency.operations import BySystem, Moment, Operation, Principal, actor_of
-from cn.agency.plan.access import ACCESS, KNOWN, is_current, plan_grant, plan_revoke
+from cn.agency.plan.access import ACCESS, KNOWN, is_current
 from cn.agency.plan.files import plan_audit, plan_create_file, plan_read, plan_write
+from cn.agency.plan.grants import plan_grant, plan_revoke, plan_use
 from cn.agency.plan.handlers import (
     plan_agent_end,
     plan_delegate,
@@ -24,6 +26,7 @@ from cn.agency.plan.mail import plan_due, plan_finish, plan_send
 from cn.agency.plan.outcomes import plan_block, plan_create, plan_end, plan_update
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.rows import Facts, Request
+from cn.values.text import one_line
 
 SAME_REQUEST = "same-request"
 
@@ -78,6 +81,8 @@ def _plan(operation: Operation, principal: Principal, facts: Facts, moment: Mome
             return plan_due(operation, principal, facts, moment)
         case ops.SubmitAudit():
             return plan_audit(operation, principal, facts, moment)
+        case ops.UseResource():
+            return plan_use(operation, principal, facts, moment)
         case ops.LeaseAgent():
             return plan_lease(operation, principal, facts, moment)
         case ops.EndAgent():
@@ -86,17 +91,24 @@ def _plan(operation: Operation, principal: Principal, facts: Facts, moment: Mome
             assert_never(operation)
 
 
-def digest_of(operation: Operation) -> str:
-    """16 hexadecimal digits that differ where the arguments do."""
-    values = {part.name: getattr(operation, part.name) for part in fields(operation)}
+def digest_of(operation: Operation, said: str = "") -> str:
+    """16 hexadecimal digits that differ where the arguments do: the operation's, or as the caller ``said`` them."""
+    values: object = said or {part.name: getattr(operation, part.name) for part in fields(operation)}
     text = json.dumps([type(operation).__name__, values], default=repr, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def done_before(operation: Operation, principal: Principal, request_id: str, facts: Facts) -> Request | Refused | None:
+def done_before(
+    operation: Operation, principal: Principal, request_id: str, facts: Facts, said: str = ""
+) -> Request | Refused | None:
     """The answer that was lost on its way; the same id for something else is refused."""
-    found = facts.request(actor_of(principal), request_id) if request_id else None
-    if found is None or found.digest == digest_of(operation):
+    if not request_id:
+        return None
+    if not is_request_id(request_id):
+        why = f"{one_line(request_id, 40)!r} is no name for a request"
+        return Refused(SAME_REQUEST, why, f"take at most {MOST_REQUEST} visible characters")
+    found = facts.request(actor_of(principal), request_id)
+    if found is None or found.digest == digest_of(operation, said):
         return found
     why = f"request {request_id!r} was for something else"
     return Refused(SAME_REQUEST, why, "take a new id for a new operation")

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TypeAlias
 
-from cn.agency.events import Event, FileRead, type_of
-from cn.agency.names import FILE, LEVELS, OUTCOME, Party, Resource, Uuid, is_user, parse_resource
+from cn.agency.events import (
+    Change,
+    Delegated,
+    Event,
+    FileRead,
+    Founded,
+    HandlerEnded,
+    HandlerMoved,
+    OutcomeBlocked,
+    OutcomeClosed,
+    OutcomeCompleted,
+    OutcomeCreated,
+    OutcomeLinked,
+    OutcomesPassed,
+    OutcomeUnblocked,
+    OutcomeUnlinked,
+    OutcomeUpdated,
+    type_of,
+)
+from cn.agency.names import FILE, NO_LEVEL, OUTCOME, Party, Resource, Uuid, is_user, parse_resource
 from cn.agency.operations import ByHandler, ByUser, Principal
 from cn.agency.pages import outcome_page
 from cn.agency.plan.access import KNOWN, access, no_access, reason_for, stands
 from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import active, below, delegated, is_workable, writer
 from cn.agency.rows import Facts, File, Grant, Mail, Outcome
+from cn.agency.touched import written_by
 from cn.values.timestamps import format_second
 
 View: TypeAlias = dict[str, object]
@@ -21,6 +41,21 @@ MOST = 1000
 """How many entries a list has at most; ``more`` says that there are others."""
 MOST_CHAINS = 100
 LATEST = 2**53
+_OF_OUTCOMES = (
+    Founded,
+    OutcomeCreated,
+    OutcomeUpdated,
+    OutcomeLinked,
+    OutcomeUnlinked,
+    OutcomeBlocked,
+    OutcomeUnblocked,
+    OutcomeCompleted,
+    OutcomeClosed,
+    OutcomesPassed,
+    Delegated,
+    HandlerEnded,
+    HandlerMoved,
+)
 
 
 def view_outcome(id: Uuid, principal: Principal, facts: Facts, now: datetime) -> View | Refused:
@@ -37,10 +72,14 @@ def view_outcome(id: Uuid, principal: Principal, facts: Facts, now: datetime) ->
         "parents": [_brief(one, facts, now) for one in _known(parents, facts)],
         "children": [_brief(one, facts, now) for one in _known(children[:MOST], facts)],
         "more": len(children) > MOST,
-        "history": [
-            _told(event) for event in facts.history(id, LATEST, MOST) if not isinstance(event.change, FileRead)
-        ],
+        "history": [_told(event) for event in outcome_history(id, facts)],
     }
+
+
+def outcome_history(id: Uuid, facts: Facts) -> list[Event]:
+    """What became of an outcome itself, oldest first. Its handler's agents, mail and capabilities stand elsewhere."""
+    events = (one for one in facts.history(id, LATEST, MOST) if isinstance(one.change, _OF_OUTCOMES))
+    return [one for one in events if not (isinstance(one.change, OutcomeCreated) and one.change.inbox)]
 
 
 def _readable(id: Uuid, principal: Principal, facts: Facts) -> Outcome | Refused:
@@ -125,6 +164,12 @@ def list_outcomes(
     return {"outcomes": [_brief(one, facts, now) for one in mine], "delegated": [_brief(o, facts, now) for o in given]}
 
 
+def list_some(ids: Sequence[Uuid], handler: Uuid, principal: Principal, facts: Facts, now: datetime) -> View | Refused:
+    """These outcomes of a handler, to those who may see what it has."""
+    refused = _own_or_below(handler, principal, facts)
+    return refused or {"outcomes": [_brief(one, facts, now) for one in _known(ids, facts)]}
+
+
 def _own_or_below(handler: Uuid, principal: Principal, facts: Facts) -> Refused | None:
     """What is a handler's own is seen by it, by those above it, and by users."""
     row = facts.handler(handler)
@@ -187,21 +232,32 @@ def list_files(principal: Principal, facts: Facts, after: int = 0) -> View:
     was granted, and what it was sent. ``after`` is the number of an event, as ``next`` of the answer before.
     """
     found = sorted({one for one in _candidates(principal, facts, after) if one.since > after}, key=_by_age)
-    shown = [one for one in found if reason_for(principal, Resource("kb", one.id), "read", facts)]
-    return {"files": [_file(one, principal, facts) for one in shown[:MOST]], "next": _next(shown)}
+    shown, following = _page([one for one in found if reason_for(principal, Resource("kb", one.id), "read", facts)])
+    return {"files": [_file(one, principal, facts) for one in shown], "next": following}
 
 
 def _by_age(file: File) -> tuple[int, Uuid]:
     return file.since, file.id
 
 
-def _next(files: Sequence[File]) -> int | None:
-    return files[MOST - 1].since if len(files) > MOST else None
+def _page(files: Sequence[File]) -> tuple[Sequence[File], int | None]:
+    """So many as a list has, and after which event the others come. What one event made stays together."""
+    if len(files) <= MOST:
+        return files, None
+    shown = [one for one in files[:MOST] if one.since < files[MOST].since]
+    return shown, shown[-1].since
+
+
+def _every_file(facts: Facts, after: int) -> Iterator[File]:
+    following: int | None = after
+    while following is not None:
+        shown, following = _page(facts.files_like("", following, MOST + 1))
+        yield from shown
 
 
 def _candidates(principal: Principal, facts: Facts, after: int) -> Iterator[File]:
     if not isinstance(principal, ByHandler):
-        yield from (one for one in facts.files_like("", after, MOST + 1) if one.kind != OUTCOME)
+        yield from islice((one for one in _every_file(facts, after) if one.kind != OUTCOME), MOST + 1)
         return
     todo = [
         (id, row.tenure) for id in (principal.handler, *below(principal.handler, facts)) if (row := active(id, facts))
@@ -216,14 +272,16 @@ def _candidates(principal: Principal, facts: Facts, after: int) -> Iterator[File
 
 
 def _file(file: File, principal: Principal, facts: Facts) -> View:
+    """A file as a list has it. Hash and size are for who may read it: with them a short content can be guessed."""
+    level = access(principal, Resource("kb", file.id), facts)
+    content = {} if level == NO_LEVEL else {"hash": file.hash, "size": file.size}
     return {
         "file": file.id,
         "kind": file.kind,
         "description": file.description,
-        "access": access(principal, Resource("kb", file.id), facts),
+        "access": level,
         "version": file.version,
-        "hash": file.hash,
-        "size": file.size,
+        **content,
     }
 
 
@@ -232,13 +290,13 @@ def browse(words: str, principal: Principal, facts: Facts, after: int = 0) -> Vi
 
     Messages, state documents and audit logs of others are left out.
     """
-    found = facts.files_like(words, after, MOST + 1)
-    shown = [_file(one, principal, facts) for one in found[:MOST]]
+    found, following = _page(facts.files_like(words, after, MOST + 1))
+    shown = [_file(one, principal, facts) for one in found]
     open_to_all = (FILE, OUTCOME)
-    files = [one for one in shown if one["kind"] in open_to_all or one["access"] != LEVELS["kb"][0]]
+    files = [one for one in shown if one["kind"] in open_to_all or one["access"] != NO_LEVEL]
     for one in files:
         one["named_by"] = [*facts.referenced_by(Uuid(Party(str(one["file"]))))]
-    return {"files": files, "next": _next(found)}
+    return {"files": files, "next": following}
 
 
 def file_history(id: Uuid, principal: Principal, facts: Facts) -> View | Refused:
@@ -252,7 +310,12 @@ def file_audit(id: Uuid, principal: Principal, facts: Facts, before: int = LATES
     """Who read and who wrote a file, and when; oldest first."""
     if refused := _may_read_file(id, principal, facts):
         return refused
-    return {"events": [_told(event) for event in facts.history(id, before, MOST)]}
+    return {"events": [_told(event) for event in facts.history(id, before, MOST) if _is_use(event.change, id)]}
+
+
+def _is_use(change: Change, file: Uuid) -> bool:
+    """Was it read or written? What else names it is in its history."""
+    return isinstance(change, FileRead) or written_by(change) == file
 
 
 def _may_read_file(id: Uuid, principal: Principal, facts: Facts) -> Refused | None:

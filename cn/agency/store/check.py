@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import datetime, timedelta
+from itertools import zip_longest
 from typing import NamedTuple
 
+from cn.agency.events import type_of
 from cn.agency.pages import README, folder_of, page_of
-from cn.agency.store.copies import Lag, lag
-from cn.agency.store.derived import build_in_memory, open_file, tip_of_file
+from cn.agency.store.behind import ask_again, copy_answered, copy_failure
+from cn.agency.store.copies import ONE_HOME, Lag, lag, look_at_copy
+from cn.agency.store.derived import build_in_memory, is_damage, open_file, tip_of_file
 from cn.agency.store.index import Index
+from cn.agency.store.look import last_events
 from cn.agency.store.repository import MAIN, Places, Repository
 from cn.git.objects import read_raw
 from cn.git.running import find_locks
 from cn.protocol.message import object_id
 from cn.values.errors import CnError, Refusal
+from cn.values.names import Oid
 from cn.values.shell_words import command
-from cn.values.text import one_line, redact, visible
+from cn.values.text import counted, one_line, redact, visible
 
 _AHEAD = timedelta(days=1)
 _LATE = timedelta(days=1)
+_UNHEARD = timedelta(days=7)
 _SHOWN = 20
 _BATCH = 200
 
@@ -49,17 +56,17 @@ def check_records(repository: Repository, now: datetime, *, full: bool = False) 
         yield Flaw(
             f"{visible(str(lock))} is there", why, "the next write removes it once nobody holds it", serious=False
         )
+    stops = "nothing can be written as long as it is so"
+    try:
+        tip = repository.tip()
+    except CnError as error:  # git's own check would only say so in other words
+        yield Flaw(error.text, stops, _mend(repository))
+        return
     words = ("fsck", "--no-dangling", "--no-progress", "--strict", *([] if full else ["--connectivity-only"]))
     done = git.run(*words, check=False)
     for line in [*done.lines, *done.err.splitlines()][:_SHOWN] if not done.ok else ():
         what = f"git finds fault with Agency's records: {one_line(line)}"
         yield Flaw(what, "an object is missing or damaged", "'cn agency restore' takes a copy; keep what is here")
-    stops = "nothing can be written as long as it is so"
-    try:
-        tip = repository.tip()
-    except CnError as error:
-        yield Flaw(error.text, stops, _mend(repository) or error.hint)
-        return
     try:
         index = build_in_memory(repository, tip)
     except CnError as error:
@@ -67,16 +74,13 @@ def check_records(repository: Repository, now: datetime, *, full: bool = False) 
         return
     with closing(index):
         if datetime.fromtimestamp(tip.time, now.tzinfo) - now > _AHEAD:
-            what = f"the last event is of {datetime.fromtimestamp(tip.time, now.tzinfo):%Y-%m-%d}, which is to come"
-            yield Flaw(
-                what, "time never goes back in the records", "set the clock; new events have that time until then"
-            )
+            yield _of_the_future(index, now)
         yield from _check_index(places, index)
         yield from _check_tree(repository, index, full=full)
 
 
-def check_copy(repository: Repository, url: str | Refusal, now: datetime) -> Iterator[Flaw]:
-    """Is there a copy on another machine, and how far is it behind?"""
+def check_copy(repository: Repository, url: str | Refusal, now: datetime, *, full: bool = False) -> Iterator[Flaw]:
+    """Is there a copy on another machine, and how far is it behind? With ``full`` it is asked."""
     if isinstance(url, Refusal):
         yield Flaw(url.reason, "peers could read all of Agency", url.remedy)
     elif not url:
@@ -84,9 +88,22 @@ def check_copy(repository: Repository, url: str | Refusal, now: datetime) -> Ite
         remedy = "git config agency.remote URL names a private repository that they are copied to"
         yield Flaw("there is no copy of Agency's records", why, remedy, serious=False)
     else:
-        behind = lag(repository, url)
-        if behind.writes and (behind.last is None or now - behind.last > _LATE):
-            yield Flaw(f"the copy at {redact(url)} {say_lag(behind)}", "", "'cn agency status' tells why")
+        behind, failed = lag(repository, url), copy_failure(repository.places)
+        if failed is not None and failed.rule == ONE_HOME:
+            yield Flaw(failed.reason, "nothing that is written here is copied", failed.remedy)
+        elif behind.writes and (behind.last is None or now - behind.last > _LATE):
+            why, remedy = (
+                (failed.reason, failed.remedy) if failed else ("", "'cn agency tick' tries again, and says why")
+            )
+            yield Flaw(f"the copy at {redact(url)} {say_lag(behind)}", why, remedy)
+        elif full and (found := look_at_copy(repository, url)) is not None:
+            ask_again(repository.places)  # so that what mends it does not take its word of before
+            yield Flaw(found.reason, "it is needed when this machine is gone", found.remedy)
+        elif failed is not None and not behind.writes:
+            yield Flaw(failed.reason, "nobody knows whether it has what it had", failed.remedy)
+        elif not behind.writes and (last := copy_answered(repository.places, url)) and now - last > _UNHEARD:
+            what = f"the copy at {redact(url)} last answered on {last:%Y-%m-%d}"
+            yield Flaw(what, "nobody asked it since", "'cn agency tick' asks it, once a day", False)
 
 
 def say_lag(behind: Lag) -> str:
@@ -94,28 +111,52 @@ def say_lag(behind: Lag) -> str:
     if not behind.writes:
         return "is up to date"
     since = f", its last is of {behind.last:%Y-%m-%d %H:%M} UTC" if behind.last else ", it has none"
-    return f"lacks {behind.writes} writes{since}"
+    return f"lacks {counted(behind.writes, 'write')}{since}"
+
+
+def _of_the_future(index: Index, now: datetime) -> Flaw:
+    """A clock was ahead once. ``now`` has a time zone."""
+    event = last_events(index, lambda one: one.time - now > _AHEAD, None)[0]
+    ahead = counted((event.time - now).days, "day")
+    what = f"event {event.seq}, {type_of(event.change)}, is of {event.time:%Y-%m-%d}, {ahead} ahead of the clock"
+    why = "the clock was ahead then; time never goes back in the records, so new events have that time until it is past"
+    return Flaw(what, why, "if the clock is right now, nothing need be done: what is due goes by the clock", False)
 
 
 def _mend(repository: Repository) -> str:
-    """The index remembers the last commit, where main was lost and the commit was not."""
+    """What brings main back: to the commit that the index remembers, else to the last one that no ref holds."""
     places = repository.places
     known = tip_of_file(places.index_file)
     with suppress(CnError):
-        if known and repository.has(known):
-            return command("git --git-dir={} update-ref {} {}", str(places.repository), MAIN, known)
-    return ""
+        if (last := known if known and repository.has(known) else _last_unheld(repository)) is not None:
+            broken = str(places.repository / MAIN)  # git sets no ref whose file is empty
+            records = str(places.repository)
+            return command("rm -f -- {} && git --git-dir={} update-ref {} {}", broken, records, MAIN, last)
+    remove = command("rm -r -- {}", str(places.repository))
+    return f"it holds no write: {remove}, then 'cn agency restore URL' where there is a copy, else 'cn agency init'"
+
+
+def _last_unheld(repository: Repository) -> Oid | None:
+    """The commit with the longest history among those that nothing leads to (git-fsck(1), ``--dangling``)."""
+    git = repository.git._replace(reader=None)
+    lines = git.run("fsck", "--dangling", "--connectivity-only", "--no-progress", check=False).lines
+    words = [line.split(" ") for line in lines]
+    found = [Oid(one[2]) for one in words if one[:2] == ["dangling", "commit"]]
+    return max(found, key=lambda oid: int(git.run("rev-list", "--count", oid).text), default=None)
 
 
 def _check_index(places: Places, rebuilt: Index) -> Iterator[Flaw]:
     """Only one that names this tip says something: any other is caught up or made anew."""
-    with suppress(Exception):
+    try:
         found = open_file(places.index_file, "ro")
         if found is None:
             return
         with closing(found):
-            if found.tip != rebuilt.tip or all(a == b for a, b in zip(found.dump(), rebuilt.dump(), strict=True)):
+            if found.tip != rebuilt.tip or all(a == b for a, b in zip_longest(found.dump(), rebuilt.dump())):
                 return
+    except sqlite3.DatabaseError as why:
+        if not is_damage(why):  # a full disk: whoever asks is answered from memory then
+            return
     yield Flaw(
         "the index of Agency's records is not what the events say",
         "answers may be wrong, no event is",

@@ -11,20 +11,28 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from cn.agency.store.derived import build_in_memory
-from cn.agency.store.repository import MAIN, Commit, Places, Repository, build_records
-from cn.git.objects import list_refs, read_info, update_refs
-from cn.git.process import GitConfig
+from cn.agency.store.repository import MAIN, Commit, Places, Repository, build_records, open_records, parse_commit
+from cn.git.objects import list_refs, read_info, read_raw, update_refs
+from cn.git.process import Git, GitConfig
 from cn.git.remote import Result, fetch_tips, list_remotes, push_forward, remedy_of
-from cn.system.files import hold, remove_tree
+from cn.system.files import free_name, hold
+from cn.system.removal import remove_tree
 from cn.values.errors import Refusal, Refused
 from cn.values.names import NameRefused, Oid, digest, parse_url
+from cn.values.shell_words import command
 from cn.values.text import redact
 
 SETTING = "agency.remote"
+ONE_HOME = "one home"
+"""The rule that one clone writes."""
+COPY, LOST = "copy", "copy lost"
+"""A copy that is not reached, and one that has not any more what it was confirmed to have."""
+_TICK = "'cn agency tick'"
 _BRANCH = MAIN.removeprefix("refs/heads/")
 _PUSH_SECONDS = 600.0
 _FETCH_SECONDS = 3600.0
 _LIST_SECONDS = 60.0
+_LOCK_SECONDS = 30.0
 _PRIVATE = "keep the copy in a repository of its own, which nobody else can read"
 
 
@@ -80,6 +88,39 @@ def is_copied(repository: Repository, url: str) -> bool:
     return noted is not None and noted.oid == repository.tip().oid
 
 
+def look_at_copy(repository: Repository, url: str) -> Refusal | None:
+    """Ask the copy what it has: what is wrong with it, None where it has what it was confirmed to have, or more of
+    what is here. One request; nothing is changed.
+    """
+    where = f"the copy at {redact(url)}"
+    (noted,) = read_info(repository.git, [_noted(url)])
+    listing = list_remotes(repository.git._replace(reader=None), {url: url}, _LIST_SECONDS)[url]
+    if isinstance(listing, str):
+        return Refusal(COPY, f"{where} cannot be read: {redact(listing)}", remedy_of(listing, "check the URL"))
+    tip = listing.get(_BRANCH)
+    if noted is None or tip == noted.oid:
+        return None
+    if tip is None:
+        return Refusal(LOST, f"{where} holds nothing any more", f"{_TICK} brings it there again")
+    git = repository.git._replace(reader=None)
+    if not repository.has(tip) or not _is_ancestor(git, tip, repository.tip().oid):
+        return _another_home(url)
+    if _is_ancestor(git, noted.oid, tip):
+        return None
+    return Refusal(LOST, f"{where} lost writes that it had: it is an older one now", f"{_TICK} brings them there again")
+
+
+def ask_copy(repository: Repository, url: str) -> Refusal | None:
+    """The same, and take back what was confirmed where the copy lost it, so that it is pushed again; what no push
+    mends.
+    """
+    found = look_at_copy(repository, url)
+    if found is not None and found.rule == LOST:
+        repository.git.run("update-ref", "-d", _noted(url))
+        return None
+    return found
+
+
 def push_copy(repository: Repository, url: str) -> Refusal | None:
     """Bring the copy to main's tip; why that could not be. One at a time: who comes second leaves it to the first."""
     fd = hold(repository.places.copy_lock)
@@ -97,10 +138,15 @@ def push_copy(repository: Repository, url: str) -> Refusal | None:
         os.close(fd)
     where = f"the copy at {redact(url)}"
     if "fetch first" in pushed.reason or "non-fast-forward" in pushed.reason:
-        reason = f"{where} has what this clone does not: another clone of the hub writes there"
-        return Refusal("one home", reason, "work in that clone; here, 'cn agency export' saves what only this one has")
+        return _another_home(url)
     remedy = remedy_of(pushed.reason, "it is tried again behind the next writes")
-    return Refusal("copy", f"{where} could not be brought up to date: {redact(pushed.reason)}", remedy)
+    return Refusal(COPY, f"{where} could not be brought up to date: {redact(pushed.reason)}", remedy)
+
+
+def _another_home(url: str) -> Refusal:
+    where, take = f"the copy at {redact(url)}", command("cn agency restore {}", redact(url))
+    reason = f"{where} has writes that are not here: another clone made them, or an older backup came back here"
+    return Refusal(ONE_HOME, reason, f"if another clone is the home now, work there; else {take} brings them here")
 
 
 def lag(repository: Repository, url: str) -> Lag:
@@ -115,10 +161,18 @@ def lag(repository: Repository, url: str) -> Lag:
 
 
 def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
-    """Make this clone the home of the records that a copy holds. Raises :class:`Refused`; then nothing is here.
+    """Make this clone the home of the records that a copy holds. Raises :class:`Refused`; then nothing is changed.
 
-    All of it is checked: each object as git receives it, and each event.
+    All of it is checked: each object as git receives it, and each event. Records that are here go on to what the copy
+    has, if it has all of theirs.
     """
+    here = open_records(places, identity)
+    if here is not None:
+        try:
+            return _go_on(here, url)
+        except BaseException:
+            here.close()
+            raise
     found: list[tuple[Commit, int]] = []
 
     def fill(new: Repository) -> None:
@@ -140,6 +194,60 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
 
     repository = build_records(places, identity, fill)
     return Restored(repository, *found[0])
+
+
+def _go_on(here: Repository, url: str) -> Restored:
+    """Move main to the copy's, forwards only."""
+    git = here.git._replace(reader=None)
+    with here.lock.held(_LOCK_SECONDS):
+        old, tip = here.tip().oid, _list(here, url)
+        if here.has(tip) and _is_ancestor(git, tip, old):
+            raise Refused(f"this clone has all that the copy at {redact(url)} has", "there is nothing to restore")
+        if why := fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS).get(url):
+            raise _unread(url, why)
+        remove_tree(here.folder / "cn")  # what the fetch was checked in
+        if not _is_ancestor(git, old, tip):
+            raise _parted(here, url)
+        found = read_raw(git, [tip])[0]
+        if found is None or found.kind != "commit":
+            raise _unread(url, "its main moved meanwhile")
+        at = parse_commit(found)
+        index = build_in_memory(here, at)
+        head = index.head()
+        index.close()
+        git.run("update-ref", MAIN, tip, old)
+        git.run("update-ref", _noted(url), tip)
+    return Restored(here, at, head.seq if head else 0)
+
+
+def _is_ancestor(git: Git, older: Oid, newer: Oid) -> bool:
+    return git.run("merge-base", "--is-ancestor", older, newer, check=False).ok
+
+
+def _parted(here: Repository, url: str) -> Refused:
+    """Both have writes that the other has not: a person chooses."""
+    aside = free_name(here.folder.with_name(f"{here.folder.name}.aside"))
+    move, take = command("mv -- {} {}", str(here.folder), str(aside)), command("cn agency restore {}", redact(url))
+    return Refused(
+        f"{ONE_HOME}: this clone and the copy at {redact(url)} each have writes that the other has not",
+        f"'cn agency export DIR' saves as files what is here; then {move}, and {take}",
+    )
+
+
+def refuse_second_home(config: GitConfig, git: Git) -> None:
+    """Raise :class:`Refused` where the configured copy holds records already, or nobody can tell."""
+    url = copy_url(config)
+    if not url or isinstance(url, Refusal):
+        return
+    without = f"to begin without it, {command('git config --unset {}', SETTING)}"
+    listing = list_remotes(git, {url: url}, _LIST_SECONDS)[url]
+    if isinstance(listing, str):
+        remedy = f"{remedy_of(listing, 'check the URL')}; {without}"
+        raise Refused(f"the copy at {redact(url)}, which {SETTING} names, cannot be read: {redact(listing)}", remedy)
+    if _BRANCH in listing:
+        take = command("cn agency restore {}", redact(url))
+        text = f"{ONE_HOME}: {SETTING} names {redact(url)}, which holds Agency's records"
+        raise Refused(text, f"{take} brings them here; {without}")
 
 
 def _list(new: Repository, url: str) -> Oid:

@@ -92,7 +92,10 @@ _MORE = (
     'CREATE INDEX mail_to ON mail ("to", to_tenure, seq)',
     'CREATE INDEX mail_pending ON mail ("to", seq) WHERE pending',
     "CREATE INDEX deferred_due ON deferred (due)",
+    'CREATE INDEX deferred_to ON deferred ("to", sender)',
     "CREATE INDEX agent_live ON agent (handler) WHERE live",
+    "CREATE INDEX agent_handler ON agent (handler)",
+    "CREATE INDEX agent_token ON agent (token) WHERE live",
 )
 _SCHEMA: Final = tuple(table.create for table in _TABLES.values()) + _MORE
 VERSION: Final = zlib.crc32("\n".join([cn.__version__, *_SCHEMA]).encode()) & 0x7FFFFFFF
@@ -291,6 +294,11 @@ class Index(Rows):
         """Oldest first."""
         return self._list(Mail, 'WHERE "to" = ? AND pending ORDER BY seq, id', party)
 
+    def count_deferred(self, sender: Party, to: Party) -> int:
+        """How many wait."""
+        rows = self._ask('SELECT COUNT(*) FROM deferred WHERE "to" = ? AND sender = ?', (to, sender))
+        return int(rows.fetchone()[0])
+
     def due(self, now: datetime, limit: int) -> Sequence[Deferred]:
         """The earliest first."""
         return self._list(Deferred, "WHERE due <= ? ORDER BY due, id LIMIT ?", _to_seconds(now), limit)
@@ -298,6 +306,10 @@ class Index(Rows):
     def live_agent(self, handler: Uuid) -> Agent | None:
         """The instance."""
         return next(iter(self._list(Agent, "WHERE handler = ? AND live", handler)), None)
+
+    def agent_of(self, token: str) -> Agent | None:
+        """The instance."""
+        return next(iter(self._list(Agent, "WHERE token = ? AND live ORDER BY rowid", token)), None)
 
     def count_live(self) -> int:
         """How many."""

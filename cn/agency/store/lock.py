@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cn.system.files import open_lock, read_regular
+from cn.system.files import is_alive, open_lock, read_regular
 from cn.values.errors import Blocked, LockHeld
-from cn.values.text import one_line
+from cn.values.shell_words import command
+from cn.values.text import one_line, visible
 
 _LOOK = 0.0005
 """Seconds between two looks of the one who is next: a write takes two thousandths."""
-_TURN = ".turn"
+TURN = ".turn"
 
 
 class WriteLock:
@@ -48,7 +49,7 @@ class WriteLock:
 
     def _take_in_turn(self, deadline: float) -> None:
         """Whoever has the turn is the one who waits for the lock: who has just let go comes behind the others."""
-        turn = _Turn(self.path.with_name(self.path.name + _TURN))
+        turn = _Turn(self.path.with_name(self.path.name + TURN))
         try:
             if not turn.wait(deadline):
                 raise self._held_by()
@@ -72,9 +73,11 @@ class WriteLock:
 
     def _held_by(self) -> LockHeld:
         owner = one_line((read_regular(self.path, 40) or b"").decode("utf-8", "replace").strip(), 40)
-        return LockHeld(
-            f"another process writes Agency's records ({owner or 'unknown'})", "try again when it has ended"
-        )
+        number = owner.removeprefix("pid ")
+        if number.isdigit() and is_alive(int(number)):
+            return LockHeld(f"another process writes Agency's records ({owner})", "try again when it has ended")
+        text = f"no cn writes Agency's records, and yet {visible(str(self.path))} is locked"
+        return LockHeld(text, f"{command('fuser -v -- {}', str(self.path))} names who; end that, then try again")
 
     def close(self) -> None:
         """Let go of the file."""

@@ -5,12 +5,13 @@ Planners ask :class:`cn.agency.rows.Facts`, by key; this is asked of the index a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.agency.events import Event, parse_event
-from cn.agency.names import Uuid
+from cn.agency.events import Event, escape, parse_event
+from cn.agency.names import Actor, Uuid
 from cn.agency.rows import Facts
 from cn.agency.store.index import Index
 from cn.agency.store.outcome_list import BLOCKED, OPEN, STATE, WORKABLE, Listed, Wanted
@@ -64,6 +65,14 @@ def last_events(facts: Facts, fits: Callable[[Event], bool], most: int | None, s
     return found[::-1]
 
 
+def events_of_request(facts: Facts, actor: Actor, request_id: str) -> list[Event]:
+    """What became of a request that was done before, in order."""
+    needle = f'"request_id":{escape(json.dumps(request_id, ensure_ascii=False))},'
+    rows = _ask(facts, "SELECT line FROM event WHERE instr(line, :needle) ORDER BY seq", {"needle": needle})
+    events = (parse_event(line) for (line,) in rows)
+    return [one for one in events if (one.actor, one.request_id) == (actor, request_id)]
+
+
 def _backwards(facts: Facts, subject: str) -> Iterator[Event]:
     before = 2**53
     if subject:
@@ -83,15 +92,36 @@ def grants_like(facts: Facts, prefix: str, most: int) -> list[Uuid]:
     ]
 
 
+def named_like(facts: Facts, prefix: str, most: int) -> list[Uuid]:
+    """Whatever events name, also what is no more, whose UUID begins so."""
+    given: dict[str, object] = {"first": prefix, "last": f"{prefix}~", "most": most}
+    rows = "SELECT DISTINCT subject FROM subject WHERE subject >= :first AND subject < :last LIMIT :most"
+    return [row[0] for row in _ask(facts, rows, given)]
+
+
 def mail_like(facts: Facts, prefix: str, most: int) -> list[Uuid]:
     """Messages, done or not, whose UUID begins so."""
     given: dict[str, object] = {"first": prefix, "last": f"{prefix}~", "most": most}
     return [row[0] for row in _ask(facts, "SELECT id FROM mail WHERE id >= :first AND id < :last LIMIT :most", given)]
 
 
+def agents_like(facts: Facts, prefix: str, most: int) -> list[Uuid]:
+    """Agents, live or not, whose UUID begins so."""
+    given: dict[str, object] = {"first": prefix, "last": f"{prefix}~", "most": most}
+    return [row[0] for row in _ask(facts, "SELECT id FROM agent WHERE id >= :first AND id < :last LIMIT :most", given)]
+
+
 def live_agents(facts: Facts) -> list[Uuid]:
     """Every agent that lives."""
     return [row[0] for row in _ask(facts, "SELECT id FROM agent WHERE live ORDER BY started, id", {})]
+
+
+def ended_outcomes(facts: Facts, handler: Uuid, status: str, most: int) -> list[Uuid]:
+    """Outcomes that ended while a handler was responsible for them, the latest made first."""
+    given: dict[str, object] = {"handler": handler, "status": status, "most": most}
+    rows = """SELECT id FROM outcome WHERE responsible = :handler AND status = :status AND NOT inbox
+              ORDER BY since DESC LIMIT :most"""
+    return [row[0] for row in _ask(facts, rows, given)]
 
 
 def _ask(facts: Facts, statement: str, given: dict[str, object]) -> Iterator[tuple]:  # type: ignore[type-arg]

@@ -16,7 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.agency.store.lock import WriteLock
+from cn.agency.store.lock import TURN, WriteLock
+from cn.agency.store.ownership import check_ownership
 from cn.git.environment import child_environment
 from cn.git.loose_objects import write_loose
 from cn.git.objects import ARGS, Found, Reader, TreeEntry, read_info, read_raw, unreadable
@@ -24,7 +25,8 @@ from cn.git.process import Done, Git, GitError, tail
 from cn.git.ref_writer import RefWriter
 from cn.git.running import RECORDS, Process, find_gits
 from cn.git.trees import change_tree
-from cn.system.files import remove_tree, sync_folder
+from cn.system.files import sync_folder
+from cn.system.removal import remove_tree
 from cn.values.errors import Blocked, Refused, explain_write
 from cn.values.names import Oid, parse_oid
 from cn.values.shell_words import command
@@ -71,6 +73,17 @@ class Places(NamedTuple):
         return self.state / "agency.copy.lock"
 
     @property
+    def beside(self) -> tuple[Path, ...]:
+        """What else lies there, with the lock of whose turn it is, and a repository that is being made."""
+        locks = (self.lock, self.packing_lock, self.copy_lock)
+        return (*locks, self.lock.with_name(f"{self.lock.name}{TURN}"), self.building)
+
+    @property
+    def building(self) -> Path:
+        """A repository that is being made, or that a killed process left unfinished."""
+        return self.state / f"{RECORDS}.new"
+
+    @property
     def index_file(self) -> Path:
         """Derived from the repository; may vanish at any time."""
         return self.state / "agency" / "index.sqlite"
@@ -97,18 +110,25 @@ class Moved(Blocked):
     """Somebody moved main while we held the lock: a git that does not know of it. The plan has to be made again."""
 
 
+_QUESTIONS = 10_000
+"""What one git is asked at most: it keeps in memory what packing has replaced, two gigabytes after 40,000 writes."""
+
+
 class Repository:
     """The repository below ``places``, or one that is being made in ``folder``.
 
     ``identity`` is the name and email of its commits.
 
-    Reading needs no lock, and any thread may do it; :meth:`append` is called with ``lock`` held.
+    Reading needs no lock, and any thread may do it; :meth:`append` is called with ``lock`` held. Raises
+    :class:`Blocked` where what lies there is not ours (``ownership.py``).
     """
 
     def __init__(self, places: Places, identity: tuple[str, str], folder: Path | None = None) -> None:
+        check_ownership(places.repository, places.index_file.parent, places.beside)
         self.places, self.identity = places, identity
         self.folder = folder or places.repository
         self._threads = threading.RLock()
+        self._asked = 0
         self._reader = Reader(lambda: self._plain.start(*ARGS))
         self._plain = Git(self.folder, bare=True, around=child_environment())
         self.git = self._plain._replace(reader=self)
@@ -116,6 +136,9 @@ class Repository:
     def ask(self, lines: bytes, seconds: float) -> bytes:
         """The one reader of all threads (:class:`cn.git.process.Answers`)."""
         with self._threads:
+            self._asked += 1
+            if self._asked % _QUESTIONS == 0:
+                self._reader.close()  # the next question starts it again
             return self._reader.ask(lines, seconds)
 
     @cached_property
@@ -274,9 +297,8 @@ class Repository:
 
 def open_records(places: Places, identity: tuple[str, str]) -> Repository | None:
     """The repository below ``places``; None where there is none yet."""
-    if not (places.repository / "HEAD").exists():
-        return None
-    return Repository(places, identity)
+    repository = Repository(places, identity)
+    return repository if (places.repository / "HEAD").exists() else None
 
 
 def create_records(places: Places, identity: tuple[str, str], draft: Draft, at: int) -> Repository:
@@ -288,13 +310,14 @@ def build_records(places: Places, identity: tuple[str, str], fill: Callable[[Rep
     """An empty repository that ``fill`` gives its main; it comes to its place when that is done."""
     from cn.git.create import create_repo  # it brings what builds commits for hubs, and this is done once
 
-    places.state.mkdir(parents=True, exist_ok=True)
-    building = places.repository.with_name(f"{RECORDS}.new")
+    building = places.building
     new = Repository(places, identity, building)
+    places.state.mkdir(parents=True, exist_ok=True)
     try:
         with new.lock.held(_WRITE_WAIT):
             if places.repository.exists():
-                raise Refused(f"{places.repository} is there already", "'cn agency status' shows what it holds")
+                remedy = "'cn agency status' shows what it holds, 'cn doctor' whether it is whole"
+                raise Refused(f"{places.repository} is there already", remedy)
             remove_tree(building)
             building.mkdir(mode=0o700)
             create_repo(building, MAIN.removeprefix("refs/heads/"), _SETTINGS, bare=True)

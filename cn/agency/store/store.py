@@ -27,13 +27,15 @@ WAIT = 30.0
 
 
 class Base(NamedTuple):
-    """What a write builds on: the last commit (None: none yet), and the time of the new events.
+    """What a write builds on: the last commit (None: none yet), the time of the new events, and the machine's clock.
 
-    ``now`` is never before the last commit's, whatever the clock says.
+    ``now`` is never before the last commit's, whatever the clock says; what is given as a time is compared with
+    ``clock``.
     """
 
     tip: Oid | None
     now: datetime
+    clock: datetime
 
 
 class Decided(NamedTuple, Generic[_T]):
@@ -99,9 +101,10 @@ class Store:
         database = index.database
         database.execute("BEGIN IMMEDIATE")
         try:
-            at = max(int(self._clock().timestamp()), tip.time)
+            clock = self._clock()
+            at = max(int(clock.timestamp()), tip.time)
             head = index.head()
-            draft, answer = decide(index, Base(tip.oid, datetime.fromtimestamp(at, UTC)))
+            draft, answer = decide(index, Base(tip.oid, datetime.fromtimestamp(at, UTC), clock))
             if draft is None:
                 database.execute("ROLLBACK")
                 return Written(answer, None, ())
@@ -157,7 +160,7 @@ def create_store(
     at = clock()
     index = Index.in_memory()
     try:
-        draft, answer = decide(index, Base(None, at))
+        draft, answer = decide(index, Base(None, at, at))
     finally:
         index.close()
     if draft is None:

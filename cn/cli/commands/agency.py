@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cn.cli.commands.agency_agents import agent_lines, said_command, seen_agents
 from cn.cli.desk import Desk, desk
-from cn.cli.options import DRY_RUN, SINCE, Env, body_options, options
+from cn.cli.known_here import warn_of_unknown
+from cn.cli.options import DRY_RUN, REQUEST, SINCE, Env, body_options, options
 from cn.cli.suggest import AS, complete_handler, complete_outcome
 from cn.values.errors import EXIT_REFUSED
 
@@ -33,7 +36,7 @@ def agency() -> None:
 @click.argument("title", default=_ROOT_TITLE)
 @body_options("More about the root outcome.")
 @click.option("--runner", default="", help="What works for the root handler: 'person', or one of this machine.")
-@options(DRY_RUN)
+@options(REQUEST, DRY_RUN)
 def init_command(env: Env, title: str, body: str, runner: str) -> None:
     """Begin: a root outcome with TITLE, which is never completed, and its handler, whose boss you are.
 
@@ -42,28 +45,42 @@ def init_command(env: Env, title: str, body: str, runner: str) -> None:
     from cn.agency.agency import person_of, places_of
     from cn.agency.operations import FoundAgency
     from cn.agency.perform import Asked, found
+    from cn.agency.store.copies import refuse_second_home
     from cn.cli.desk import show_done
 
     hub = env.hub()
     places = places_of(hub)
+    operation = FoundAgency(title, body, runner)
+    if env.request_id and places.repository.exists():
+        with desk(env) as opened:  # by this request, maybe
+            opened.do(operation)
+        return
+    if not places.repository.exists():
+        refuse_second_home(hub.config, hub.git)
     if env.dry_run:
         _plan_new(env, places, f"begin Agency in {places.repository}: {title}")
         return
-    store, answer = found(places, hub.identity, Asked(FoundAgency(title, body, runner), person_of(hub)))
+    store, answer = found(places, hub.identity, Asked(operation, person_of(hub), env.request_id))
+    env.did = True
     store.close()
     show_done(env, [answer], [], None)
+    warn_of_unknown(env, hub, runner)
 
 
 def _plan_new(env: Env, places: Places, text: str) -> None:
     """A dry run of what makes the records."""
+    from cn.agency.store.repository import open_records
     from cn.values.errors import Refused
     from cn.values.report import Report
 
-    if places.repository.exists():
+    if open_records(places, env.hub().identity):
         raise Refused(f"{places.repository} is there already", "'cn agency status' shows what it holds")
     report = Report()
     report.plan(text)
     env.show(report)
+
+
+agency.add_command(said_command)
 
 
 @agency.command("status")
@@ -71,6 +88,7 @@ def _plan_new(env: Env, places: Places, text: str) -> None:
 def status_command(env: Env) -> None:
     """One screen: what there is, what waits for you, and the copy."""
     from cn.agency.plan.views import read_inbox
+    from cn.agency.server_seen import see_server
     from cn.agency.store.copies import copy_url, lag
     from cn.agency.store.look import sums
     from cn.cli.commands.agency_mail import inbox_lines
@@ -82,32 +100,67 @@ def status_command(env: Env) -> None:
         behind = lag(opened.agency.store.repository, url) if url and not isinstance(url, Refusal) else None
         mail: Any = read_inbox(opened.agency.me, opened.principal, opened.facts)
         head = opened.facts.head()
+        seen = see_server(opened.agency.hub.state)
         value = counted._asdict() | {
             "root": head.root if head else None,
+            "ahead": max(0, int((head.time - opened.now).total_seconds())) if head else 0,
             "user": opened.agency.me,
             "mail": mail["mail"],
             "copy": {"url": url, "behind": behind.writes} if behind else None,
+            "server": seen._asdict(),
+            **seen_agents(opened, {*seen.problems}),
         }
         env.facts(value, lambda: [*_status_lines(opened, value, url), *inbox_lines(opened, mail)])
 
 
 def _status_lines(opened: Desk, value: dict[str, Any], url: object) -> list[str]:
+    from cn.agency.store.behind import copy_answered, copy_failure
     from cn.cli.render.agency import heading, name
     from cn.values.errors import Refusal
-    from cn.values.text import redact
+    from cn.values.text import counted, redact
 
     lines = [heading(name(value["root"], opened.facts))]
     lines.append(f"outcomes: {value['outcomes']:,} open, {value['workable']:,} workable, {value['blocked']:,} blocked")
     lines.append(f"handlers: {value['handlers']:,}; agents: {value['agents']:,}; files: {value['files']:,}")
     lines.append(f"mail: {value['pending']:,} pending, {value['deferred']:,} deferred; events: {value['events']:,}")
+    if days := value["ahead"] // 86400:
+        lines.append(f"clock: the records are {counted(days, 'day')} ahead of it; 'cn doctor' says since when")
+    lines += agent_lines(opened, value)
     if isinstance(url, Refusal):
         lines.append(f"copy: {url.reason}")
     elif value["copy"]:
         left = value["copy"]["behind"]
-        lines.append(f"copy: {redact(str(url))}" + (f", {left} writes behind" if left else ", up to date"))
+        places = opened.agency.store.repository.places
+        last = copy_answered(places, str(url))
+        heard = f", answered {last:%Y-%m-%d %H:%M} UTC" if last else ", not asked yet"
+        behind = f", {counted(left, 'write')} behind" if left else ""
+        lines.append(f"copy: {redact(str(url))}{behind}{heard}")
+        if failed := copy_failure(places):
+            lines.append(f"  {failed.reason}; {failed.remedy}")
     else:
         lines.append("copy: none; 'git config agency.remote URL' names a private repository for one")
-    return [*lines, f"your inbox ({value['user']}):"]
+    return [*lines, *_server_lines(value["server"], opened.facts), f"your inbox ({value['user']}):"]
+
+
+def _server_lines(server: dict[str, Any], facts: Facts) -> list[str]:
+    from cn.cli.render.agency import name
+    from cn.cli.render.text import clean, wrap
+
+    if not server["pid"]:
+        return ["server: none runs; 'cn agency serve' starts agents and delivers what is due"]
+    away = f", not reached at {server['unreached']}" if server["unreached"] else ""
+    lines = [f"server: runs (pid {server['pid']}){away}"]
+    for id, why in server["problems"].items():
+        lines += wrap("  ", f"no agent for {name(id, facts)}: {clean(why)}")
+    for id, why in server["faults"].items():
+        lines += wrap("  ", f"something went wrong with {name(id, facts)}: {clean(why)}")
+    for other, why in server["away"].items():
+        lines += wrap(
+            "  ", f"{clean(other)}: {clean(why)}; look at [servers.{clean(other)}] and its secret in agency.toml"
+        )
+    for other, why in server["left_out"].items():
+        lines += wrap("  ", f"{clean(other)}: tools that agents call by mcp_call alone: {clean(why)}")
+    return lines
 
 
 @agency.command("tick")
@@ -128,6 +181,44 @@ def tick_command(env: Env) -> None:
         opened.store.close()
     if ticked.refused:
         raise Refused.by(ticked.refused)
+
+
+@agency.command("serve")
+@click.option("--port", type=click.IntRange(min=0, max=65535), default=0, help="The port on this machine's loopback.")
+@click.option("--no-agents", is_flag=True, help="Start no agents; those that live are served.")
+@options()
+def serve_command(env: Env, port: int, *, no_agents: bool) -> None:
+    """Serve Agency's tools to agents, start agents, do what is due, and push the copy, until SIGTERM.
+
+    Other servers, secrets and runners are defined in agency.toml of this machine.
+    """
+    from cn.agency.agency import open_agency
+    from cn.system.extras import require_agency
+
+    require_agency()
+    from cn.agents.machine import machine_path, read_machine
+    from cn.agents.place import place_of
+    from cn.agents.repositories import Mirrors
+    from cn.git.process import Git
+    from cn.server.machine_tools import read_settings, settings_path
+    from cn.server.places import places_of
+    from cn.server.serve import Plan, serve
+    from cn.server.spawning import machine_spawner, no_spawner
+    from cn.server.tools import base_tools
+    from cn.server.tools.repositories import repository_tools
+
+    hub = env.hub()
+    told = hub.config.last("cn.agency") or ""
+    settings = read_settings(settings_path(told))
+    if port:
+        settings = replace(settings, port=port)
+    spawner = no_spawner if no_agents else machine_spawner(told)
+    opened = open_agency(hub)
+    place = place_of(opened)
+    machine = read_machine(machine_path(told))
+    mirrors = Mirrors(place.folders.base / "mirrors", machine.repos, Git(hub.root))
+    tools = (*base_tools(machine), *repository_tools(place, mirrors))
+    sys.exit(serve(opened, places_of(hub), Plan(settings, tools, spawner)))
 
 
 @agency.command("can")
@@ -191,13 +282,14 @@ def _can_lines(opened: Desk, value: dict[str, Any], level: str, reasons: tuple[R
         what = f"{grant.level} by capability {grant.id[:8]}: " if grant else ""
         mark = "" if not reason.holds else "" if reason.level >= wanted else ", which is less"
         text = f"{'yes' if reason.holds else 'no'}: {what}{_with_titles(reason.text, facts)}{mark}"
-        return Branch(text, [branch(one) for one in reason.because], "green" if reason.holds else "yellow")
+        below = [branch(one) for one in reason.because]
+        return Branch(text, below, "green" if reason.holds else "yellow", whole=True)
 
     kind, _, of = value["resource"].partition(":")
     answer = "yes" if value["can"] else f"no, it has {value['level']}"
     title = f"{name(value['handler'], facts)}: {level} on {kind}:{name(of, facts)}? {answer}"
     nothing = [Branch("no: nothing follows from where it stands, and nothing was granted")]
-    return tree_lines([Branch(title, [branch(one) for one in reasons] or nothing)])
+    return tree_lines([Branch(title, [branch(one) for one in reasons] or nothing, whole=True)])
 
 
 def _with_titles(text: str, facts: Facts) -> str:
@@ -274,11 +366,15 @@ def _may_see(opened: Desk, event: Event) -> bool:
 
 
 def _log_lines(opened: Desk, events: list[Event]) -> list[str]:
+    from cn.agency.events import AgentEnded
     from cn.cli.render.agency import event_cells
     from cn.cli.render.text import grid
 
     rows = [event_cells(event, opened.facts) for event in events]
-    return [line for one in grid(rows, 1, [""] * len(rows)) for line in one] or ["nothing happened"]
+    lines = [line for one in grid(rows, 1, [""] * len(rows)) for line in one]
+    if any(isinstance(event.change, AgentEnded) for event in events):
+        lines.append("· 'cn agency said AGENT' shows what an agent said last, and where all of it is")
+    return lines or ["nothing happened"]
 
 
 @agency.command("export")
@@ -288,6 +384,7 @@ def export_command(env: Env, folder: Path, acting: str) -> None:
     """Write everything that you may read as plain Markdown files into FOLDER, which is new or empty."""
     from cn.agency.export import export
     from cn.values.report import Report
+    from cn.values.text import counted
 
     with desk(env, acting) as opened:
         written = export(opened.agency, opened.principal, folder, dry_run=env.dry_run)
@@ -296,9 +393,9 @@ def export_command(env: Env, folder: Path, acting: str) -> None:
         return
     report = Report()
     if env.dry_run:
-        report.plan(f"write {len(written.paths)} files into {folder}")
+        report.plan(f"write {counted(len(written.paths), 'file')} into {folder}")
     else:
-        report.done(f"{len(written.paths)} files are in {folder}")
+        report.done(f"{counted(len(written.paths), 'file')} now in {folder}")
     env.show(report)
 
 
@@ -313,15 +410,27 @@ def restore_command(env: Env, url: str) -> None:
     from cn.agency.agency import person_of, places_of
     from cn.agency.restore import restore_home
     from cn.values.report import Report
+    from cn.values.shell_words import command
+    from cn.values.text import counted
 
     hub = env.hub()
     if env.dry_run:
-        _plan_new(env, places_of(hub), f"make this clone the home of Agency, from {url}")
+        report = Report()
+        report.plan(f"make this clone the home of Agency, from {url}, with all that is written there")
+        env.show(report)
         return
-    restored = restore_home(hub, places_of(hub), person_of(hub), url)
+    person = person_of(hub)
+    restored = restore_home(hub, places_of(hub), person, url)
+    env.did = True
     report = Report()
-    report.done(f"{restored.events} events are here; the last is of {restored.last:%Y-%m-%d %H:%M} UTC")
+    report.done(f"{counted(restored.events, 'event')} taken over; the last is of {restored.last:%Y-%m-%d %H:%M} UTC")
     report.info("what happened after that is on the old machine alone; it must write no more")
     if restored.ended:
-        report.info(f"{restored.ended} agents of the old machine were ended")
+        report.info(f"{counted(restored.ended, 'agent')} of the old machine ended")
+    if restored.boss != f"user:{person.name}":
+        be = command("git config agency.user {}", restored.boss.removeprefix("user:"))
+        report.info(f"you are user:{person.name} here, and the root handler's mail goes to {restored.boss}: {be}")
+    if not hub.config.last("agency.remote"):
+        again = command("git config agency.remote {}", url)
+        report.info(f"this clone writes no copy yet: {again}, or another private repository")
     env.show(report)

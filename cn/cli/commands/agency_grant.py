@@ -8,8 +8,9 @@ import click
 
 from cn.agency.rows import Facts
 from cn.cli.desk import desk, short
-from cn.cli.options import DRY_RUN, Env, options
-from cn.cli.render.text import SHORT
+from cn.cli.known_here import warn_of_unknown
+from cn.cli.options import DRY_RUN, REQUEST, Env, options
+from cn.cli.render.text import SHORT, wrap
 from cn.cli.suggest import AS, complete_grant, complete_handler, complete_outcome
 
 
@@ -37,7 +38,8 @@ def list_command(env: Env, handler: str, acting: str) -> None:
             if isinstance(view, Refused):
                 opened.refuse(view)
             rows += [*view["held"], *(view["given"] if handler else ())]  # type: ignore[misc]
-        env.facts(rows, lambda: [grant_line(row, facts) for row in rows] or ["nothing was granted"])
+        lines = [line for row in rows for line in wrap("", grant_line(row, facts), SHORT + 1)]
+        env.facts(rows, lambda: lines or ["nothing was granted"])
 
 
 def grant_line(row: dict[str, Any], facts: Facts) -> str:
@@ -55,7 +57,7 @@ def grant_line(row: dict[str, Any], facts: Facts) -> str:
 @click.argument("level")
 @click.argument("resource")
 @click.option("--scope", default="", shell_complete=complete_outcome, help="The outcome with which it ends.")
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def add_command(env: Env, holder: str, level: str, resource: str, scope: str, acting: str) -> None:
     """Grant HOLDER a LEVEL on RESOURCE: read on kb:1a2b, use on mcp:NAME, clone on repo:NAME.
 
@@ -66,12 +68,14 @@ def add_command(env: Env, holder: str, level: str, resource: str, scope: str, ac
 
     with desk(env, acting) as opened:
         ending = opened.outcome(scope) if scope else None
-        opened.do(GrantAccess(opened.handler(holder), Wanted(str(opened.resource(resource)), level, ending)))
+        wanted = Wanted(str(opened.resource(resource)), level, ending)
+        opened.do(GrantAccess(opened.handler(holder), wanted))
+        warn_of_unknown(env, opened.agency.hub, resources=[wanted.resource])
 
 
 @grant.command("revoke")
 @click.argument("grant", shell_complete=complete_grant)
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def revoke_command(env: Env, grant: str, acting: str) -> None:
     """Take a capability back; what was granted on from it goes with it."""
     from cn.agency.operations import RevokeAccess

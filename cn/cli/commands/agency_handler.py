@@ -9,7 +9,8 @@ import click
 
 from cn.agency.names import NO_ID, Uuid
 from cn.cli.desk import Desk, desk
-from cn.cli.options import DRY_RUN, Env, options
+from cn.cli.known_here import warn_of_unknown
+from cn.cli.options import DRY_RUN, REQUEST, Env, options
 from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_handler, complete_outcome
 from cn.values.errors import UsageError
@@ -51,7 +52,7 @@ def _branch(opened: Desk, id: Uuid, shown: list[dict[str, Any]]) -> Any:
     words += ["an agent works"] if live else []
     rows = sorted((found.since, one) for one in facts.underlings(id) if (found := facts.outcome(one)))
     below = [_branch(opened, one, shown) for _, one in rows]
-    return Branch(f"{name(id, facts)} ({', '.join(words)})", below)
+    return Branch(name(id, facts), below, end=f" ({', '.join(words)})")
 
 
 @handler.command("show")
@@ -66,6 +67,7 @@ def show_command(env: Env, handler: str, acting: str) -> None:
         id, principal, facts = opened.handler(handler), opened.principal, opened.facts
         row = facts.handler(id)
         assert row is not None, "it was just found"
+        opened.check_above(id)
         value: dict[str, Any] = {name: part for name, part in row._asdict().items() if name != "id"}
         value = {"handler": id} | value
         for view in (
@@ -83,13 +85,13 @@ def show_command(env: Env, handler: str, acting: str) -> None:
 def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     from cn.cli.commands.agency_grant import grant_line
     from cn.cli.render.agency import actor_name, heading, name
-    from cn.cli.render.text import clean
+    from cn.cli.render.text import clean, wrap
 
     facts = opened.facts
     lines = [heading(name(view["handler"], facts))]
     lines.append(f"boss: {name(view['boss'], facts)}" + ("" if view["active"] else "; not active"))
     lines.append(f"tenure: {view['tenure']}; runner: {view['runner'] or 'the default'}")
-    lines.append(f"state document: {view['state']}; audit log: {view['audit']}")
+    lines += [f"state document: {view['state']}", f"audit log: {view['audit']}"]
     parts: list[tuple[str, Sequence[str]]] = [
         ("underlings", [name(id, facts) for id in view["underlings"]]),
         ("outcomes", [f"{o['outcome'][:SHORT]} {clean(o['title'])}" for o in view["outcomes"]]),
@@ -99,7 +101,7 @@ def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
         ("audit log", [f"{e['time']} {actor_name(e['actor'])}: {clean(e['text'])}" for e in view["entries"][-20:]]),
     ]
     for title, rows in parts:
-        lines += [f"{title}:", *(f"  {row}" for row in rows)] if rows else []
+        lines += [f"{title}:", *(line for row in rows for line in wrap("  ", row))] if rows else []
     return lines
 
 
@@ -113,7 +115,7 @@ _MESSAGE = click.option("--message", default="", help="Its first mail.")
 @_RUNNER
 @_GRANT
 @_MESSAGE
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def delegate_command(env: Env, outcome: str, runner: str, grants: tuple[str, ...], message: str, acting: str) -> None:
     """Give an OUTCOME a handler of its own, below the one that is responsible for it."""
     from cn.agency.operations import Delegate
@@ -121,6 +123,7 @@ def delegate_command(env: Env, outcome: str, runner: str, grants: tuple[str, ...
     with desk(env, acting) as opened:
         wanted = tuple(_wanted(opened, text) for text in grants)
         opened.do(Delegate(opened.outcome(outcome), runner, wanted, message))
+        warn_of_unknown(env, opened.agency.hub, runner, [one.resource for one in wanted])
 
 
 def _wanted(opened: Desk, text: str) -> Any:
@@ -137,13 +140,13 @@ def _wanted(opened: Desk, text: str) -> Any:
 @click.argument("outcomes", nargs=-1, required=True, shell_complete=complete_outcome)
 @_RUNNER
 @_MESSAGE
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def insert_command(env: Env, title: str, outcomes: tuple[str, ...], runner: str, message: str, acting: str) -> None:
     """Insert a layer: a handler with TITLE for these OUTCOMES, whose handlers notice nothing.
 
     They must be of one handler, delegated or not; they are grouped below a new outcome, and that is delegated.
     """
-    from cn.agency.operations import CreateOutcome, Delegate, Moment, UpdateOutcome
+    from cn.agency.operations import CreateOutcome, Delegate, Moment, Operation, UpdateOutcome
     from cn.agency.perform import Asked, new_entropy
 
     with desk(env, acting) as opened:
@@ -152,10 +155,12 @@ def insert_command(env: Env, title: str, outcomes: tuple[str, ...], runner: str,
         parents = tuple(dict.fromkeys(parent for id in group for parent in old[id] if parent not in group))
         entropy = new_entropy()
         made = Moment(opened.now, entropy).uuid("outcome")
-        who = opened.principal
-        asked = [Asked(CreateOutcome(title, "", parents), who, entropy=entropy)]
-        asked += [Asked(UpdateOutcome(id, link=(made,), unlink=tuple(old[id])), who) for id in group]
-        opened.do_all([*asked, Asked(Delegate(made, runner, message=message), who)])
+        asked: list[Operation] = [CreateOutcome(title, "", parents)]
+        asked += [UpdateOutcome(id, link=(made,), unlink=tuple(old[id])) for id in group]
+        asked += [Delegate(made, runner, message=message)]
+        said = "\n".join(("insert", title, runner, *group, message))
+        opened.do_all([Asked(one, opened.principal, entropy=entropy, said=said) for one in asked])
+        warn_of_unknown(env, opened.agency.hub, runner)
 
 
 def _parents(opened: Desk, id: Uuid) -> list[Uuid]:
@@ -171,7 +176,7 @@ def _parents(opened: Desk, id: Uuid) -> list[Uuid]:
 @_HANDLER
 @click.argument("boss", shell_complete=complete_handler)
 @click.option("--below", default="", shell_complete=complete_outcome, help="The outcome of the new boss it serves.")
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def move_command(env: Env, handler: str, boss: str, below: str, acting: str) -> None:
     """Give a handler another BOSS: a handler, or user:NAME."""
     from cn.agency.operations import MoveHandler
@@ -183,7 +188,7 @@ def move_command(env: Env, handler: str, boss: str, below: str, acting: str) -> 
 
 @handler.command("remove")
 @_HANDLER
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def remove_command(env: Env, handler: str, acting: str) -> None:
     """Take a layer out: its outcomes and underlings are its boss's, and go on."""
     from cn.agency.operations import RemoveHandler
@@ -192,9 +197,20 @@ def remove_command(env: Env, handler: str, acting: str) -> None:
         opened.do(RemoveHandler(opened.handler(handler)))
 
 
+@handler.command("audit")
+@click.argument("text")
+@options(AS, REQUEST, DRY_RUN)
+def audit_command(env: Env, text: str, acting: str) -> None:
+    """Put TEXT, what you did, into the audit log of the handler for whom you act; 'show' shows the log."""
+    from cn.agency.operations import SubmitAudit
+
+    with desk(env, acting) as opened:
+        opened.do(SubmitAudit(text))
+
+
 @handler.command("stop")
 @_HANDLER
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def stop_command(env: Env, handler: str, acting: str) -> None:
     """Stop a handler and all below it; the open outcomes are its boss's again."""
     from cn.agency.operations import StopHandler

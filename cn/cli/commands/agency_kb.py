@@ -9,7 +9,7 @@ import click
 
 from cn.agency.names import Uuid
 from cn.cli.desk import Desk, desk
-from cn.cli.options import DRY_RUN, Env, options, read_input
+from cn.cli.options import DRY_RUN, REQUEST, Env, options, read_input
 from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_file
 from cn.values.shell_words import command
@@ -51,7 +51,7 @@ def browse_command(env: Env, words: tuple[str, ...], acting: str) -> None:
 
 
 def _file_lines(view: dict[str, Any]) -> list[str]:
-    from cn.cli.render.text import clean, table
+    from cn.cli.render.text import clean, columns, cut, table
 
     rows = [
         (
@@ -59,21 +59,20 @@ def _file_lines(view: dict[str, Any]) -> list[str]:
             one["kind"],
             one["access"],
             str(one["version"]),
-            f"{one['size']:,}",
+            f"{one['size']:,}" if "size" in one else "",
             clean(one["description"]),
         )
         for one in view["files"]
     ]
     more = ["and more; say more words"] if view.get("next") else []
-    return (
-        [*table([("ID", "KIND", "ACCESS", "VERSION", "BYTES", "DESCRIPTION"), *rows]), *more] if rows else ["no file"]
-    )
+    head, *lines = table([("ID", "KIND", "ACCESS", "VERSION", "BYTES", "DESCRIPTION"), *rows])
+    return [head, *(cut(line, columns()) for line in lines), *more] if rows else ["no file"]
 
 
 @kb.command("read")
 @_FILE
 @click.option("--version", "number", type=click.IntRange(min=1), help="One of the versions before.")
-@options(AS)
+@options(AS, REQUEST)
 def read_command(env: Env, file: str, number: int | None, acting: str) -> None:
     """Print a file; that it was read is recorded. Beside it, on standard error, its version to give to 'write'."""
     with desk(env, acting) as opened:
@@ -85,7 +84,7 @@ def show_file(opened: Desk, file: Uuid, number: int | None = None, *, mail: bool
     from cn.agency.operations import ReadFile
     from cn.agency.perform import Asked, read_content
 
-    (done,), _ = opened.ask_all([Asked(ReadFile(file, number), opened.principal)])
+    (done,), _ = opened.ask_all([Asked(ReadFile(file, number), opened.principal, opened.env.request_id)])
     answer: dict[str, Any] = dict(done.answer)
     data = read_content(opened.agency.store, file, answer["hash"])
     env = opened.env
@@ -120,7 +119,7 @@ def _print(data: bytes) -> None:
 @_FILE
 @_PATH
 @click.option("--seen", default="", metavar="VERSION:HASH", help="The version you saw last, as 'read' tells it.")
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def write_command(env: Env, file: str, path: str, seen: str, acting: str) -> None:
     """Write the content of the file at PATH ('-': standard input) as a new version, in place of the one you saw."""
     from cn.agency.operations import WriteFile
@@ -139,7 +138,7 @@ def write_command(env: Env, file: str, path: str, seen: str, acting: str) -> Non
 @kb.command("create")
 @_PATH
 @click.option("--description", required=True, help="What it is, on one line; everybody sees it.")
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def create_command(env: Env, path: str, description: str, acting: str) -> None:
     """Make a new file of the content of the file at PATH ('-': standard input)."""
     from cn.agency.operations import CreateFile

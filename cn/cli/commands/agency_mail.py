@@ -8,7 +8,7 @@ import click
 
 from cn.agency.names import Party
 from cn.cli.desk import Desk, desk
-from cn.cli.options import DRY_RUN, Env, body_options, list_group, options
+from cn.cli.options import DRY_RUN, REQUEST, Env, body_options, list_group, options
 from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_file, complete_handler, complete_mail
 
@@ -29,13 +29,31 @@ def _me(opened: Desk) -> Party:
 def inbox_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     """The pending messages of an inbox, as a table."""
     from cn.cli.render.agency import name
-    from cn.cli.render.text import table
+    from cn.cli.render.text import columns, cut, table
 
     rows = [
         (one["mail"][:SHORT], one["time"][:16].replace("T", " "), name(one["from"], opened.facts), _subject(one))
         for one in view["mail"]
     ]
-    return table([("ID", "TIME", "FROM", "SUBJECT"), *rows]) if rows else ["no message waits"]
+    head, *lines = table([("ID", "TIME", "FROM", "SUBJECT"), *rows])
+    return [*_senders(opened, view), head, *(cut(line, columns()) for line in lines)] if rows else ["no message waits"]
+
+
+_MANY = 20
+
+
+def _senders(opened: Desk, view: dict[str, Any]) -> list[str]:
+    """Of many messages, from whom how many are, most first."""
+    from collections import Counter
+
+    from cn.cli.render.agency import name
+    from cn.cli.render.text import wrap
+
+    counts = Counter(one["from"] for one in view["mail"])
+    if counts.total() <= _MANY:
+        return []
+    told = (f"{count:,} from {name(sender, opened.facts)}" for sender, count in counts.most_common())
+    return wrap("", f"{counts.total():,} messages: {'; '.join(told)}")
 
 
 def _subject(one: dict[str, Any]) -> str:
@@ -46,7 +64,7 @@ def _subject(one: dict[str, Any]) -> str:
 
 @mail.command("show")
 @click.argument("mail", shell_complete=complete_mail)
-@options(AS)
+@options(AS, REQUEST)
 def show_command(env: Env, mail: str, acting: str) -> None:
     """Show a message; that it was read is recorded."""
     from cn.cli.commands.agency_kb import show_file
@@ -70,7 +88,7 @@ _AT = click.option(
 @body_options("More text, or the text.")
 @click.option("--file", default="", shell_complete=complete_file, help="Send this file of yours instead of a text.")
 @_AT
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def send_command(env: Env, to: str, text: str, subject: str, body: str, file: str, at: str, acting: str) -> None:
     """Send TEXT to a handler, to 'boss', or to user:NAME: as a handler to boss, underlings or itself."""
     from cn.agency.operations import SendMail
@@ -80,12 +98,14 @@ def send_command(env: Env, to: str, text: str, subject: str, body: str, file: st
         due = parse_until(at, opened.now) if at else None
         sent = opened.file(file) if file else None
         whole = "\n\n".join(part for part in (text, body) if part)
-        opened.do(SendMail(opened.party(to), sent, subject, whole, due))
+        party = opened.party(to)
+        said = "\n".join((party, sent or "", at, subject, whole))
+        opened.do(SendMail(party, sent, subject, whole, due), said=said)
 
 
 @mail.command("done")
 @click.argument("mail", nargs=-1, required=True, shell_complete=complete_mail)
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def done_command(env: Env, mail: tuple[str, ...], acting: str) -> None:
     """Say that messages have been dealt with."""
     from cn.agency.operations import FinishMail

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cn.cli.options import DRY_RUN, Env, body_options, options
+from cn.cli.options import DRY_RUN, REQUEST, Env, body_options, options
 from cn.cli.render.text import SHORT, clean, columns, cut, paint, rows_that_fit
 from cn.cli.suggest import AS, complete_handler, complete_outcome
 from cn.values.shell_words import command
@@ -15,7 +15,7 @@ from cn.values.shell_words import command
 if TYPE_CHECKING:  # each command imports what it calls: the list is waited for
     from cn.agency.names import Uuid
     from cn.agency.rows import Outcome
-    from cn.agency.store.outcome_list import Listed, Wanted
+    from cn.agency.store.outcome_list import Listed, Ready, Wanted
     from cn.cli.desk import Desk
     from cn.cli.render.agency import Branch
 
@@ -23,7 +23,9 @@ _OUTCOME = click.argument("outcome", shell_complete=complete_outcome)
 _TEXT = body_options("The text below the title.")
 _SEEN = click.option("--seen", default="", metavar="VERSION:HASH", help="The version you saw last, as it was shown.")
 _CASCADE = click.option("--cascade", is_flag=True, help="Close what was only for it, too.")
-_MOST_TREE = 1000
+_FIELDS = ("id", "responsible", "title", "state", "blocked")
+_MOST_TREE, _DEEPEST = 1000, 100
+"""Outcomes of a tree at most, and levels: nobody reads more, and what is drawn calls itself for each level."""
 _MOST_TOLD = 100
 _COLOURS = {"workable": "green", "blocked": "yellow", "completed": "bright_black", "closed": "bright_black"}
 
@@ -48,26 +50,30 @@ def list_command(
 
     wanted = Wanted(None, workable, everything, search, depth)
     most = 2**31 if everything or env.json else rows_that_fit()
-    found = _list_of(env, acting, handler, wanted, most) if acting or handler else _list_quickly(env, wanted, most)
-    shown = {"outcomes": [row._asdict() for row in found.rows] if env.json else [], "count": found.total}
-    env.facts(shown, lambda: list_lines(found) or [f"no {'workable' if workable else 'open'} outcome"])
+    listed = _list_of(env, acting, handler, wanted, most) if acting or handler else _quick(env, wanted, most)
+    rows = [*((*row, "workable", "") for row in listed.workable), *listed.others] if env.json else []
+    shown = {"outcomes": [dict(zip(_FIELDS, row, strict=True)) for row in rows], "count": listed.total}
+    env.facts(shown, lambda: list_lines(listed) or [f"no {'workable' if workable else 'open'} outcome"])
 
 
-def _list_quickly(env: Env, wanted: Wanted, most: int) -> Listed:
+def _quick(env: Env, wanted: Wanted, most: int) -> Listed:
     """Of all handlers, for a user: from the index as it is, if that is up to date."""
+    import os
+    import sqlite3
     import time
-    from pathlib import Path
+    from contextlib import suppress
 
     from cn.agency.store.outcome_list import find_state, list_outcomes, open_quickly
 
-    state = find_state(Path(env.hub_path or ".").absolute())
+    state = find_state(os.path.abspath(env.hub_path or "."))
     database = open_quickly(state) if state else None
-    if database is None:
-        return _list_of(env, "", "", wanted, most)
-    try:
-        return list_outcomes(database, wanted, int(time.time()), most)
-    finally:
-        database.close()
+    if database is not None:
+        try:
+            with suppress(sqlite3.DatabaseError):  # it is damaged: who has the store open says so, and mends it
+                return list_outcomes(database, wanted, int(time.time()), most)
+        finally:
+            database.close()
+    return _list_of(env, "", "", wanted, most)
 
 
 def _list_of(env: Env, acting: str, handler: str, wanted: Wanted, most: int) -> Listed:
@@ -77,31 +83,37 @@ def _list_of(env: Env, acting: str, handler: str, wanted: Wanted, most: int) -> 
     with desk(env, acting) as opened:
         whose = opened.handler(handler) if handler else getattr(opened.principal, "handler", None)
         if whose:
-            _check_above(opened, whose)
+            opened.check_above(whose)
         return list_outcomes(opened.facts, wanted._replace(handler=whose), opened.now, most)
 
 
-def _check_above(opened: Desk, handler: Uuid) -> None:
-    """What is a handler's is seen by it, those above it, and users."""
-    from cn.agency.names import Resource
-
-    row = opened.facts.handler(handler)
-    opened.check_read(Resource("kb", row.audit if row else handler))
-
-
-def list_lines(found: Listed) -> list[str]:
+def list_lines(listed: Listed) -> list[str]:
     """A table that fits the width, and how many more there are."""
-    room = columns() - 2 * SHORT - 15
-    lines = [paint("ID        STATE      HANDLER   TITLE", dim=True)] if found.rows else []
-    for id, title, responsible, state, blocked in found.rows:
-        text = f"{title} ({blocked})" if state == "blocked" else title
-        if not (text.isascii() and text.isprintable()) or ":" in text:  # 10,000 of them: most are plain
-            text = clean(text)
-        word = paint(state, _COLOURS.get(state, "")) + " " * (9 - len(state))
-        lines.append(f"{id[:SHORT]}  {word}  {responsible[:SHORT]}  {cut(text, room)}")
-    if left := found.total - len(found.rows):
+    ready, others = listed.workable, listed.others
+    lines = [paint("ID        STATE      HANDLER   TITLE", dim=True)] if ready or others else []
+    form = _form("workable")
+    lines += [form % row for row in _shown(ready)]
+    held = [(id, handler, f"{title} ({why})" if why else title) for id, handler, title, _, why in others]
+    lines += [_form(other[3]) % row for other, row in zip(others, _shown(held), strict=True)]
+    if left := listed.total - len(ready) - len(others):
         lines.append(f"and {left:,} more; --all shows them, --search finds one")
     return lines
+
+
+def _form(state: str) -> str:
+    """The line of an outcome, handler and title in that state."""
+    return f"%.{SHORT}s  {paint(state, _COLOURS.get(state, ''))}{' ' * (9 - len(state))}  %.{SHORT}s  %s"
+
+
+def _shown(rows: list[Ready]) -> list[Ready]:
+    """The rows with titles that are visible and not too long: looked at together, of 10,000 mostly all are plain."""
+    room = columns() - 2 * SHORT - 15
+    titles = [row[2] for row in rows]
+    whole = "".join(titles)
+    plain = whole.isascii() and whole.isprintable() and ":" not in whole
+    if plain and max(map(len, titles), default=0) <= room // 2:  # no character takes more than two columns
+        return rows
+    return [(id, handler, cut(clean(title), room)) for id, handler, title in rows]
 
 
 @outcome.command("show")
@@ -120,19 +132,28 @@ def show_command(env: Env, outcome: str, acting: str) -> None:
 
 
 def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
-    from cn.agency.events import FileRead
-    from cn.cli.render.agency import event_cells, name
+    from cn.agency.plan.views import outcome_history
+    from cn.cli.render.agency import event_cells, heading, name
+    from cn.cli.render.text import grid, wrap
     from cn.cli.render.thread_page import text_lines
 
     facts, id = opened.facts, view["outcome"]
-    lines = [*text_lines(view["markdown"]), "", f"seen: {view['version']}:{view['hash'][:12]}"]
-    given = "; delegated" if view["delegated"] else ""
-    lines.append(f"{_state(view)}; decided by {name(view['decided_by'], facts)}{given}")
+    held = f", {view['blocked']}" + (f" until {view['until']}" if view["until"] else "") if view["blocked"] else ""
+    fields = {
+        "outcome": id,
+        "state": _state(view) + clean(held),
+        "responsible": name(view["responsible"], facts),
+        "decided by": name(view["decided_by"], facts) + (", which delegated it" if view["delegated"] else ""),
+        "seen": f"{view['version']}:{view['hash'][:12]}",
+    }
+    lines = [heading(clean(view["title"])), *(line for key in fields for line in wrap(f"{key}: ", fields[key]))]
+    body = view["markdown"].split("\n---\n", 1)[1].strip("\n").partition("\n")[2].strip("\n")
+    lines += ["", *text_lines(body), ""] if body else []
     for word in ("parents", "children"):
         rows = [f"  {one['outcome'][:SHORT]} {_state(one)} {clean(one['title'])}" for one in view[word]]
-        lines += [f"{word}:", *rows] if rows else []
-    told = (event for event in facts.history(id, 2**53, _MOST_TOLD) if not isinstance(event.change, FileRead))
-    return [*lines, "history:", *(f"  {'  '.join(event_cells(event, facts))}" for event in told)]
+        lines += [f"{word}:", *(cut(row, columns()) for row in rows)] if rows else []
+    cells = [("", *event_cells(event, facts)) for event in outcome_history(id, facts)[-_MOST_TOLD:]]
+    return [*lines, "history:", *(line for row in grid(cells, 2, [""] * len(cells)) for line in row)]
 
 
 def _state(view: dict[str, Any]) -> str:
@@ -145,7 +166,7 @@ def _state(view: dict[str, Any]) -> str:
 @click.argument("title")
 @click.option("--parent", "parents", multiple=True, shell_complete=complete_outcome, help="What it is good for.")
 @_TEXT
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def create_command(env: Env, title: str, parents: tuple[str, ...], body: str, acting: str) -> None:
     """Create an outcome below others: without --parent below the root, or that of the handler you act for."""
     from cn.agency.operations import CreateOutcome
@@ -161,7 +182,7 @@ def create_command(env: Env, title: str, parents: tuple[str, ...], body: str, ac
 @click.option("--title", default=None, help="Another title.")
 @_TEXT
 @_SEEN
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def update_command(env: Env, outcome: str, title: str | None, body: str, seen: str, acting: str) -> None:
     """Change title or text of an outcome, in place of the version that you saw."""
     from cn.agency.operations import UpdateOutcome
@@ -186,7 +207,7 @@ def _stale(opened: Desk, id: Uuid) -> dict[str, str]:
 @click.argument("reason", required=False, default="")
 @click.option("--until", default="", metavar="WHEN", help="Until a date or time (UTC), tomorrow, or 3d from now.")
 @click.option("--lift", is_flag=True, help="Something can be done about it again.")
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def block_command(env: Env, outcome: str, reason: str, until: str, acting: str, *, lift: bool) -> None:
     """Say that nothing can be done about an outcome now, for a REASON."""
     from cn.agency.operations import BlockOutcome
@@ -198,14 +219,15 @@ def block_command(env: Env, outcome: str, reason: str, until: str, acting: str, 
 
     with desk(env, acting) as opened:
         at = parse_until(until, opened.now) if until else None
-        opened.do(BlockOutcome(opened.outcome(outcome), reason, at))
+        id = opened.outcome(outcome)
+        opened.do(BlockOutcome(id, reason, at), said=f"{id} {until} {reason}")
 
 
 @outcome.command("complete")
 @_OUTCOME
 @click.option("--rationale", default="", help="Why it counts as done.")
 @_CASCADE
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def complete_command(env: Env, outcome: str, rationale: str, acting: str, *, cascade: bool) -> None:
     """Mark an outcome as accomplished; if it is delegated, its handler ends, and all that was granted for it."""
     from cn.agency.operations import CompleteOutcome
@@ -219,7 +241,7 @@ def complete_command(env: Env, outcome: str, rationale: str, acting: str, *, cas
 @_OUTCOME
 @click.argument("rationale")
 @_CASCADE
-@options(AS, DRY_RUN)
+@options(AS, REQUEST, DRY_RUN)
 def close_command(env: Env, outcome: str, rationale: str, acting: str, *, cascade: bool) -> None:
     """Give an outcome up, for a reason that stays in it."""
     from cn.agency.operations import CloseOutcome
@@ -233,7 +255,7 @@ def _linking(name: str, help: str) -> None:
     @outcome.command(name, help=help)
     @click.argument("child", shell_complete=complete_outcome)
     @click.argument("parent", shell_complete=complete_outcome)
-    @options(AS, DRY_RUN)
+    @options(AS, REQUEST, DRY_RUN)
     def command(env: Env, child: str, parent: str, acting: str) -> None:
         from cn.agency.operations import UpdateOutcome
         from cn.cli.desk import desk
@@ -249,7 +271,7 @@ _linking("unlink", "CHILD is no longer a way to accomplish PARENT.")
 
 @outcome.command("tree")
 @click.argument("outcome", required=False, default="root", shell_complete=complete_outcome)
-@click.option("--depth", type=click.IntRange(min=0), help="At most so many levels below it.")
+@click.option("--depth", type=click.IntRange(0, _DEEPEST), help="At most so many levels below it.")
 @click.option("--all", "everything", is_flag=True, help="Ended ones too.")
 @options(AS)
 def tree_command(env: Env, outcome: str, depth: int | None, acting: str, *, everything: bool) -> None:
@@ -283,18 +305,15 @@ def _draw(opened: Desk, id: Uuid, next_of: Callable[[Uuid], Sequence[Uuid]], dep
     from cn.cli.render.agency import tree_lines
 
     opened.check_read(Resource("outcome", id))
-    shown: dict[Uuid, dict[str, object]] = {}
-    branch = _branch(opened, id, next_of, depth, shown)
-    value = {"outcomes": list(shown.values()), "more": len(shown) >= _MOST_TREE}
+    shown: dict[Uuid, dict[str, Any]] = {}
+    branch = _branch(opened, id, next_of, _DEEPEST if depth is None else depth, shown)
+    left = any(one not in shown for row in shown.values() for one in row["next"])
+    value = {"outcomes": list(shown.values()), "more": left}
     opened.env.page(value, lambda: tree_lines([branch]), opened.agency.hub)
 
 
 def _branch(
-    opened: Desk,
-    id: Uuid,
-    next_of: Callable[[Uuid], Sequence[Uuid]],
-    depth: int | None,
-    shown: dict[Uuid, dict[str, object]],
+    opened: Desk, id: Uuid, next_of: Callable[[Uuid], Sequence[Uuid]], depth: int, shown: dict[Uuid, dict[str, Any]]
 ) -> Branch:
     """Each outcome once with what follows on it; met again, it is only named."""
     from cn.cli.render.agency import Branch
@@ -303,21 +322,25 @@ def _branch(
     assert row is not None, "a link names outcomes"
     state = _state_of(row, opened)
     given = facts.handler(id)
-    marks = [state] + (["handler"] if given and given.active else []) + ([row.blocked] if state == "blocked" else [])
-    text = f"{id[:SHORT]} {clean(row.title, 120)} ({', '.join(marks)})"
+    marks = (
+        [state]
+        + (["handler"] if given and given.active else [])
+        + ([clean(row.blocked, 30)] if state == "blocked" else [])
+    )
+    text, end = f"{id[:SHORT]} {clean(row.title, 120)}", f" ({', '.join(marks)})"
     if id in shown:
-        return Branch(f"{text}, as above", (), "bright_black")
+        return Branch(text, (), "bright_black", f"{end}, as above")
     following = next_of(id)
     shown[id] = {"outcome": id, "title": row.title, "state": state, "next": [*following]}
     if depth == 0 and following:
-        return Branch(f"{text}, {len(following)} more", (), _COLOURS.get(state, ""))
+        return Branch(text, (), _COLOURS.get(state, ""), f"{end}, {len(following)} more")
     below: list[Branch] = []
     for number, one in enumerate(following):
         if len(shown) >= _MOST_TREE:
             below.append(Branch(f"and {len(following) - number} more; give an outcome, or --depth"))
             break
-        below.append(_branch(opened, one, next_of, None if depth is None else depth - 1, shown))
-    return Branch(text, below, _COLOURS.get(state, ""))
+        below.append(_branch(opened, one, next_of, depth - 1, shown))
+    return Branch(text, below, _COLOURS.get(state, ""), end)
 
 
 def _state_of(row: Outcome, opened: Desk) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def agent_command(
             click.echo(text, nl=False)
         env.show(report)
         return
-    from cn.values.errors import EXIT_MORE
+    from cn.values.errors import EXIT_AGAIN, EXIT_MORE
     from cn.values.report import Report
 
     report = Report()
@@ -67,6 +68,8 @@ def agent_command(
     finally:
         if more:  # a run that has to report something has work left all the same
             sys.exit(EXIT_MORE)
+        if report.again and "CN_DAEMON" in os.environ:
+            sys.exit(EXIT_AGAIN)
 
 
 def _stdio(env: Env, path: Path | None) -> None:

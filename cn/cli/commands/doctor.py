@@ -12,9 +12,11 @@ from cn.cli.render.report import show_json
 from cn.cli.render.text import paint
 from cn.doctor import examine, repair
 from cn.doctor.finding import Finding, Level, exit_code, open_damaged
+from cn.run.memory import Memory
+from cn.system.clock import now
 from cn.values.errors import EXIT_DONE, EXIT_REFUSED, CnError
 from cn.values.report import Report
-from cn.values.text import redact, visible
+from cn.values.text import counted, redact, visible
 
 
 @click.command("doctor")
@@ -50,14 +52,16 @@ def doctor_command(env: Env, fix: bool, full: bool) -> None:
         show_json(findings)
     else:
         env.tell(report)
-        _show(env, findings, fixing=fix)
+        _show(env, findings, fixing=fix, standing=len(Memory(hub, now()).conditions.shown))
     code = exit_code(findings) or report.exit_code
     if code != EXIT_DONE:
         sys.exit(code)
 
 
-def _show(env: Env, findings: list[Finding], *, fixing: bool) -> None:
-    """What needs somebody first; what is fine is counted, and with ``-v`` told."""
+def _show(env: Env, findings: list[Finding], *, fixing: bool, standing: int) -> None:
+    """What needs somebody first; what is fine is counted, and with ``-v`` told. ``standing``: how much the status shows
+    that is no fault of the hub's, such as a branch that was refused.
+    """
     colours = {Level.PROBLEM: "red", Level.INFO: "cyan", Level.OK: "green"}
     order = list(colours)[: 1 if env.quiet else 3 if env.verbose else 2]
     shown = [f for f in findings if f.level in order and not f.repaired]
@@ -76,4 +80,5 @@ def _show(env: Env, findings: list[Finding], *, fixing: bool) -> None:
         more = f"; 'cn doctor --fix' can repair {can} of them" if can and not fixing else ""
         click.echo(f"{len(problems)} problem{'s' if len(problems) > 1 else ''}{more}", err=True)
     elif not env.quiet:
-        click.echo("healthy")
+        more = f", but for {counted(standing, 'thing')} that 'cn status' shows" if standing else ""
+        click.echo(f"healthy{more}")

@@ -76,6 +76,8 @@ defer, and delegate to a reviewer, keep the thread. All others are final: the th
 done, its creator is told and deletes the branch. 'cn comment' says something and
 decides nothing. Nothing is executed before 'cn inbox process'; until then another
 decision takes the place of this one.
+
+An agent's ops have names of their own: reply is do:reply, surface is do:custom.
 """
 inbox.add_command(
     action(

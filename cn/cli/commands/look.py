@@ -14,6 +14,7 @@ from cn.values.errors import EXIT_REFUSED
 
 if TYPE_CHECKING:  # each command imports only what it calls
     from cn.views.log import LoggedAction
+    from cn.views.status import Status
 
 DEFAULT_COUNT = 50
 
@@ -27,13 +28,23 @@ def status_command(env: Env, *, check: bool) -> None:
 
     Looks only: no lock, no network. Origin and peers are shown as the last run saw them.
     """
-    from cn.cli.render.status import status_lines
     from cn.views.status import read_status
 
-    status = read_status(env.view())
-    env.facts(status, lambda: status_lines(status, everything=env.verbose))
+    view = env.view()
+    status = read_status(view)
+    env.facts(status, lambda: _status_lines(status, view.settings.config.warn_after, everything=env.verbose))
     if check and status.troubled:
         sys.exit(EXIT_REFUSED)
+
+
+def _status_lines(status: Status, warn_after: int, *, everything: bool) -> list[str]:
+    if sys.stdout.isatty():
+        from cn.cli.render.status_screen import screen_lines
+
+        return screen_lines(status, warn_after, everything=everything)
+    from cn.cli.render.status import status_lines
+
+    return status_lines(status, everything=everything)
 
 
 @click.command("log")

@@ -13,6 +13,7 @@ from cn.cli.options import DRY_RUN, SINCE, Env, options
 from cn.cli.render.text import clean, table
 from cn.llm.config import read_agent_config
 from cn.llm.usage import LOOKED_UP, By, Sum, UsageView, read_usage
+from cn.run.view import require_accepted
 from cn.runtime.gather_prompt import Measured, is_due, look_up, measure, pack_item
 from cn.runtime.replay import AnswerDecision, Pair, Replayed, find_pairs, pack_pair, replay
 from cn.system.clock import now
@@ -41,6 +42,7 @@ def context_command(env: Env, id: str | None, text: bool) -> None:
     if text and not env.json:
         click.echo(visible(_request_text(packed)), nl=False)
         return
+    require_accepted(view)
     measured = measure(packed, config)
     env.facts(_context_json(packed, measured), lambda: _context_lines(packed, measured))
     if not (env.json or env.quiet):

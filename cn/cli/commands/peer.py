@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cn.cli.commands.inbox import sync_peers
 from cn.cli.completers import PEER, THREAD, complete_peer
-from cn.cli.options import DRY_RUN, Env, action, list_group, options, refused_as_usage
+from cn.cli.options import DRY_RUN, Env, Group, action, list_group, options, refused_as_usage
 
 if TYPE_CHECKING:
+    from cn.values.report import Report
     from cn.views.outbox import PeerView
 
 
-@click.group("peer")
+@click.group("peer", cls=Group)
 def peer() -> None:
     """The hubs this one talks to."""
 
@@ -55,7 +56,11 @@ def _key(given: str) -> str:
     with suppress(OSError, RuntimeError):  # too long a name, an unknown user's home
         path = Path(given).expanduser()
         if "\n" not in given and path.is_file():
-            text = path.read_text("utf-8", "replace")
+            try:
+                text = path.read_text("utf-8", "replace")
+            except OSError as why:
+                who = "let the user of cn read it, or give the key's text"
+                raise NameRefused(f"the key file {given} cannot be read: {why.strerror}", who) from None
         elif given.endswith(".pub"):
             raise NameRefused(f"there is no file {given}", "name the .pub file of a key, or give its text")
     return parse_whole_key(text)
@@ -94,6 +99,9 @@ def _peer_lines(peers: Sequence[PeerView], now: datetime) -> list[str]:
 _NAME = click.argument("name", shell_complete=complete_peer)
 peer.add_command(action("remove", "actions.peers:remove", "Take a peer out; its threads and records stay.", _NAME))
 
+_ACCEPT = "Take what answers at a peer's URL for the peer's, where another repository was there before."
+peer.add_command(action("accept", "actions.peers:accept", _ACCEPT, _NAME))
+
 
 @peer.command("key")
 @_NAME
@@ -123,15 +131,32 @@ def sync_command(env: Env, names: tuple[str, ...]) -> None:
 
 _MESSAGE = click.argument("message")
 _SUBJECT = click.option("--body", default="", help="The text; MESSAGE is then the subject.")
-send_command = action("send", "actions.mail:send", "Send MESSAGE to PEER.", PEER, _MESSAGE, _SUBJECT)
+
+
+def _saying(name: str) -> Callable[..., Report]:
+    """What says something, of ``cn.actions.mail``: with a word on standard error about whom it waits for."""
+
+    def say(*args: Any, **given: Any) -> Report:
+        from cn.actions import mail
+        from cn.loop.waiting import say_drafts
+        from cn.values.text import visible
+
+        act: Callable[..., Report] = getattr(mail, name)
+        waiting = lambda text: click.echo(f"· {visible(text)}", err=True)  # noqa: E731
+        return act(*args, **given, waiting=waiting, first=say_drafts)
+
+    return say
+
+
+send_command = action("send", _saying("send"), "Send MESSAGE to PEER.", PEER, _MESSAGE, _SUBJECT)
 
 _MORE = click.option("--body", default="", help="More text below the message.")
 _REPLY = "Reply to THREAD; a pending message is decided by it, a proposal goes on waiting."
-reply_command = action("reply", "actions.mail:reply", _REPLY, THREAD, _MESSAGE, _MORE)
+reply_command = action("reply", _saying("reply"), _REPLY, THREAD, _MESSAGE, _MORE)
 
 _COMMENT = "Say something about THREAD to its creator; it decides nothing, and the thread stays."
 _ACTOR = click.option("--actor", default="", help="Who says it; this hub's agent if not given.")
-comment_command = action("comment", "actions.mail:comment", _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR)
+comment_command = action("comment", _saying("comment"), _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR)
 
 
 @list_group("outbox")

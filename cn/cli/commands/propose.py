@@ -15,18 +15,19 @@ from cn.cli.options import DRY_RUN, Env, options, refused_as_usage
 @click.argument("peer", required=False, default="", shell_complete=complete_peer)
 @click.option("-m", "--message", default="", help="What you have to say about it; it goes as a message beside it.")
 @click.option("--commit", "rev", default="", metavar="REV", help="A commit or branch; HEAD if not given.")
+@click.option("--replace", is_flag=True, help="Replace also what another clone proposed and this one never had.")
 @options(DRY_RUN)
-def propose_command(env: Env, topic: str, peer: str, message: str, rev: str) -> None:
+def propose_command(env: Env, topic: str, peer: str, message: str, rev: str, *, replace: bool) -> None:
     """Propose commits to PEER as a branch TOPIC, from the clone around the current folder.
 
     Work in a clone of the peer's hub, commit, then propose; PEER may be left out there. The first time --hub names
-    your own hub, and the clone remembers it. Proposed again, the branch moves.
+    your own hub, and the clone remembers it. Proposed again, the branch moves. 'git push URL :US/TOPIC' takes it back.
     """
     from cn.actions.propose import find_proposing_hub, propose
 
     with refused_as_usage():
         hub, work = find_proposing_hub(env.hub_path, Path.cwd())
-        report = propose(hub, work, topic, peer, message=message, rev=rev, dry_run=env.dry_run)
+        report = propose(hub, work, topic, peer, message=message, rev=rev, replaces=replace, dry_run=env.dry_run)
     env.show(report)
 
 
@@ -42,5 +43,5 @@ def rebase_command(env: Env, topic: str, peer: str) -> None:
     from cn.actions.propose import find_proposing_hub
     from cn.actions.rebase import rebase_topic
 
-    hub, _ = find_proposing_hub(env.hub_path, Path.cwd())
-    env.show(rebase_topic(hub, topic, peer, dry_run=env.dry_run))
+    hub, work = find_proposing_hub(env.hub_path, Path.cwd())
+    env.show(rebase_topic(hub, work, topic, peer, dry_run=env.dry_run))

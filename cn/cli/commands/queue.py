@@ -9,7 +9,7 @@ import click
 
 from cn.cli.commands.several import Choice, decide_one, decide_several
 from cn.cli.completers import complete_peer, complete_thread
-from cn.cli.options import ACTOR, DRY_RUN, Env, action, deciding, list_group, options
+from cn.cli.options import ACTOR, DRY_RUN, Env, Group, action, deciding, list_group, options
 from cn.protocol import ops
 
 
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from cn.values.report import Report
 
 
-@click.group("out")
+@click.group("out", cls=Group)
 @options()
 def out(env: Env) -> None:
     """Answer the current item: do, defer, delegate or delete.
@@ -85,7 +85,7 @@ def out(env: Env) -> None:
     """
 
 
-@out.group("do")
+@out.group("do", cls=Group)
 @options()
 def do(env: Env) -> None:
     """Complete the item with an operation."""
@@ -146,7 +146,7 @@ that a rule refuses is named, and keeps no other from it."""
 _ANSWERS: dict[str, tuple[Callable[..., ops.Op], str, dict[str, str]]] = {
     "do reply": (
         ops.Reply,
-        "Answer the sender; the message is appended to the thread.",
+        "Answer the sender, as do:reply does in a thread; the message is appended to it.",
         {"message": "The text that goes to the sender."},
     ),
     "do send": (
@@ -154,17 +154,25 @@ _ANSWERS: dict[str, tuple[Callable[..., ops.Op], str, dict[str, str]]] = {
         "Send a message to a peer; the item is acknowledged.",
         {"to": "A peer.", "message": "The subject, and the text if there is no body.", "body": "The text."},
     ),
-    "do noop": (ops.Noop, "Acknowledge, nothing to do.", {"reason": "Why nothing is to be done: what you found."}),
-    "do ack": (ops.Ack, "Acknowledge.", {"reason": "What you take from it."}),
+    "do noop": (
+        ops.Noop,
+        "Acknowledge: nothing was to do. 'ack' says that it was read.",
+        {"reason": "Why nothing is to be done: what you found."},
+    ),
+    "do ack": (
+        ops.Ack,
+        "Acknowledge: it was read, and no more follows. 'noop' says that nothing was to do.",
+        {"reason": "What you take from it."},
+    ),
     "do surface": (
         lambda id, desc: ops.Surface(desc),
-        "Open a managed concern; the community's peers learn of it.",
+        "Open a managed concern, as do:custom in a thread; 'cn mca' lists them. The community's peers learn of it.",
         {"desc": "What should be done, in one line."},
     ),
     "do commit": (
         ops.Commit,
         "Record what was made, by its object id.",
-        {"artifact": "A file of main, or the full id of an object."},
+        {"artifact": "A file of main, or the id of an object."},
     ),
     "defer": (
         ops.Defer,

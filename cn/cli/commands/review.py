@@ -25,7 +25,8 @@ from cn.cli.render.text import clean, rule
 from cn.cli.render.thread_page import text_lines
 from cn.git.choices import EDITOR, PAGER, user_choice
 from cn.git.repository import Hub
-from cn.protocol.layout import inbox_path
+from cn.protocol.layout import PROPOSAL, inbox_path
+from cn.protocol.thread_file import without_form
 from cn.run.view import View
 from cn.values.errors import CnError, Refused, UsageError
 from cn.values.names import ThreadName, reply_topic
@@ -47,7 +48,7 @@ def review_command(env: Env, threads: tuple[str, ...], peer: str, actor: str) ->
     """Step through what waits, oldest first, and decide it; or through these THREADs.
 
     Each is shown with its conversation and its difference in colours, then one key
-    decides: merge, comment, reply, defer, delegate, delete, skip, or your editor.
+    decides: merge a proposal, reply to a message, comment, defer, delegate, delete, skip, or your editor.
     Until you leave, undo takes a decision back. What is written is the same Triage
     section as ever; nothing of it is executed before 'cn inbox process', which is
     offered at the end. A comment alone goes at once.
@@ -64,9 +65,9 @@ def review_command(env: Env, threads: tuple[str, ...], peer: str, actor: str) ->
     inbox = list_inbox(view)
     found = to_review(of_peer(view, inbox, peer) if peer else inbox, actor or view.settings.us)
     queue = tuple(_name(view, text) for text in threads) if threads else tuple(one.thread for one in found)
-    decided = sum(one.state == "decided" for one in inbox.threads)
-    if decided and not threads:
-        click.echo(f"· decided before: {decided}; 'cn inbox process' executes them")
+    for state, what in {"decided": "'cn inbox process' executes them", "answered": "name one to decide it"}.items():
+        if not threads and (count := sum(one.state == state for one in inbox.threads)):
+            click.echo(f"· {state} before: {count}; {what}")
     if not queue:
         click.echo("nothing waits for a decision")
         return
@@ -128,12 +129,9 @@ class _Session:
         self.tell_written()
         if not self.review.written:
             return
-        try:
-            now = click.confirm("run 'cn inbox process' now?", default=False)
-        except click.Abort:
-            now = False
-            click.echo()
-        if not now:
+        now = read_key("run 'cn inbox process' now? y=yes, any other key: later ")
+        click.echo(now if now.isprintable() else "")
+        if now not in ("y", "Y"):
             click.echo("'cn inbox process' executes what is written")
             return
         from cn.loop.process import process
@@ -161,7 +159,8 @@ class _Session:
         place = f"{len(self.review.steps) + 1} of {len(self.review.queue)}"
         title = f"{document.thread.source}: {document.thread.subject or document.thread.kind}"
         head = [rule(f"{place}  {clean(title, 120)}"), ""]
-        show_lines([*head, *text_lines(document.text), ""], lambda: user_choice(self.hub.root, PAGER))
+        lines = [*head, *text_lines(without_form(document.text)), ""]
+        show_lines(lines, lambda: user_choice(self.hub.root, PAGER), "q leads to the keys that decide")
         self.shown = document
 
     def _ask(self) -> str:
@@ -185,7 +184,8 @@ class _Session:
             return bool(self.review.steps)
         if self.review.current is None:
             return key in _AT_END
-        return key != "m" or self.shown is None or self.shown.thread.kind == "proposal"
+        # What is said about a proposal leaves it waiting, as with 'cn reply': that is a comment.
+        return key not in ("m", "r") or self.shown is None or (key == "m") == (self.shown.thread.kind == PROPOSAL)
 
     def _act(self, key: str) -> None:
         act_now: dict[str, Callable[[Document], None]] = {

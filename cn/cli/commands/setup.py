@@ -10,11 +10,12 @@ import click
 from cn.actions.cron import PROCESS_EVERY, SYNC_EVERY, read_jobs, remove, root_of
 from cn.actions.init import init, init_here
 from cn.actions.trust import Pending, accept_changes, note_shown, pending_changes, was_shown
-from cn.cli.options import DRY_RUN, Env, action, options, refused_as_usage
+from cn.cli.options import DRY_RUN, Env, Group, action, options, refused_as_usage
 from cn.cli.render.report import show_error, show_json
 from cn.values.errors import EXIT_DONE, EXIT_REFUSED, UsageError
 from cn.values.names import parse_name
 from cn.values.report import Report
+from cn.values.shell_words import command
 from cn.views.shapes import to_json
 
 
@@ -30,7 +31,7 @@ def init_command(env: Env, name: str, path: Path | None, signing_key: Path | Non
     """Make a new hub called NAME, in a repository of its own.
 
     With --here the repository that is here becomes one: one commit on its main branch adds cn's folders, and
-    proposals are about its files. Nothing that is there is changed.
+    proposals are about its files. Nothing that is there is changed; main is pushed to origin, if there is one.
     """
     with refused_as_usage():
         parsed = parse_name(name)
@@ -39,17 +40,28 @@ def init_command(env: Env, name: str, path: Path | None, signing_key: Path | Non
         if path is not None or signing_key is not None:
             raise UsageError("--here takes neither --path nor --signing-key", "git's own settings say how it signs")
         init_here(parsed, Path.cwd(), report, dry_run=env.dry_run)
-        env.show(report)
-        return
-    init(parsed, path or Path(f"cn-{parsed}"), report, signing_key=signing_key, dry_run=env.dry_run)
+        begin = ""
+    else:
+        place = path or Path(f"cn-{parsed}")
+        init(parsed, place, report, signing_key=signing_key, dry_run=env.dry_run)
+        begin = f"{command('cd {}', str(place))}, 'git remote add origin URL', 'git push -u origin main', then "
+    if not env.dry_run:
+        report.info(f"next: {begin}'cn peer add NAME URL --check', 'cn cron install'; 'cn --help' shows the rest")
     env.show(report)
 
 
-_SIGN = (
-    "Sign what cn commits and sends in this clone with KEY, an SSH key file, or a public key of an ssh-agent."
-    " Peers that have pinned another key of ours must accept it: 'cn peer key'."
-)
-sign_command = action("sign", "actions.sign:sign", _SIGN, click.argument("key"))
+@click.command("sign")
+@click.argument("key")
+@options(DRY_RUN)
+def sign_command(env: Env, key: str) -> None:
+    """Sign what cn commits and sends in this clone with KEY, an SSH key file, or a public key of an ssh-agent.
+
+    In a clone of a peer's hub from which you propose: what you commit there. Peers that have pinned another key of
+    ours must accept it: 'cn peer key'.
+    """
+    from cn.actions.sign import sign
+
+    env.show(sign(env.hub_path, Path.cwd(), key, dry_run=env.dry_run))
 
 
 @click.command("trust")
@@ -60,6 +72,7 @@ def trust_command(env: Env, yes: bool) -> None:
 
     Without a terminal 'cn trust' only shows; 'cn trust --yes' accepts what was shown, and
     nothing else: if origin moved meanwhile, it shows again. Exit code 1 while a change waits.
+    A fresh clone has accepted nothing yet: there it shows all of them.
     """
     hub = env.hub()
     pending = pending_changes(hub, dry_run=env.dry_run)
@@ -105,7 +118,7 @@ def _show_trust(env: Env, pending: Pending | None, *, accepted: bool) -> None:
         click.echo("nothing to accept: no protected file was changed elsewhere")
 
 
-@click.group("cron")
+@click.group("cron", cls=Group)
 def cron() -> None:
     """The lines of this hub in your crontab.
 

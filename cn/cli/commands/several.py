@@ -48,20 +48,29 @@ def decide_several(env: Env, name: str, choice: Choice, make: Make, *, actor: st
     """Show the threads, ask, and decide exactly these at the heads that were shown."""
     from cn.actions.decide import decide_all
     from cn.cli.render.report import show_error
+    from cn.cli.render.text import clean
     from cn.protocol.ops import Delegate
+    from cn.views.words import state_text
 
     view = env.view()
     op = make("")
     if isinstance(op, Delegate):
         _check_addressee(view, op.to)
-    found, chosen = _choose(view, choice)
+    found, chosen, left = _choose(view, choice)
+    for one in left:  # what somebody wrote would come to nothing, unseen
+        told = f"{clean(one.source, 120)} is left out, {state_text(one)}; named, it is decided otherwise"
+        click.echo(told, err=env.json)
     if not chosen:
-        click.echo(f"nothing pending from {choice.peer}" if choice.peer else "nothing pending")
+        more = " but that" if left else ""
+        click.echo(f"nothing pending{more} from {choice.peer}" if choice.peer else f"nothing pending{more}")
         return
-    if not (choice.yes or env.dry_run):
+    if env.dry_run or not choice.yes:
         for line in _preview(view, found, chosen):
             click.echo(line, err=env.json)
-        what = _question(view, name, op, len(chosen))
+    what = _question(view, name, op, sum(bool(one.head) or _is_ours(view, one.thread) for one in chosen))
+    if env.dry_run:
+        click.echo(f"would {what}", err=env.json)
+    elif not choice.yes:
         if not sys.stdin.isatty():
             show_error(f"nothing was done: there is no terminal to ask whether to {what}", "'--yes' does it")
             sys.exit(EXIT_USAGE)
@@ -94,23 +103,33 @@ def _check_addressee(view: View, to: str) -> None:
         raise UsageError(f"the last word says to whom, and {one_line(to, 60)!r} is neither peer nor reviewer", hint)
 
 
-def _choose(view: View, choice: Choice) -> tuple[list[ThreadView], list[Chosen]]:
-    """The threads of peers among them, as people see them, and all of them as they are to be decided."""
+def _choose(view: View, choice: Choice) -> tuple[list[ThreadView], list[Chosen], list[ThreadView]]:
+    """The threads of peers among them, as people see them, and all of them as they are to be decided; and those that
+    nobody named, and in which a decision is written that waits for its execution.
+    """
     from cn.actions.decide import Chosen
     from cn.run.find_thread import read_call
-    from cn.views.threads import list_inbox, of_peer
+    from cn.views.threads import DECIDED, list_inbox, of_peer
 
     inbox = list_inbox(view)
     if not choice.threads:
-        found = list(of_peer(view, inbox, choice.peer).threads if choice.peer else inbox.threads)
-        return found, [Chosen(one.thread, one.head) for one in found]
+        every = of_peer(view, inbox, choice.peer).threads if choice.peer else inbox.threads
+        found = [one for one in every if one.state != DECIDED]
+        return found, [Chosen(one.thread, one.head) for one in found], [one for one in every if one.state == DECIDED]
     calls = {text: read_call(text) for text in choice.threads}
     named = {
         text: next((one for one in inbox.threads if call.means(one.source, one.thread)), None)
         for text, call in calls.items()
     }
     chosen = [Chosen(one.thread, one.head) if one else Chosen(text) for text, one in named.items()]
-    return [one for one in named.values() if one], list(dict.fromkeys(chosen))
+    return [one for one in named.values() if one], list(dict.fromkeys(chosen)), []
+
+
+def _is_ours(view: View, name: str) -> bool:
+    """Is it the name of a thread of our own?"""
+    from cn.threads.store import own_paths, pick_own
+
+    return pick_own(view.snapshot, own_paths(view.snapshot, view.hub if view.on_main else None), name) is not None
 
 
 def _preview(view: View, found: list[ThreadView], chosen: list[Chosen]) -> list[str]:
@@ -118,4 +137,5 @@ def _preview(view: View, found: list[ThreadView], chosen: list[Chosen]) -> list[
     from cn.cli.render.text import clean
 
     others = [one.thread for one in chosen if not one.head]
-    return [*inbox_lines(found, view.now, signed=False), *(clean(name, 200) for name in others)]
+    told = [clean(name, 200) + ("" if _is_ours(view, name) else ": there is no such thread") for name in others]
+    return [*inbox_lines(found, view.now, signed=False), *told]

@@ -7,7 +7,7 @@ import sys
 import click
 
 from cn.cli.completers import complete_any_thread, complete_concern, complete_own
-from cn.cli.options import DRY_RUN, Env, action, body_options, list_group, options
+from cn.cli.options import DRY_RUN, Env, Group, action, body_options, list_group, options
 
 _BODY = body_options("The text below the head.")
 _ADHOC = """Open a thread of our own, threads/adhoc/YYYYMMDD-TITLE.md.
@@ -51,7 +51,10 @@ def _reflect(env: Env, name: str) -> None:
 
 @list_group("mca")
 def mca(env: Env) -> None:
-    """List the managed concerns that are open: what is to be kept in mind until it is done."""
+    """List the managed concerns that are open: what is to be kept in mind until it is done.
+
+    do:custom in a thread opens one, an agent's surface (or mca) does, and 'cn mca add'.
+    """
     from cn.cli.render.status import thread_lines
     from cn.protocol.own_thread import CONCERNS
     from cn.views.thread_page import list_own
@@ -67,7 +70,7 @@ _ID = click.argument("id", shell_complete=complete_concern)
 mca.add_command(action("done", "actions.threads:end_concern", _END, _ID))
 
 
-@click.group("thread")
+@click.group("thread", cls=Group)
 def thread() -> None:
     """All threads: our own (adhoc, reflections, concerns) and those of peers."""
 

@@ -10,9 +10,8 @@ import click
 from cn.agent.plan.prompt import estimate_bytes
 from cn.cli.completers import complete_any_thread
 from cn.cli.options import Env, options
-from cn.cli.render.status import state_text
 from cn.cli.render.text import clean, paint, wrap
-from cn.cli.render.thread_page import sent_text, text_lines
+from cn.cli.render.thread_page import text_lines
 from cn.git.history import PastCommit
 from cn.llm.usage import Call
 from cn.protocol.ops import format_op
@@ -21,6 +20,7 @@ from cn.views.log import LoggedAction
 from cn.views.sent import Sent
 from cn.views.threads import ThreadView
 from cn.views.why import Attempt, Ended, Item, Message, Why, explain
+from cn.views.words import sent_text, state_text
 
 _FEW = 12
 _SHORT = 300

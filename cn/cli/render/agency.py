@@ -8,6 +8,8 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from cn.agency.events import (
+    AgentEnded,
+    AgentLeased,
     Change,
     Delegated,
     Event,
@@ -25,13 +27,15 @@ from cn.agency.events import (
     OutcomeLinked,
     OutcomesPassed,
     OutcomeUnlinked,
+    ResourceUsed,
     type_of,
 )
 from cn.agency.names import Party, Uuid, is_uuid
 from cn.agency.rows import Facts
-from cn.cli.render.text import SHORT, clean, columns, cut, paint
+from cn.cli.render.text import SHORT, clean, columns, cut, paint, width
 
-_INDENT = "  "
+_FEWEST = 20
+"""Columns of a branch at least."""
 
 
 def name(id: str, facts: Facts | None) -> str:
@@ -82,6 +86,13 @@ def _about(change: Change, facts: Facts | None) -> str:
             return f"{what} to {holder[:SHORT]}, while {scope[:SHORT]} is open"
         case FileCreated(file, kind, description):
             return f"{file[:SHORT]} {clean(description, 60)}" + (f" ({kind})" if kind != "file" else "")
+        case AgentLeased(agent, handler):
+            return f"{agent[:SHORT]} for {name(handler, facts)}"
+        case AgentEnded(agent, why):
+            row = facts.agent(agent) if facts else None
+            return f"{agent[:SHORT]}{f' of {name(row.handler, facts)}' if row else ''}, {clean(why, 200)}"
+        case ResourceUsed(resource, level, what):
+            return f"{level} {_resource(resource, facts)}, {clean(what, 120)}"
         case FileWritten(file, version) | FileRead(file, version):
             return f"{name(file, facts)}, version {version}"
         case MailDelivered(mail, file, _, _, to) | MailDeferred(mail, file, _, _, to):
@@ -118,40 +129,55 @@ def actor_name(actor: str) -> str:
 
 
 class Branch(NamedTuple):
-    """A line of a tree, in a colour, and what stands below it."""
+    """A line of a tree, in a colour, and what stands below it.
+
+    Where it is too long, ``text`` is cut, and ``end`` stays; with ``whole`` it goes on in the next line.
+    """
 
     text: str
     children: Sequence[Branch] = ()
     colour: str = ""
+    end: str = ""
+    whole: bool = False
 
 
 def tree_lines(branches: Sequence[Branch]) -> list[str]:
     """Drawn on a terminal, indented in a pipe."""
-    if not sys.stdout.isatty():
-        return list(_indented(branches, ""))
-    from rich.console import Console
-    from rich.text import Text
-    from rich.tree import Tree
-
-    def grow(tree: Tree, branch: Branch) -> None:
-        for child in branch.children:
-            grow(tree.add(Text(child.text, child.colour, no_wrap=True, overflow="ellipsis")), child)
-
-    console = Console(width=columns(), force_terminal=True, highlight=False)
-    with console.capture() as captured:
-        for branch in branches:
-            tree = Tree(Text(branch.text, branch.colour, no_wrap=True, overflow="ellipsis"), guide_style="dim")
-            grow(tree, branch)
-            console.print(tree)
-    return captured.get().rstrip("\n").split("\n")
+    guides = _DRAWN if sys.stdout.isatty() else _INDENTED
+    return [line for branch in branches for line in _grown(branch, "", "", guides)]
 
 
-def _indented(branches: Sequence[Branch], indent: str) -> list[str]:
-    lines: list[str] = []
-    for branch in branches:
-        lines.append(cut(indent + branch.text, columns()))
-        lines += _indented(branch.children, indent + _INDENT)
+class _Guides(NamedTuple):
+    """What stands before a branch and the last one, and before what is below either."""
+
+    one: str
+    last: str
+    below: str
+    below_last: str
+
+
+_DRAWN = _Guides("├── ", "└── ", "│   ", "    ")
+_INDENTED = _Guides("  ", "  ", "  ", "  ")
+
+
+def _grown(branch: Branch, first: str, rest: str, guides: _Guides) -> list[str]:
+    """A branch behind ``first``, further lines of it and what stands below it behind ``rest``."""
+    more = rest + (guides.below if branch.children else guides.below_last)
+    texts = _fitting(branch, columns() - len(more if branch.whole else first))
+    lines = [(first if number == 0 else more) + paint(text, branch.colour) for number, text in enumerate(texts)]
+    for number, child in enumerate(branch.children, 1):
+        is_last = number == len(branch.children)
+        before, after = (guides.last, guides.below_last) if is_last else (guides.one, guides.below)
+        lines += _grown(child, rest + before, rest + after, guides)
     return lines
+
+
+def _fitting(branch: Branch, room: int) -> list[str]:
+    if branch.whole:
+        from textwrap import wrap
+
+        return wrap(branch.text, max(room, _FEWEST), break_on_hyphens=False)
+    return [cut(cut(branch.text, max(room - width(branch.end), _FEWEST)) + branch.end, room)]
 
 
 def heading(text: str) -> str:

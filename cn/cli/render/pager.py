@@ -18,18 +18,23 @@ _NOT_STARTED = (126, 127)
 """What a shell answers for a command that it cannot start (POSIX, "Exit Status for Commands")."""
 
 
-def show_lines(lines: list[str], pager: Callable[[], str]) -> None:
-    """Print the lines; on a terminal with fewer of them through the command that ``pager`` names."""
+def show_lines(lines: list[str], pager: Callable[[], str], prompt: str = "") -> None:
+    """Print the lines; on a terminal with fewer of them through the command that ``pager`` names.
+
+    ``prompt`` is what less says below them in the place of its colon, where the user has set nothing.
+    """
     text = "\n".join(lines)
     if not (sys.stdout.isatty() and len(lines) >= get_terminal_size().lines):
         click.echo(text)
         return
     command = pager()
-    if command in ("", "cat") or not _page(command, text):
+    if command in ("", "cat") or not _page(command, text, prompt):
         click.echo(text)
 
 
-def _page(command: str, text: str) -> bool:
+def _page(command: str, text: str, prompt: str) -> bool:
     """Did the pager show it? As much of it as somebody wanted to see: who leaves early has seen enough."""
     sys.stdout.flush()
-    return run_in_foreground(command, text=f"{text}\n", env={**_LIKE_GIT, **os.environ}) not in _NOT_STARTED
+    less = f"{_LIKE_GIT['LESS']} -Ps?e(END) .{prompt}$" if prompt else _LIKE_GIT["LESS"]
+    env = {**_LIKE_GIT, "LESS": less, **os.environ}
+    return run_in_foreground(command, text=f"{text}\n", env=env) not in _NOT_STARTED

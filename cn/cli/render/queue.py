@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cn.agent.plan.turns import source_of
-from cn.cli.render.text import age, clean, next_step, paint, wrap
+from cn.cli.render.text import age, clean, next_step, paint, wrap, wrap_around_commands
 from cn.protocol.queue_item import Input
 from cn.protocol.states import Actor
 from cn.values.shell_words import command
@@ -13,40 +13,46 @@ from cn.values.timestamps import format_stamp
 from cn.views.queue import QueueView
 
 
-def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True) -> list[str]:
+def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True, margin: str = "") -> list[str]:
     """What the agent is at, what was given up, and of what waits the first ``most``.
 
     Not ``fed``: no agent is given any of it any more.
     """
-    now, turn = view.now, view.turn
-    lines = []
+    now, turn, deep = view.now, view.turn, len(margin)
+    lines = list[str]()
+
+    def tell(text: str, colour: str = "") -> None:
+        lines.extend(paint(line, colour) for line in wrap_around_commands(f"{margin}{text}", deep + 4))
+
     if not fed and (turn or view.waiting or view.dead):
-        lines += wrap("! ", "hub.yaml says 'interface: triage': nothing here is given to an agent", colour="yellow")
-        lines += next_step("decide the threads; 'cn queue clear' takes what waits out of the queue")
+        tell("! hub.yaml says 'interface: triage': nothing here is given to an agent", "yellow")
+        lines += next_step("decide the threads; 'cn queue clear' takes what waits out of the queue", deep + 2)
     if turn is not None:
         where = "" if view.here else f", on another machine ({clean(turn.machine, 40)})"
-        lines.append(f"{_asked(turn.input)}: {_AT[view.actor]} for {age(turn.since, now)}{where}")
+        tell(f"{_asked(turn.input)}: {_AT[view.actor]} for {age(turn.since, now)}{where}")
         if turn.attempt > 1:
-            lines += wrap("    ", f"attempt {turn.attempt}, since {clean(turn.input.reason, 300)}")
+            lines += wrap(f"{margin}    ", f"attempt {turn.attempt}, since {clean(turn.input.reason, 300)}")
     for item in view.dead[:most]:
-        lines.append(paint(f"{_asked(item)}: given up", "red"))
-        lines += wrap("    ", clean(item.reason, 300))
+        tell(f"{_asked(item)}: given up", "red")
+        lines += wrap(f"{margin}    ", clean(item.reason, 300))
         again = f", or {command('cn queue retry {}', item.id)}" if fed else ""
-        lines += next_step(f"decide the thread{again}", 4)
-    lines += _more(view.dead, most, "given up")
+        lines += next_step(f"decide the thread{again}", deep + 4)
+    _tell_more(tell, view.dead, most, "given up")
     for item in view.waiting[:most]:
-        again = f", tried {item.attempts} times" if item.attempts else ""
-        lines.append(f"{_asked(item)}: waits {age(item.queued, now)}{again}")
-    lines += _more(view.waiting, most, "waiting")
+        again = f", tried {'once' if item.attempts == 1 else f'{item.attempts} times'}" if item.attempts else ""
+        tell(f"{_asked(item)}: waits {age(item.queued, now)}{again}")
+    _tell_more(tell, view.waiting, most, "waiting")
     for source, hops in view.held[:most]:
-        text = f"{clean(source)} waits for a person: {hops} automatic answers in a row led to it"
-        lines += [paint(text, "yellow"), *next_step(command("cn inbox show {}", source), 4)]
-    lines += _more(view.held, most, "waiting for a person")
+        tell(f"{clean(source)} waits for a person: {hops} automatic answers in a row led to it", "yellow")
+        lines += next_step(command("cn inbox show {}", source), deep + 4)
+    _tell_more(tell, view.held, most, "waiting for a person")
     for burst in view.bursts[-most:]:
         said = f"{burst.items} items were acknowledged within a minute, without a word ({format_stamp(burst.at)})"
-        lines += [paint(said, "yellow"), *next_step("look at what answers: 'cn log', logs/output/")]
-    lines += [paint(f"{clean(path)}: cannot be read, left out", "red") for path in view.damaged]
-    return lines or ["nothing waits for the agent"]
+        tell(said, "yellow")
+        lines += next_step("look at what answers: 'cn log', logs/output/", deep + 2)
+    for path in view.damaged:
+        tell(f"{clean(path)}: cannot be read, left out", "red")
+    return lines or [f"{margin}nothing waits for the agent"]
 
 
 _AT = {
@@ -58,8 +64,9 @@ _AT = {
 }
 
 
-def _more(items: Sequence[object], most: int, what: str) -> list[str]:
-    return [f"and {len(items) - most} more {what}; 'cn queue' lists them"] if len(items) > most else []
+def _tell_more(tell: Callable[[str], None], items: Sequence[object], most: int, what: str) -> None:
+    if len(items) > most:
+        tell(f"and {len(items) - most} more {what}; 'cn queue' lists them")
 
 
 def _asked(item: Input) -> str:

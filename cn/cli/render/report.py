@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from cn.cli.render import COLOUR
+from cn.cli.render.text import wrap_around_commands
 from cn.values.report import Mark, Note, Report
 from cn.values.text import redact, visible
 
@@ -21,10 +22,15 @@ def show_report(report: Report, *, json: bool, quiet: bool, verbose: bool, besid
     if json:
         show_json(report)
         return
-    standing = sum(n.told_before and n.mark in (Mark.REFUSED, Mark.FAILED) for n in report.notes)
+    problems_told = [n for n in report.notes if n.mark in (Mark.REFUSED, Mark.FAILED)]
+    new = {(n.source, n.text) for n in problems_told if not n.told_before}
+    standing = len({(n.source, n.text) for n in problems_told if n.told_before} - new)
     if standing and not (quiet or verbose) and sys.stdout.isatty():
         problems = "1 problem stands" if standing == 1 else f"{standing} problems stand"
         click.echo(f"· {problems} as before; 'cn status' shows what, -v tells it again", err=beside)
+    for whom, count in report.held.items() if not quiet and sys.stdout.isatty() else ():
+        told = f"{count} {'waits' if count == 1 else 'wait'} in the outbox for {whom}; 'cn outbox flush' tries now"
+        click.echo("\n".join(wrap_around_commands(f"· {told}")), err=beside)
     # Neighbours together: each echo is a write of its own, and 1,000 of them took 30 ms.
     for error, lines in groupby(_lines(report, quiet, verbose), key=itemgetter(0)):
         click.echo("\n".join(text for _, text in lines), err=error or beside)
@@ -38,18 +44,19 @@ def _lines(report: Report, quiet: bool, verbose: bool) -> Iterator[tuple[bool, s
         error = note.mark in (Mark.REFUSED, Mark.FAILED)
         if quiet and not error:
             continue
-        yield error, line(note)
+        yield error, "\n".join(lines_of(note))
         if error and note.hint:
-            yield True, f"  → {redact(visible(note.hint))}"
+            yield True, "\n".join(wrap_around_commands(f"  → {redact(visible(note.hint))}", 4))
 
 
-def line(note: Note) -> str:
-    """One line for one note. ``✓`` stands only before what was read back."""
+def lines_of(note: Note) -> list[str]:
+    """One note, in lines that fit a terminal. ``✓`` stands only before what was read back."""
     text = redact(visible(note.text))
     if note.mark is Mark.PLAN:
-        return f"would {text}" if ": " not in text else f"would: {text}"
+        return [f"would {text}" if ": " not in text else f"would: {text}"]
     word, colour, gap = _MARKS[note.mark]
-    return f"{click.style(word, fg=colour) if colour else word}{gap}{text}"
+    first, *more = wrap_around_commands(f"{word}{gap}{text}")
+    return [f"{click.style(word, fg=colour) if colour else word}{first.removeprefix(word)}", *more]
 
 
 _MARKS = {
@@ -71,6 +78,8 @@ def show_json(value: Any, kind: str = "") -> None:
 
 def show_error(text: str, hint: str) -> None:
     """Print an error of the whole command."""
-    click.echo(f"{click.style('cn', fg='red')}: {redact(visible(text))}", err=True, color=COLOUR)
+    first, *more = wrap_around_commands(f"cn: {redact(visible(text))}", 4)
+    said = [click.style("cn", fg="red") + first.removeprefix("cn"), *more]
+    click.echo("\n".join(said), err=True, color=COLOUR)
     if hint:
-        click.echo(f"  → {redact(visible(hint))}", err=True)
+        click.echo("\n".join(wrap_around_commands(f"  → {redact(visible(hint))}", 4)), err=True)

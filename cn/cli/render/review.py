@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cn.cli.render.text import clean, paint
+from cn.cli.render.text import clean, columns, cut, paint
 
 if TYPE_CHECKING:
     from cn.actions.review import Written
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 KEYS = {
     "m": ("merge", "merge it; final"),
-    "c": ("comment", "say something to its creator, which goes at once; the thread stays"),
-    "r": ("reply", "answer it; final: of a proposal it is the last word"),
+    "c": ("comment", "say something to its creator, at once; the thread stays"),
+    "r": ("reply", "answer the message; final"),
     "f": ("defer", "put it off; it stays, its creator is told"),
     "g": ("delegate", "hand it to a peer (final), or assign it to a reviewer (it stays)"),
     "d": ("delete", "discard it; final"),
-    "s": ("skip", "leave it as it is"),
+    "s": ("skip", "leave it as it is; the space bar and n do the same"),
     "e": ("edit", "open the thread in your editor; a ## Triage section in it decides"),
     "u": ("undo", "go back a step, and take out what it wrote"),
     "v": ("view", "show the thread again"),
@@ -37,7 +37,9 @@ def choice_line(keys: Iterable[str], thread: ThreadView | None) -> str:
     )
     if thread is None:
         return f"{moves} ?=help"
-    gone = clean(f"{thread.peer} deletes {thread.branch}", 120)
+    shown = " ".join(f"{key}={KEYS[key][0]}" for key in _ENDS if key in named)
+    room = max(8, columns() - len(f"final:    {shown}  ()"))
+    gone = cut(clean(f"{thread.peer} deletes {thread.branch}", 120), room)
     return f"it stays: {stays}\nfinal:    {ends}  ({gone})\neither:   {either}   {moves} ?=help"
 
 

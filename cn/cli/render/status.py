@@ -10,61 +10,67 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from cn.cli.render.text import age, clean, columns, cut, grid, next_step, paint, since, width, wrap
-from cn.protocol.layout import REBASE_BEFORE_MERGE
+from cn.protocol.layout import DRAFTS, PROPOSAL, REBASE_BEFORE_MERGE
 from cn.values.errors import Refusal
 from cn.values.names import Name
 from cn.values.shell_words import command
+from cn.values.text import counted
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
-from cn.views.status import Main, Status, Waiting
+from cn.views.status import Main, ShownCondition, Status, Waiting
 from cn.views.threads import ThreadView
+from cn.views.words import state_text
 
 if TYPE_CHECKING:  # not every screen shows them
     from cn.threads.store import OwnDocument
 
 _STANDING = 10
-_MOST = 5
+MOST = 5
 """Rows a section of the one screen may take."""
 
 
-_WITH_AGENT = {"queued": "waits for the agent", "claimed": "with the agent", "dead": "given up by the agent"}
-
-
-def state_text(thread: ThreadView) -> str:
-    """A thread's state in a few words."""
-    decided = thread.decided
-    match thread.state:
-        case "deferred":
-            text = f"deferred until {format_stamp(decided.until)}" if decided.until else "deferred"
-        case "assigned":
-            text = f"assigned to {decided.assigned_to}"
-        case "decided":
-            told = f"{clean(decided.text, 80)} by {decided.actor}" if decided.text else "unreadable"
-            text = f"decided: {told}"
-        case "refused":
-            text = f"refused: {thread.refused.rule if thread.refused else ''}"
-        case "done":
-            text = f"done: {thread.result.status}"
-        case state:
-            text = _WITH_AGENT.get(state, state)
-    return f"{text}, withdrawn by its creator" if thread.withdrawn else text
-
-
-_STATES = {
+STATES = {
     "pending": "to decide",
     "refused": "refused",
     "decided": "decided; 'cn inbox process' executes",
+    "answered": "answered, waits for its creator",
     "deferred": "deferred",
     "assigned": "assigned",
 }
 """The sections of pending threads; those that the agent has are in its own."""
+TO_MEND = "refused at a peer, waits for you"
+"""The section of what we sent that waits for somebody here."""
 
 
 def status_lines(status: Status, *, everything: bool = False) -> list[str]:
     """One screen, the most urgent things first; with ``everything`` as long as it is."""
     now = status.now
-    most, standing = (sys.maxsize, sys.maxsize) if everything else (_MOST, _STANDING)
-    lines = [_head(status)]
+    most, standing = (sys.maxsize, sys.maxsize) if everything else (MOST, _STANDING)
+    lines = [_head(status), *notice_lines(status, standing)]
+    threads = status.inbox.threads
+    lines.append(pending_line(status))
+    lines += _section(sys.maxsize, TO_MEND, status.to_mend, lambda w: _waiting(w, now), "red")
+    for state, title in STATES.items():
+        found, left = pick_fairly([thread for thread in threads if thread.state == state], most)
+        lines += _section(most, title, found, lambda t: _thread(t, now), "yellow" if state == "refused" else "")
+        lines += left_out(left, "  ", "-v shows all")
+    stray = "no thread, not executed; move it out of threads/inbox/"
+    lines += _section(most, stray, status.inbox.unknown, lambda name: [f"  {clean(name)}"], "yellow")
+    if status.queue is not None:
+        from cn.cli.render.queue import queue_lines
+
+        shown = queue_lines(status.queue, most, margin="  ")
+        lines += _section(most, "the agent", [shown], lambda lines: lines)
+    lines += _section(most, "waiting on others", status.abroad, lambda w: _waiting(w, now))
+    lines += _section(most, "outbox", status.outbox, lambda entry: _outbox(entry, now))
+    lines += _section(most, "unreachable", status.unreachable, lambda u: _unreachable(u, now), "red")
+    return lines
+
+
+def notice_lines(status: Status, standing: int = _STANDING) -> list[str]:
+    """What is wrong, with the next step; at most so many of what was refused or failed."""
+    now = status.now
+    lines = list[str]()
     if status.stopped:
         told = f"{clean(status.stopped.text, 300)} ({since(status.stopped.since, now)})"
         lines += wrap("! ", f"no run can work: {told}", colour="red")
@@ -72,34 +78,35 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
     elif not status.main.checked_out:
         lines += wrap("! ", f"HEAD is not {status.main.branch}: runs are refused", colour="yellow")
         lines += next_step(command("git switch {}", status.main.branch))
-    for one in status.standing[:standing]:
-        lines += wrap("! ", f"{clean(one.text, 300)} ({since(one.since, now)})", colour="yellow")
+    groups = _grouped(status.standing, standing)
+    for one, more in groups[:standing]:
+        like = f"; and {more} more like it" if more else ""
+        lines += wrap("! ", f"{clean(one.text, 300)} ({since(one.since, now)}){like}", colour="yellow")
         lines += next_step(one.remedy)
-    if len(status.standing) > standing:
-        lines.append(f"  and {len(status.standing) - standing} more; -v shows all")
+    if more := sum(1 + more for _, more in groups[standing:]):
+        lines.append(f"  and {more} more; -v shows all")
     for draft in status.not_in_effect:
         lines += wrap("! ", draft.text, colour="yellow")
         lines += next_step(draft.remedy)
     for peer, reason in status.inbox.damaged:
         lines += wrap("! ", f"{peer} is left out: {clean(reason)}; see 'cn doctor'", colour="red")
-    threads = status.inbox.threads
-    oldest = min((thread.received for thread in threads), default=now)
-    lines.append(f"{len(threads)} pending, oldest {age(oldest, now)}" if threads else "nothing pending")
-    for state, title in _STATES.items():
-        found, left = pick_fairly([thread for thread in threads if thread.state == state], most)
-        lines += _section(most, title, found, lambda t: _thread(t, now), "yellow" if state == "refused" else "")
-        lines += _left_out(left, "  ", "-v shows all")
-    stray = "no thread, not executed; move it out of threads/inbox/"
-    lines += _section(most, stray, status.inbox.unknown, lambda name: [f"  {clean(name)}"], "yellow")
-    if status.queue is not None:
-        from cn.cli.render.queue import queue_lines
-
-        shown = [f"  {line}" for line in queue_lines(status.queue, most)]
-        lines += _section(most, "the agent", [shown], lambda lines: lines)
-    lines += _section(most, "waiting on others", status.waiting, lambda w: _waiting(w, now))
-    lines += _section(most, "outbox", status.outbox, lambda entry: _outbox(entry, now))
-    lines += _section(most, "unreachable", status.unreachable, lambda u: _unreachable(u, now), "red")
     return lines
+
+
+def _grouped(standing: Sequence[ShownCondition], most: int) -> list[tuple[ShownCondition, int]]:
+    """What stands, with how many like it are not shown: without room for all, one line a peer and kind."""
+    if len(standing) <= most:
+        return [(one, 0) for one in standing]
+    count = Counter(one.group for one in standing)
+    first = {one.group: one for one in reversed(standing)}
+    return [(first[group], count[group] - 1) for group in count]
+
+
+def pending_line(status: Status) -> str:
+    """How much waits, and since when."""
+    threads = status.inbox.threads
+    oldest = min((thread.received for thread in threads), default=status.now)
+    return f"{len(threads)} pending, oldest {age(oldest, status.now)}" if threads else "nothing pending"
 
 
 def outbox_lines(entries: Sequence[Entry], now: datetime) -> list[str]:
@@ -137,7 +144,7 @@ def inbox_lines(threads: Sequence[ThreadView], now: datetime, *, signed: bool, r
             lines += next_step(thread.refused.remedy, 4)
         elif thread.decided.problem:
             lines += wrap("    ", clean(thread.decided.problem))
-    return lines + _left_out(left, "", "--all shows them")
+    return lines + left_out(left, "", "--all shows them")
 
 
 def _inbox_row(thread: ThreadView, names: Sequence[str], now: datetime) -> tuple[str, ...]:
@@ -180,16 +187,16 @@ def pick_fairly(
     return kept, +seen
 
 
-def _left_out(left: Mapping[Name, int], margin: str, otherwise: str) -> list[str]:
+def left_out(left: Mapping[Name, int], margin: str, otherwise: str) -> list[str]:
     """One line for what is not shown: of whom, and how to see it."""
     if not left:
         return []
     if len(left) == 1:
         ((peer, count),) = left.items()
         return wrap(margin, f"and {count} more from {peer}; {command('cn inbox --peer {}', peer)} shows them")
-    most = Counter(left).most_common(_MOST)
+    most = Counter(left).most_common(MOST)
     told = ", ".join(f"{count} from {peer}" for peer, count in most)
-    more = f", and from {len(left) - _MOST} others" if len(left) > _MOST else ""
+    more = f", and from {len(left) - MOST} others" if len(left) > MOST else ""
     return wrap(margin, f"and {sum(left.values())} more: {told}{more}; {otherwise}")
 
 
@@ -216,12 +223,19 @@ def _any_thread(thread: OwnDocument | ThreadView, now: datetime) -> tuple[str, s
 
 
 def _head(status: Status) -> str:
-    ago = age(status.last_run, status.now) if status.last_run else ""
-    last = "no run yet here" if not ago else "last run just now" if ago == "0m" else f"last run {ago} ago"
+    return f"{paint(status.hub, bold=True)}: {place_text(status)}; {last_run_text(status)}"
+
+
+def place_text(status: Status) -> str:
+    """Where main is."""
     main = status.main
-    name = paint(status.hub, bold=True)
-    origin = _origin(main, stopped=status.stopped is not None)
-    return f"{name}: {main.branch} at {main.commit[:7]}, {origin}; {last}"
+    return f"{main.branch} at {main.commit[:7]}, {_origin(main, stopped=status.stopped is not None)}"
+
+
+def last_run_text(status: Status) -> str:
+    """When something was done here last."""
+    ago = age(status.last_run, status.now) if status.last_run else ""
+    return "no run yet here" if not ago else "last run just now" if ago == "0m" else f"last run {ago} ago"
 
 
 def _origin(main: Main, *, stopped: bool) -> str:
@@ -274,6 +288,7 @@ def _thread(thread: ThreadView, now: datetime) -> list[str]:
             text = f"{age(thread.received, now)}, {thread.kind}"
             text += f": {clean(thread.subject, 120)}" if thread.subject else ""
             text += ", withdrawn by its creator" if thread.withdrawn else ""
+            text += f", {thread.caution}" if thread.caution else ""
     return _named(name, text)
 
 
@@ -283,32 +298,54 @@ def _named(name: str, text: str, colour: str = "") -> list[str]:
 
 
 def _waiting(waiting: Waiting, now: datetime) -> list[str]:
+    get = waiting.item.get
+    answer, remedy = answer_text(waiting)
+    text = f"{age(waiting.item.since, now)}, {answer}{' (!)' if waiting.old else ''}"
+    lines = _named(f"  {clean(get('branch'), 120)} at {waiting.peer}", text, "yellow" if waiting.old else "")
+    lines += wrap("      ", clean(get("subject"))) if get("subject") else []
+    return lines + next_step(remedy, 6)
+
+
+def answer_text(waiting: Waiting) -> tuple[str, str]:
+    """The last answer to something of ours, and the next step (may be empty)."""
     get, answer = waiting.item.get, waiting.item.get("status")
     if get("unproven"):
         answer += f", claimed but unproven: {clean(get('unproven'))}"
     elif get("reason"):
         answer += f": {clean(get('reason'))}"
-    text = f"{age(waiting.item.since, now)}, {answer or 'no answer yet'}{' (!)' if waiting.old else ''}"
-    lines = _named(f"  {clean(get('branch'), 120)} at {waiting.peer}", text, "yellow" if waiting.old else "")
-    lines += wrap("      ", clean(get("subject"))) if get("subject") else []
-    stale = get("status") == "refused" and get("reason").startswith(REBASE_BEFORE_MERGE)
-    return lines + (next_step(command("cn rebase {}", f"{waiting.peer}:{waiting.item.topic}"), 6) if stale else [])
+    return answer or "no answer yet", _remedy(waiting) if waiting.is_ours_to_mend else ""
+
+
+def _remedy(waiting: Waiting) -> str:
+    """What helps where ours was refused. Of a message its reason says it."""
+    get, name = waiting.item.get, f"{waiting.peer}:{waiting.item.topic}"
+    if get("kind") not in ("", PROPOSAL):
+        back = command("git push URL :{}", get("branch"))
+        return f"{command('cn thread show {}', name)} shows it; {back}, with the URL where it lies, takes it away"
+    if get("status") == "refused" and get("reason").startswith(REBASE_BEFORE_MERGE):
+        return command("cn rebase {}", name)
+    return f"mend it, then {command('cn propose {} {}', waiting.item.topic, waiting.peer)} moves it there"
 
 
 def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:
     if entry.effect == "damaged":
         return wrap(margin, f"{clean(entry.file)}: {clean(entry.reason)}", colour="red")
     if entry.effect == "draft" and entry.queued:
-        said = f"{entry.kind} to {clean(entry.to, 120)}, written {age(entry.queued, now)} ago: waits for origin"
-        return [*wrap(margin, said), *wrap(f"{margin}    ", clean(entry.subject))]
+        to = f" to {clean(entry.to, 120)}" if entry.kind not in ("adhoc", "mca") else ""
+        said = f"{entry.kind}{to}, written {age(entry.queued, now)} ago: waits for origin"
+        shown = [*wrap(margin, said), *wrap(f"{margin}    ", clean(entry.subject))]
+        if entry.reason:
+            return [*shown, *wrap(f"{margin}    ", clean(entry.reason), colour="yellow")]
+        file = f"{DRAFTS}/{entry.file}"
+        takes_back = f"{command('rm -- {}', file)} takes it back; edited, it goes as it is then"
+        return [*shown, *next_step(takes_back, len(margin) + 4)]
     what = "deletion of " if entry.effect == "delete" else ""
     queued = f"queued {age(entry.queued, now)} ago" if entry.queued else "queued"
     lines = wrap(margin, f"{what}{clean(entry.branch, 120)} for {entry.to}, {queued}")
     if entry.subject:
         lines += wrap(f"{margin}    ", clean(entry.subject))
     if entry.attempts:
-        tries = "1 attempt" if entry.attempts == 1 else f"{entry.attempts} attempts"
-        lines += wrap(f"{margin}    ", f"{tries}: {clean(entry.reason)}", colour="yellow")
+        lines += wrap(f"{margin}    ", f"{counted(entry.attempts, 'attempt')}: {clean(entry.reason)}", colour="yellow")
     return lines
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 from collections.abc import Sequence
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
 from cn.cli.render import has_colours
-from cn.values.text import one_line, redact
-from cn.values.timestamps import format_age
+from cn.values.text import clean as clean
+
+if TYPE_CHECKING:  # a list of titles needs no time
+    from datetime import datetime
 
 SHORT = 8
 """Digits of a UUID that are shown; four or more are taken where they are unique."""
@@ -48,11 +51,6 @@ def paint(text: str, fg: str = "", *, bold: bool = False, dim: bool = False) -> 
     if not text or not has_colours():
         return text
     return click.style(text, fg=fg or None, bold=bold or None, dim=dim or None)
-
-
-def clean(text: str, limit: int = 500) -> str:
-    """Foreign text on one visible line, without credentials."""
-    return redact(one_line(text, limit))
 
 
 def width(text: str) -> int:
@@ -134,8 +132,24 @@ def rule(title: str) -> str:
 
 
 def next_step(remedy: str, indent: int = 2) -> list[str]:
-    """The line that says what to do, if there is one; never broken, so that a command in it can be copied."""
-    return [f"{' ' * indent}→ {clean(remedy, _REMEDY)}"] if remedy else []
+    """What to do, if there is something; no command in it is broken, so that it can be copied."""
+    return wrap_around_commands(f"{' ' * indent}→ {clean(remedy, _REMEDY)}", indent + 2) if remedy else []
+
+
+_COMMAND = re.compile(r"(?<!\w)'[^']+'(?!\w)")
+_JOIN = "\x00"
+
+
+def wrap_around_commands(text: str, indent: int = 2) -> list[str]:
+    """The text in lines that fit the terminal, all but the first indented; what is quoted in it stays whole."""
+    if width(text) <= columns():
+        return [text]
+    from textwrap import wrap as break_lines
+
+    joined = _COMMAND.sub(lambda match: match[0].replace(" ", _JOIN), text)
+    margin = " " * indent
+    lines = break_lines(joined, columns(), subsequent_indent=margin, break_on_hyphens=False, break_long_words=False)
+    return [line.replace(_JOIN, " ") for line in lines]
 
 
 def _broken(text: str, room: int) -> list[str]:
@@ -149,6 +163,8 @@ def _broken(text: str, room: int) -> list[str]:
 
 def age(at: datetime, now: datetime) -> str:
     """``5m``, ``3h``, ``12d``."""
+    from cn.values.timestamps import format_age
+
     return format_age(now - at)
 
 

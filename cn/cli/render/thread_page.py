@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cn.cli.render import has_colours
 from cn.cli.render.difference import line_colours
-from cn.cli.render.status import state_text
 from cn.cli.render.text import age, align, clean, next_step, paint, wrap
 from cn.protocol.finality import STAYS, final_forms
+from cn.protocol.layout import PROPOSAL
+from cn.protocol.thread_file import without_form
 from cn.protocol.thread_life import Link
 from cn.threads.store import OwnDocument
-from cn.values.text import redact, visible
+from cn.values.text import quote, visible
 from cn.values.timestamps import format_stamp
-from cn.views.sent import Sent, SentDocument
+from cn.views.sent import SentDocument
 from cn.views.thread_page import Document
 from cn.views.threads import DONE, ThreadView
+from cn.views.words import sent_text, state_text
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -43,14 +45,19 @@ def document_lines(document: Document | OwnDocument | SentDocument, now: datetim
 
 def page_lines(document: Document, now: datetime) -> list[str]:
     """The document, and the chain below it."""
-    shown = text_lines(document.text) if document.text else [f"{document.path} is not there; its records are:"]
+    # On a terminal what can be decided stands below.
+    text = without_form(document.text) if sys.stdout.isatty() else document.text
+    shown = text_lines(text) if document.text else [f"{document.path} is not there; its records are:"]
     pending = document.thread.state != DONE
     return [*shown, "", *chain_lines(document, now), *(choice_lines(document.thread) if pending else [])]
 
 
 def text_lines(text: str) -> list[str]:
-    """Markdown of whoever, rendered on a terminal; nothing in it reaches the terminal as a command."""
-    text = visible(redact(text)).rstrip("\n")
+    """Markdown of whoever, rendered on a terminal; nothing in it reaches the terminal as a command.
+
+    Nothing is taken out of it, not even what looks like a password: what is decided is what was read.
+    """
+    text = visible(text).rstrip("\n")
     return (_render(text) if sys.stdout.isatty() else text).split("\n")
 
 
@@ -71,16 +78,11 @@ def sent_lines(document: SentDocument, now: datetime) -> list[str]:
     sent = document.sent
     head = f"{sent.branch} is {sent_text(sent)}"
     chain = [paint("-- chain " + "-" * 31, dim=True), head, *_link_lines(sent.chain, now)]
-    return [*text_lines(document.text), "", *chain]
-
-
-def sent_text(sent: Sent) -> str:
-    """Where something of ours is, and its last answer, in a few words."""
-    where = "in the outbox" if sent.state == "queued" else f"at {sent.peer}"
-    where = {"deleted": "cleaned up", "gone": "gone", "deleting": "about to be cleaned up"}.get(sent.state, where)
-    answer = f"merged as {sent.merge}" if sent.merge else clean(sent.status)
-    answer += f" (claimed, unproven: {clean(sent.unproven)})" if sent.unproven else ""
-    return f"{where}; {answer or 'no answer'}{f': {clean(sent.reason)}' if sent.reason else ''}"
+    text = document.text
+    if sent.kind == PROPOSAL and sys.stdout.isatty():  # files are shown letter by letter, as a peer's thread shows them
+        head, mark, said = text.partition("\n---\n\n")
+        text = f"{head}{mark}{quote(said)}" if mark else text
+    return [*text_lines(text), "", *chain]
 
 
 def _link_lines(links: Sequence[Link], now: datetime) -> list[str]:

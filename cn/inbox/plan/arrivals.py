@@ -17,6 +17,7 @@ from cn.protocol.states import Step as Step
 from cn.protocol.thread_file import Words, add_form, add_words, format_thread, refresh
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, parse_oid
+from cn.values.text import one_line
 from cn.values.timestamps import format_second
 
 LOOKED = frozenset({"received", "refreshed", "repeated", "noticed"})
@@ -85,7 +86,8 @@ def plan_new(arrival: Arrival, us: Name, name: ThreadName, earlier: str = "") ->
     if arrival.written is not None:
         at["written"] = format_second(min(arrival.written, arrival.at))
     fields = {**at, **_what_it_is(arrival), "thread": name, "earlier": earlier}
-    put = Put(inbox_path(name), add_form(format_thread(arrival.header(earlier), arrival.content), us))
+    fields |= {"back": arrival.part} if arrival.part else {}
+    put = Put(inbox_path(name), add_form(format_thread(arrival.header(earlier, arrival.part), arrival.content), us))
     row = arrival.row("rewritten" if rewritten else "received", thread=name)
     return Plan(arrival.source, (put, arrival.event("received", **fields), row, Wake(name)))
 
@@ -120,36 +122,92 @@ def plan_continued(arrival: Arrival, us: Name, item: Item, working: str) -> Plan
     return Plan(arrival.source, (Put(inbox_path(name), text), seen, *back, row, *told, Wake(name)))
 
 
-def plan_moved(arrival: Arrival, us: Name, item: Item, working: str | None, known: Sequence[str]) -> Plan:
+def withdrawn_before(item: Item) -> str:
+    """What is said of a branch that was withdrawn, undecided, and that came again at the very same head."""
+    since = item.get("gone")
+    return f"withdrawn by {since}, and pushed again as the same commit by whoever can write there" if since else ""
+
+
+def stepped_back(item: Item, head: Oid, past: Sequence[Event]) -> str:
+    """What is said of a branch that went back to a head that it had before."""
+    since = next((e.at for e in reversed(past) if e.kind in LOOKED and e.head == item.head), item.since)
+    return f"went back to the earlier commit {head[:8]}; {item.head[:8]} was shown since {format_second(since)}"
+
+
+def part_of(peer: Name, whole: Event) -> str:
+    """What is said of a branch whose commits came before, with others upon them."""
+    which = f"{peer}/{one_line(whole.topic, 80)} ({whole.head[:8]}), which came first, {format_second(whole.at)}"
+    return f"holds only a part of {which}; a signature shows who made commits, not who proposes these alone"
+
+
+def plan_revived(arrival: Arrival, us: Name, item: Item, working: str | None, known: Sequence[str]) -> Plan:
+    """A withdrawn proposal that came again at the same head: what was decided of it is void, and its thread says so."""
+    name, back = ThreadName(item.get("thread")), withdrawn_before(item)
+    header = arrival.header(item.get("earlier"), back)._replace(received=item.since)
+    fresh = add_form(format_thread(header, arrival.content), us)
+    text = fresh if working is None else refresh(working, fresh, f"The branch was {back}; decide again.", known)
+    row = arrival.row("received again", back, thread=name)
+    moved = {"branch": arrival.branch} if item.get("branch") != arrival.branch else {}
+    again = arrival.event("repeated", back=back, **moved)
+    return Plan(arrival.source, (Put(inbox_path(name), text), again, row, Wake(name)))
+
+
+def plan_renamed(arrival: Arrival, name: ThreadName) -> Plan:
+    """A thread whose branch is gone goes on as another one that stands at the same head."""
+    row = arrival.row("received again", f"goes on as {arrival.branch}", thread=name)
+    return Plan(arrival.source, (arrival.event("repeated", branch=arrival.branch), row, Wake(name)))
+
+
+def plan_moved(
+    arrival: Arrival, us: Name, item: Item, working: str | None, known: Sequence[str], back: str = ""
+) -> Plan:
     """The thread of a pending branch that moved: refreshed, a Triage for the earlier head void.
 
     ``working`` is the thread's text in the work tree (or in main), None when it is nowhere; ``known`` are
-    versions that main had of it.
+    versions that main had of it, ``back`` says that it went back to an earlier head.
     """
     name = ThreadName(item.get("thread"))
-    fresh = add_form(format_thread(arrival.header(item.get("earlier")), arrival.content), us)
+    fresh = add_form(format_thread(arrival.header(item.get("earlier"), back), arrival.content), us)
     reason = f"The branch moved from {item.head} to {arrival.head}; decide again."
+    if back:
+        reason = f"The branch {back}; decide again."
     text = fresh if working is None else refresh(working, fresh, reason, known)
     kind = "rewritten" if arrival.message else "moved"
     news = {key: value for key, value in _what_it_is(arrival).items() if item.get(key) != value}
+    news |= {"back": back} if back or item.get("back") else {}
     at = {"branch": arrival.branch, "signature": arrival.signature, "base": arrival.base or "none"}
     event = arrival.event("refreshed", **at, **news)
     return Plan(arrival.source, (Put(inbox_path(name), text), event, arrival.row(kind, thread=name), Wake(name)))
 
 
 def plan_repeated(arrival: Arrival, us: Name) -> Plan:
-    """The same head again: logged once, no thread. Where it was decided its creator is told once more."""
-    decided = [e.fields for e in arrival.past if e.kind == "decided" and e.head == arrival.head]
+    """A head that was seen before: logged once, no thread. Where it was decided, or replaced by one that was, its
+    creator is told once more what became of it.
+    """
     effects: list[Effect] = [arrival.event("repeated")]
-    if not decided or (arrival.message is not None and arrival.message.kind == NOTICE):
+    last = _decided_last(arrival)
+    if last is None or (arrival.message is not None and arrival.message.kind == NOTICE):
         return Plan(arrival.source, (*effects, arrival.row("received again", "nothing to do")))
-    last = decided[-1]
-    reason = f"it was decided before: {last['decision']}; only a new commit is looked at again"
-    merge = last.get("merge")
-    about = About(arrival.branch, arrival.head, last["status"], parse_oid(merge) if merge else None, reason)
+    get = last.fields.get
+    what, status, merge = "it was", get("status", ""), get("merge", "")
+    if last.head != arrival.head:  # nothing of this one will be taken
+        what, status, merge = f"it was replaced by {last.head[:8]}, which was", "discarded", ""
+    reason = f"{what} decided before: {get('decision')}; only a new commit is looked at again"
+    about = About(arrival.branch, arrival.head, status, parse_oid(merge) if merge else None, reason)
     told = notice(us, arrival.peer, arrival.topic, about, arrival.at)
     row = arrival.row("received again", "its creator is told once more what became of it")
     return Plan(arrival.source, (*effects, row, told))
+
+
+def _decided_last(arrival: Arrival) -> Event | None:
+    """The decision about this head; else the last one about what it was replaced by."""
+    past = arrival.past
+    decided = [event for event in past if event.kind == "decided" and event.head == arrival.head]
+    if decided:
+        return decided[-1]
+    shown = [i for i, e in enumerate(past) if e.head == arrival.head and e.kind in ("received", "refreshed")]
+    later = [event for event in past[shown[-1] :] if event.kind == "decided"] if shown else []
+    return later[-1] if later else None
 
 
 def plan_gone(peer: Name, topic: str, branch: Branch, head: Oid, at: datetime, *, deleted: bool) -> Plan:
@@ -165,10 +223,22 @@ def plan_refused_arrival(arrival: Arrival, refusal: Refusal, us: Name, already: 
     if already:
         return Plan(arrival.source)
     why = f"{refusal.rule}: {refusal.reason}"
-    event = arrival.event("refused", rule=refusal.rule, branch=arrival.branch)
+    tell = {"told": arrival.head} if refusal.notify else {}
+    event = arrival.event("refused", rule=refusal.rule, branch=arrival.branch, **tell)
     about = About(arrival.branch, arrival.head, "refused", None, why)
     told = (notice(us, arrival.peer, arrival.topic, about, arrival.at),) if refusal.notify else ()
     return Plan(arrival.source, (event, arrival.row("refused", why), *told))
+
+
+LET_IN = "it was let in after all, and waits for a decision"
+
+
+def plan_let_in(arrival: Arrival, us: Name, name: ThreadName) -> Plan:
+    """Whose creator was told that it is refused, and that came in after all: the creator sends nothing again."""
+    if not any(e.kind == "refused" and e.head == arrival.head and e.fields.get("told") for e in arrival.past):
+        return Plan(arrival.source)
+    about = About(arrival.branch, arrival.head, "deferred", None, LET_IN)
+    return Plan(arrival.source, (notice(us, arrival.peer, arrival.topic, about, arrival.at, name),))
 
 
 def plan_returned(peer: Name, item: Item, at: datetime, hops: int | None = None) -> Plan:

@@ -16,7 +16,7 @@ from cn.outbox.plan.receipts import notice
 from cn.protocol import rules
 from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.layout import COMMENTED, MESSAGE, done_path, inbox_path
+from cn.protocol.layout import COMMENTED, MERGED_BEFORE, MESSAGE, done_path, inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
@@ -132,6 +132,8 @@ def check_decision(facts: Facts, triage: Triage) -> Refusal | None:
         return Refusal(
             rules.MERGE_NEEDS_APPROVAL, "its creator has withdrawn the branch", "delete the thread, or ask for it again"
         )
+    if merging and (facts.peers[facts.peer].key or facts.config.signed == "required"):
+        return rules.put_there_by_its_creator(facts.item.get("back"))
     return None
 
 
@@ -277,7 +279,8 @@ def _delegate(facts: Facts, triage: Triage, actor: Name) -> Plan | Refusal:
 def _forward(facts: Facts, triage: Triage, actor: Name, hops: int) -> Post:
     subject = f"Fwd: {facts.about or facts.source}"
     origin = [
-        f"{facts.config.name} forwards this thread; decided by {triage.actor} at {format_stamp(triage.at)}.",
+        f"{facts.config.name} forwards this thread; decided by {triage.actor} at {format_stamp(triage.at)}. "
+        f"A reply goes to {facts.config.name}, not to {facts.peer}.",
         "",
         f"- from: {facts.peer}",
         f"- branch: {one_line(facts.branch)}",
@@ -348,6 +351,9 @@ def open_concern(
 def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     merge = facts.merge
     assert merge is not None, "the facts of a merge were not gathered"
+    if merge.merged_already:  # somebody did it with git, or it came with another branch: nothing more gets in
+        refused = rules.approval(triage, merge.head, facts.config.explicit_approval)
+        return refused or plan_end(facts, cause_of(triage), "merged", MERGED_BEFORE)
     # What the branch holds stands before where it stands: main moves on, and that reason would be gone.
     refusal = rules.join_refusals(
         [
@@ -363,10 +369,6 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     )
     if refusal:
         return refusal
-    if merge.merged_already:
-        return Refusal(
-            rules.VALID_TRIAGE, "main holds every commit of this branch already", "delete the thread with a reason"
-        )
     if merge.commit is None:
         return Refusal(rules.CLEAN_MERGE, "it holds what cn does not write", "merge it by hand", notify=True)
     advance = Advance(merge.commit, facts.source, merge.published)

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.protocol.effects import CleanUp, Effect, Keep, Log, Move, Pin, Plan, Post, Record
-from cn.protocol.layout import COMMENTED, NOTICE
+from cn.protocol.effects import CleanUp, Edit, Effect, Keep, Log, Move, Pin, Plan, Post, Record, Wake
+from cn.protocol.layout import COMMENTED, NOTICE, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
-from cn.protocol.outbox_entry import Entry, Remove, entry_head, entry_row, entry_source, sent_path
+from cn.protocol.outbox_entry import (
+    Deliver,
+    Entry,
+    Remove,
+    entry_head,
+    entry_row,
+    entry_source,
+    format_entry,
+    outbox_path,
+    sent_path,
+)
 from cn.protocol.states import Step
 from cn.protocol.thread_file import Header
 from cn.values.errors import Refusal
@@ -44,6 +55,7 @@ class Arrival(NamedTuple):
     written: datetime | None = None
     title: str = ""
     signed: str = ""
+    part: str = ""
 
     @property
     def key(self) -> ThreadKey:
@@ -66,9 +78,9 @@ class Arrival(NamedTuple):
             fields["signed"] = self.signed
         return Record(self.peer, Event(self.at, IN, kind, self.topic, self.head, fields))
 
-    def header(self, earlier: str = "") -> Header:
+    def header(self, earlier: str = "", caution: str = "") -> Header:
         """The head of its thread document."""
-        return Header(self.peer, self.topic, self.branch, self.at, self.head, self.signature, earlier)
+        return Header(self.peer, self.topic, self.branch, self.at, self.head, self.signature, earlier, caution)
 
 
 def clean_up(peer: Name, item: Item, at: datetime, reason: str, source: str) -> CleanUp:
@@ -79,7 +91,8 @@ def clean_up(peer: Name, item: Item, at: datetime, reason: str, source: str) -> 
 
 def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread: str = "") -> Post:
     """The one message that tells a creator what became of its branch."""
-    words = {"merged": f"merged as {about.merge}", "opened": "taken up as a concern", "deferred": "put off"}
+    merged = f"merged as {about.merge}" if about.merge else "merged: main holds that commit"
+    words = {"merged": merged, "opened": "taken up as a concern", "deferred": "put off"}
     what = words.get(about.status, about.status)
     body = f"Your branch {about.branch} at {about.head} was {what}."
     if about.reason:
@@ -140,6 +153,8 @@ def plan_notice(
     # What nothing proves takes no other answer's place, but for an end, which is looked for in the peer's main.
     if proof is None or about.final or ours is None or ours.state != "answered":
         effects.append(Record(arrival.peer, event))
+        if about.status in TO_MEND:
+            effects.append(Wake(f"{arrival.peer}:{topic_of(about.branch)}"))
     effects.append(_our_row(arrival, about, told, source))
     if about.final and proof is None:
         reason = f"{arrival.peer} says {about.status}"
@@ -147,14 +162,14 @@ def plan_notice(
     return Plan(arrival.source, tuple(effects))
 
 
-def plan_proven(peer: Name, item: Item, status: str, at: datetime) -> Plan:
-    """What was only claimed is now shown by the peer's main: clean up."""
+def plan_proven(peer: Name, item: Item, status: str, at: datetime, *, final: bool) -> Plan:
+    """What was only claimed is now shown by the peer's main; where it is ``final``, clean up."""
     source = f"{peer}/{item.topic}"
     fields = {"unproven": "", "proven": format_second(at), "status": status}
     reason = f"{peer}'s main {'holds the merge' if status == 'merged' else 'says so'}"
     proven = Record(peer, Event(at, OUT, "answered", item.topic, item.head, fields))
     row = Log(Row(at, source, f"notice:{status}", reason, "", item.get("branch"), item.head, status))
-    return Plan(source, (proven, row, clean_up(peer, item, at, reason, source)))
+    return Plan(source, (proven, row, *([clean_up(peer, item, at, reason, source)] if final else [])))
 
 
 def _told(about: About) -> str:
@@ -167,16 +182,18 @@ def _our_row(arrival: Arrival, about: About, told: str, source: str) -> Log:
     return Log(Row(arrival.at, source, f"notice:{about.status}", told, *what))
 
 
-def adopted(peer: Name, branch: Branch, tip: Oid, at: datetime) -> Record:
-    """A branch of ours that was pushed by hand enters our records at this tip."""
-    return Record(peer, Event(at, OUT, "adopted", topic_of(branch), tip, {"branch": branch, "kind": "proposal"}))
+def adopted(peer: Name, branch: Branch, tip: Oid, at: datetime, base: str = "", subject: str = "") -> Record:
+    """A branch of ours that was pushed by hand enters our records at this tip, with its ``base`` and title if known."""
+    known = {"branch": branch, "kind": "proposal", "subject": subject, "base": base}
+    fields = {name: value for name, value in known.items() if value}
+    return Record(peer, Event(at, OUT, "adopted", topic_of(branch), tip, fields))
 
 
-def plan_adopted(peer: Name, branch: Branch, tip: Oid, at: datetime) -> Plan:
+def plan_adopted(peer: Name, branch: Branch, tip: Oid, at: datetime, base: str = "", subject: str = "") -> Plan:
     """Adopt, and say so in the log."""
     source = f"{peer}/{topic_of(branch)}"
     row = Row(at, source, "ours", "adopted: pushed by hand", "", branch, tip, "adopted")
-    return Plan(source, (adopted(peer, branch, tip, at), Log(row)))
+    return Plan(source, (adopted(peer, branch, tip, at, base, subject), Log(row)))
 
 
 def plan_seen_again(peer: Name, branch: Branch, queued: Event, at: datetime) -> Plan:
@@ -217,6 +234,26 @@ def plan_returned(path: HubPath, entry: Entry, at: datetime) -> Plan:
     """An entry that was through before came back into the outbox, with a commit undone, or a copy: it goes again."""
     row = entry_row(entry, at, "not done again: it came back into the outbox", "returned")
     return Plan(entry_source(entry), (Move(path, sent_path(entry)), Log(row)))
+
+
+_QUEUED = ("kind", "thread", "subject", "about", "about_head", "about_status")
+
+
+def plan_renamed(path: HubPath, entry: Deliver, branch: Branch, ours: Item | None, at: datetime) -> Plan:
+    """A message whose name is another's branch where it goes: the very same commit waits under a free name.
+
+    ``ours`` is what the ledger has open under the name that is taken.
+    """
+    renamed = replace(entry, branch=branch)
+    known = ours.fields if ours is not None else {"kind": entry.kind, "thread": entry.thread, "about": entry.about}
+    fields = {"branch": branch, **{key: known[key] for key in _QUEUED if key in known}}
+    left = Event(at, OUT, "deleted", topic_of(entry.branch), entry.id, {"instead": topic_of(branch)})
+    queued = Event(at, OUT, "queued", topic_of(branch), entry.id, fields)
+    effects: list[Effect] = [Edit(path, None), Edit(outbox_path(renamed), format_entry(renamed))]
+    if ours is not None and ours.head == entry.id:
+        effects.append(Record(entry.to, left))
+    row = entry_row(entry, at, f"its name is taken there; queued as {branch}", "queued", known.get("about_status", ""))
+    return Plan(entry_source(entry), (*effects, Record(entry.to, queued), Log(row)))
 
 
 def plan_confirmed(path: HubPath | None, entry: Entry, ours: Item | None, executed: str, at: datetime) -> Plan:

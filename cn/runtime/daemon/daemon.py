@@ -24,7 +24,7 @@ from cn.llm.usage import over_budget
 from cn.protocol.queue_item import Input
 from cn.run.run import Run
 from cn.run.settings import read_head_settings
-from cn.run.view import open_view, require_queue
+from cn.run.view import open_view, require_accepted, require_queue
 from cn.runtime.daemon.monitor import Monitor, Times
 from cn.runtime.daemon.receiver import Enqueue, Receiver, View
 from cn.runtime.daemon.runner import Runner
@@ -177,6 +177,7 @@ def serve(hub: Hub, path: Path | None) -> int:
     """Run the daemon until it is ended; the exit code. Raises :class:`ConfigError` without a token."""
     view = open_view(hub)
     require_queue(view)
+    require_accepted(view)
     config = read_agent_config(view.snapshot.read, path)
     bot = config.require_telegram()
     require_runtime()  # the processor's too

@@ -30,6 +30,7 @@ class Times:
     ``grace``: what a child gets to finish when the daemon ends, ``limit`` when it does not.
     ``kill``: from SIGTERM to SIGKILL. ``busy``: until a held lock is tried again.
     ``again``: until a processor that was killed is started again; twice as long each further time.
+    ``unreached``: until a model that was not reached is asked again.
     ``standby``: a processor is kept ready that long after the last message.
     ``letter``: a message this old becomes a dead letter even if only the hub is the reason,
     because Telegram keeps it for 24 hours (https://core.telegram.org/bots/api#getting-updates).
@@ -42,6 +43,7 @@ class Times:
     limit: float = 1800.0
     busy: float = 5.0
     again: float = 2.0
+    unreached: float = 20.0
     standby: float = 1800.0
     health: float = 10.0
     letter: float = 20 * 3600.0

@@ -12,7 +12,7 @@ from cn.runtime.daemon.monitor import Monitor, clock
 from cn.system.child import Child
 from cn.system.clock import now
 from cn.system.systemd import Level
-from cn.values.errors import EXIT_LOCKED, EXIT_MORE, CnError
+from cn.values.errors import EXIT_AGAIN, EXIT_LOCKED, EXIT_MORE, CnError
 from cn.values.timestamps import format_second
 
 
@@ -58,7 +58,9 @@ class Runner:
                 if killed:
                     wait = min(self._period, self._monitor.times.again * 2 ** min(killed - 1, 20))
                     continue
-                waits = {EXIT_MORE: 0.0, EXIT_LOCKED: min(self._monitor.times.busy, self._period)}
+                times = self._monitor.times
+                waits = {EXIT_MORE: 0.0, EXIT_LOCKED: min(times.busy, self._period)}
+                waits[EXIT_AGAIN] = min(times.unreached, self._period)
                 # A text that a chat's server put off is sent when it may be.
                 at, here = next_send_time(self._monitor.hub), now()
                 soon = (at - here).total_seconds() + 1 if at and at > here else self._period

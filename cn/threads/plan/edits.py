@@ -1,6 +1,6 @@
 """Which edits ``cn commit`` takes from cn's folders, and why it leaves the rest.
 
-People edit threads of their own and notes in pending threads. All else in these folders
+People edit threads of their own, drafts, and notes in pending threads. All else in these folders
 is cn's, and main decides there.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-from cn.protocol.layout import INBOX
+from cn.protocol.layout import DRAFTS, INBOX
 from cn.protocol.own_thread import ADHOC, CONCERNS, is_own
 from cn.protocol.queue_item import REFLECTIONS
 from cn.values.names import HubPath, is_machine_local, is_protected
@@ -71,6 +71,8 @@ def judge(edit: Edit, pending: Collection[str]) -> HubPath | Left | None:
         return Left(path, f"is protected: people commit it with git: {commit}", mark=Mark.INFO)
     if is_machine_local(path) or any(_LEFTOVER.fullmatch(part) for part in path.split("/")):
         return None
+    if path.startswith(f"{DRAFTS}/") and not edit.tracked:
+        return Left(path, "is no draft of cn's", "move it elsewhere, for example to threads/adhoc/")
     if not (_is_mine(path) or path.startswith(f"{INBOX}/")) or path.startswith(f"{INBOX}/done/"):
         what = "is cn's, and main decides there" if path.startswith(_CNS) else "is no thread"
         return Left(path, what, mark=Mark.INFO)
@@ -98,6 +100,6 @@ def _judge_kind(edit: Edit) -> HubPath | Left:
 
 
 def _is_mine(path: str) -> bool:
-    """Do people edit here: adhoc threads and what lies beside them, reflections, open concerns?"""
+    """Do people edit here: adhoc threads and what lies beside them, reflections, open concerns, drafts?"""
     concern = path.rpartition("/")[0] == CONCERNS and (is_own(path) or not is_plain(path))
-    return concern or path.startswith((f"{ADHOC}/", f"{REFLECTIONS}/"))
+    return concern or path.startswith((f"{ADHOC}/", f"{REFLECTIONS}/", f"{DRAFTS}/"))

@@ -77,11 +77,13 @@ def test_why_a_copy_could_not_be_brought_there_is_kept_until_it_could(store: Sto
     url = str(tmp_path / "copy.git")
     (told,) = follow(store.repository, url)
     assert url in told
-    assert url in copy_failure(store.repository.places)
+    failed = copy_failure(store.repository.places)
+    assert failed is not None
+    assert (failed.rule, url in failed.reason) == ("copy", True)
     assert not start(store.repository, url)
     bare(Path(url))
     assert follow(store.repository, url) == ()
-    assert copy_failure(store.repository.places) == ""
+    assert copy_failure(store.repository.places) is None
 
 
 def test_what_is_loose_is_packed_once_there_is_much(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

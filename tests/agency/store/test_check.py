@@ -13,13 +13,14 @@ from cn.agency.events import FileWritten
 from cn.agency.names import parse_uuid
 from cn.agency.pages import README, page_of
 from cn.agency.rows import Rows
+from cn.agency.store.behind import follow
 from cn.agency.store.check import check_copy, check_records
-from cn.agency.store.copies import push_copy
-from cn.agency.store.repository import Draft
+from cn.agency.store.copies import push_copy, restore
+from cn.agency.store.repository import Draft, open_records
 from cn.agency.store.store import Base, Decided, Store
 from cn.values.errors import Refusal
 from tests.support.hubs import bare, git
-from tests.support.records import AT, create, decide, digest, folder_of, found, look
+from tests.support.records import AT, WHO, create, decide, digest, folder_of, found, look, places, reopen
 from tests.support.world import Node
 
 FILE = "11111111-1111-4111-8111-111111111111"
@@ -139,17 +140,53 @@ def test_what_is_wrong_is_found_with_what_helps(
     assert [flaw for flaw in found if what in flaw.what and remedy in flaw.remedy], found
 
 
-def test_a_lost_ref_comes_back_by_the_command_that_is_told(store: Store) -> None:
+@pytest.mark.parametrize("index", [True, False], ids=["with the index", "without it"])
+@pytest.mark.parametrize("left", [None, b"", bytes(41)], ids=["gone", "empty", "zeros"])
+def test_a_lost_ref_comes_back_by_the_command_that_is_told(store: Store, left: bytes | None, index: bool) -> None:
     store.write(look(FILE))
     before = store.repository.tip()
     _no_ref(store)
-    (flaw,) = [one for one in check_records(store.repository, AT) if "missing or damaged" in one.what]
+    if left is not None:
+        (store.repository.folder / "refs/heads/main").write_bytes(left)
+    if not index:
+        store.close()
+        store.repository.places.index_file.unlink()
+    (flaw,) = check_records(store.repository, AT)
     subprocess.run(flaw.remedy.strip("'"), shell=True, check=True)
     assert store.repository.tip() == before
 
 
+def test_of_a_repository_without_a_write_the_way_out_is_told(tmp_path: Path) -> None:
+    (tmp_path / "cn").mkdir()
+    bare(tmp_path / "cn/agency.git")
+    repository = open_records(places(tmp_path), WHO)
+    assert repository is not None
+    flaw = list(check_records(repository, AT))[-1]
+    repository.close()
+    assert "it holds no write: 'rm -r -- " in flaw.remedy
+    assert "cn agency init" in flaw.remedy
+
+
+def test_a_copy_that_parted_is_told_the_same_day(store: Store, tmp_path: Path) -> None:
+    url = str(bare(tmp_path / "copy.git"))
+    push_copy(store.repository, url)
+    there = tmp_path / "there"
+    restore(places(there), WHO, url).repository.close()
+    other = reopen(there)
+    other.write(look(FILE))
+    push_copy(other.repository, url)
+    other.close()
+    store.write(create(b"here"))
+    assert follow(store.repository, url)
+    (flaw,) = check_copy(store.repository, url, AT)
+    assert "has writes that are not here" in flaw.what
+    assert "cn agency restore" in flaw.remedy
+
+
 def test_a_time_to_come_is_told(store: Store) -> None:
-    assert "which is to come" in flaws(store, later=timedelta(days=-2))[0]
+    (flaw,) = check_records(store.repository, AT - timedelta(days=2))
+    assert flaw.what == f"event 1, founded, is of {AT:%Y-%m-%d}, 2 days ahead of the clock"
+    assert not flaw.serious
 
 
 def test_a_version_without_its_event_is_found(store: Store) -> None:
@@ -170,7 +207,7 @@ def test_a_copy_is_missed_and_its_lag_is_told(store: Store, tmp_path: Path) -> N
     store.write(look(FILE))
     assert list(check_copy(store.repository, url, AT)) == []
     (late,) = check_copy(store.repository, url, AT + timedelta(days=2))
-    assert late.what.endswith("lacks 1 writes, its last is of 2026-02-05 12:00 UTC")
+    assert late.what.endswith("lacks 1 write, its last is of 2026-02-05 12:00 UTC")
 
 
 def test_cn_doctor_looks_at_the_records_of_a_hub(sigma: Node) -> None:
@@ -178,8 +215,17 @@ def test_cn_doctor_looks_at_the_records_of_a_hub(sigma: Node) -> None:
     store.close()
     (sigma.root / ".git/cn").mkdir(exist_ok=True)
     (sigma.root / ".git/unused/cn/agency.git").rename(sigma.root / ".git/cn/agency.git")
-    said = sigma.cn("doctor", check=None).stdout
+    git(sigma.root, "config", "agency.remote", "/nowhere/copy.git")
+    (sigma.root / ".git/cn/agency.git").rename(sigma.root / ".git/gone")
+    said = sigma.cn("doctor", check=1).stdout
+    assert "'cn agency restore /nowhere/copy.git' brings back what the copy holds" in said
+    for words in (("outcome", "create", "X"), ("agency", "status")):
+        assert "'cn agency restore /nowhere/copy.git'" in sigma.cn(*words, check=None).stderr
+    assert "git config --unset agency.remote" in sigma.cn("agency", "init", check=1).stderr
+    git(sigma.root, "config", "--unset", "agency.remote")
+    (sigma.root / ".git/gone").rename(sigma.root / ".git/cn/agency.git")
+    (sigma.root / ".git/cn/agency.git/refs/heads/main").unlink()
+    said = sigma.cn("doctor", check=1).stdout
+    assert "missing or damaged" in said
     assert "there is no copy of Agency's records" in said
     assert "git config agency.remote URL" in said
-    (sigma.root / ".git/cn/agency.git/refs/heads/main").unlink()
-    assert "missing or damaged" in sigma.cn("doctor", check=1).stdout

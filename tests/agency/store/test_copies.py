@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from cn.agency.store.copies import Lag, copy_url, lag, push_copy, restore
+from cn.agency.store import behind
+from cn.agency.store.behind import copy_answered, copy_failure, follow
+from cn.agency.store.check import check_copy
+from cn.agency.store.copies import Lag, copy_url, lag, push_copy, refuse_second_home, restore
 from cn.agency.store.repository import open_records
 from cn.agency.store.store import Store
 from cn.git.process import GitConfig, Setting
 from cn.values.errors import Blocked, Refusal, Refused
+from cn.values.names import digest
 from tests.support.hubs import bare, clone, git, push
 from tests.support.records import AT, WHO, create, found, places, reopen, state
 from tests.support.servers import Remote
@@ -71,6 +79,65 @@ def test_a_remote_that_is_not_there_is_named_and_tried_again(store: Store, tmp_p
     assert push_copy(store.repository, url) is None
 
 
+@pytest.mark.parametrize("how", ["emptied", "an older one", "deleted", "another one"])
+def test_a_copy_that_is_no_more_what_it_was_is_found_out_and_mended_or_named(
+    store: Store, tmp_path: Path, how: str
+) -> None:
+    copy = bare(tmp_path / "copy.git")
+    url, places = str(copy), store.repository.places
+    follow(store.repository, url)
+    shutil.copytree(copy, tmp_path / "older")
+    store.write(create(b"Important"))
+    assert follow(store.repository, url) == ()
+    assert copy_answered(places, url) is not None
+    shutil.rmtree(copy)
+    if how == "an older one":
+        shutil.copytree(tmp_path / "older", copy)
+    elif how != "deleted":
+        bare(copy)
+    if how == "another one":
+        other = found(tmp_path / "other")
+        other.write(create(b"Not ours"))
+        push_copy(other.repository, url)
+        other.close()
+    assert follow(store.repository, url) == ()  # it answered a moment ago
+    assert [flaw.what for flaw in check_copy(store.repository, url, AT)] == []
+    (flaw,) = check_copy(store.repository, url, AT, full=True)
+    assert flaw.serious
+    assert url in flaw.what
+    (told,) = follow(store.repository, url)
+    if how in ("emptied", "an older one"):
+        assert "had lost what it had, and gets it again" in told
+        assert git(copy, "rev-parse", "main") == git(store.repository.folder, "rev-parse", "main")
+        assert [*check_copy(store.repository, url, AT, full=True)] == []
+        return
+    failed = copy_failure(places)
+    assert failed is not None
+    assert told.startswith(failed.reason.rstrip("…"))
+    assert ("has writes that are not here" if how == "another one" else "cannot be read") in told
+    assert [flaw.what for flaw in check_copy(store.repository, url, AT)] == [failed.reason]
+    assert copy_answered(places, url) is None
+
+
+def test_a_copy_is_asked_once_a_day(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, places = str(bare(tmp_path / "copy.git")), store.repository.places
+    follow(store.repository, url)
+    last = copy_answered(places, url)
+    assert last is not None
+    asked: list[str] = []
+    monkeypatch.setattr(behind, "ask_copy", lambda repository, url: asked.append(url))
+    for hours, times in ((1, 0), (23, 0), (25, 1), (-1, 2)):  # the last: a clock that was ahead
+        (places.index_file.with_name("copy.answered")).write_text(f"{digest(url)} {int(time.time()) - hours * 3600}")
+        follow(store.repository, url)
+        assert len(asked) == times
+    assert copy_answered(places, "elsewhere") is None
+    note = places.index_file.with_name("copy.answered")
+    note.write_text(f"{digest(url)} {int(AT.timestamp())}")
+    (flaw,) = check_copy(store.repository, url, AT + timedelta(days=8))
+    assert not flaw.serious
+    assert "last answered on" in flaw.what
+
+
 def test_what_comes_back_is_what_was_copied_and_goes_on_from_there(store: Store, tmp_path: Path) -> None:
     url = str(bare(tmp_path / "copy.git"))
     push_copy(store.repository, url)
@@ -89,13 +156,68 @@ def test_what_comes_back_is_what_was_copied_and_goes_on_from_there(store: Store,
     there.close()
 
 
-def test_records_that_are_here_are_never_replaced(store: Store, tmp_path: Path) -> None:
-    url = str(bare(tmp_path / "copy.git"))
+def test_an_older_backup_that_came_back_goes_on_to_what_the_copy_has(store: Store, tmp_path: Path) -> None:
+    url, here = str(bare(tmp_path / "copy.git")), store.repository.folder
+    shutil.copytree(here, tmp_path / "backup")
+    store.write(create(b"later"))
     push_copy(store.repository, url)
-    before = store.repository.tip()
-    with pytest.raises(Refused, match="is there already"):
+    tip = store.repository.tip()
+    with pytest.raises(Refused, match="has all that the copy"):
         restore(store.repository.places, WHO, url)
-    assert store.repository.tip() == before
+    store.close()
+    shutil.rmtree(here)
+    shutil.copytree(tmp_path / "backup", here)
+    restored = restore(store.repository.places, WHO, url)
+    assert (restored.tip, restored.repository.tip(), restored.events) == (tip, tip, 3)
+    assert lag(restored.repository, url).writes == 0
+    restored.repository.close()
+    again = reopen(tmp_path / "here")
+    with again.reading() as facts:
+        assert state(facts) == 3
+    again.close()
+
+
+def test_where_both_have_writes_of_their_own_nothing_is_replaced_and_the_steps_work(
+    store: Store, tmp_path: Path
+) -> None:
+    url, here = str(bare(tmp_path / "copy.git")), store.repository.folder
+    shutil.copytree(here, tmp_path / "backup")
+    store.write(create(b"later"))
+    push_copy(store.repository, url)
+    tip = store.repository.tip()
+    store.close()
+    shutil.rmtree(here)
+    shutil.copytree(tmp_path / "backup", here)
+    old = reopen(tmp_path / "here")
+    old.write(create(b"after the backup came back"))
+    refusal = push_copy(old.repository, url)
+    assert refusal is not None
+    assert f"cn agency restore {url}" in refusal.remedy
+    with pytest.raises(Refused, match="each have writes that the other has not") as error:
+        restore(old.repository.places, WHO, url)
+    old.close()
+    (step,) = re.findall(r"'(mv .*?)', and", error.value.hint)
+    subprocess.run(step, shell=True, check=True)
+    restored = restore(store.repository.places, WHO, url)
+    assert restored.tip == tip
+    restored.repository.close()
+
+
+@pytest.mark.parametrize(("holds", "says"), [(True, "holds Agency's records"), (None, "cannot be read"), (False, "")])
+def test_no_second_home_is_founded_beside_a_copy(store: Store, tmp_path: Path, holds: bool | None, says: str) -> None:
+    url = tmp_path / "copy.git"
+    if holds is not None:
+        bare(url)
+    if holds:
+        push_copy(store.repository, str(url))
+    config = GitConfig((Setting("local", "agency.remote", str(url)),))
+    git = store.repository.git._replace(reader=None)
+    if not says:
+        refuse_second_home(config, git)
+        return
+    with pytest.raises(Refused, match=says) as error:
+        refuse_second_home(config, git)
+    assert "git config --unset agency.remote" in error.value.hint
 
 
 def test_a_copy_that_somebody_else_wrote_to_is_not_taken(store: Store, tmp_path: Path) -> None:

@@ -65,6 +65,17 @@ def test_who_gave_up_waiting_holds_up_nobody(tmp_path: Path) -> None:
         lock.close()
 
 
+def test_of_a_lock_that_no_cn_holds_it_is_told_how_to_find_who_does(tmp_path: Path) -> None:
+    fd = hold(tmp_path / "lock")
+    assert fd is not None
+    lock = WriteLock(tmp_path / "lock")
+    with pytest.raises(LockHeld, match="no cn writes") as error, lock.held(0.02):
+        pass
+    assert f"fuser -v -- {tmp_path / 'lock'}" in error.value.hint
+    lock.close()
+    os.close(fd)
+
+
 def test_threads_that_share_a_lock_exclude_each_other(tmp_path: Path) -> None:
     lock, inside, most = WriteLock(tmp_path / "lock"), [0], [0]
 

@@ -15,6 +15,7 @@ import pytest
 from cn.agency.store.derived import build_in_memory
 from cn.agency.store.packing import needs_packing, pack
 from cn.agency.store.store import Store
+from cn.git.process import Git
 from tests.support.figures import observed
 from tests.support.hubs import ROOT, git, git_bytes, try_git
 from tests.support.records import create, digest, folder_of, found, look, reopen, state
@@ -64,6 +65,27 @@ def test_packing_leaves_all_that_was_written_and_makes_it_small(store: Store) ->
         name = digest(f"text {number}\n".encode())
         assert git(store.repository.folder, "show", f"main:{folder_of(file)}/{name}") == f"text {number}"
     check(store)
+
+
+def test_the_git_that_answers_is_another_one_after_many_questions(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that lives on keeps in memory each pack that it read, also when that was replaced."""
+    monkeypatch.setattr("cn.agency.store.repository._QUESTIONS", 3)
+    started = list[str]()
+    start = Git.start
+
+    def counted(git: Git, *args: str) -> subprocess.Popen[bytes]:
+        started.append(args[0])
+        return start(git, *args)
+
+    monkeypatch.setattr(Git, "start", counted)
+    name = digest(b"first\n")
+    path = f"main:{folder_of('11111111-1111-4111-8111-111111111111')}/{name}"
+    for _ in range(12):
+        assert store.repository.git.reader is not None
+        assert b"first\n" in store.repository.git.reader.ask(f"contents {path}\n".encode(), 10.0)
+    assert 3 <= started.count("cat-file") <= 5
 
 
 def test_packing_is_needed_once_many_objects_are_loose(store: Store) -> None:

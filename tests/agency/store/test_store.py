@@ -227,7 +227,7 @@ def test_who_looks_waits_for_nobody(store: Store) -> None:
     with other.repository.lock.held(1):
         tip = other.repository.tip()
         memory = build_in_memory(other.repository, tip)
-        draft = create(b"2")(memory, Base(tip.oid, AT)).draft
+        draft = create(b"2")(memory, Base(tip.oid, AT, AT)).draft
         memory.close()
         assert draft is not None
         other.repository.append(tip, draft, tip.time)

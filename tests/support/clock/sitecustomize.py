@@ -7,15 +7,14 @@ in one place (``cn/system/clock.py``); git's own reflogs and file times stay as 
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta
 
 _seconds = float(os.environ.get("TEST_CLOCK", "0"))
 if _seconds:
     from cn.system import clock
 
-    _real = clock.now
+    _real = clock.read_seconds
 
-    def _now() -> datetime:
-        return _real() + timedelta(seconds=_seconds)
+    def _read_seconds() -> float:
+        return _real() + _seconds
 
-    clock.now = _now
+    clock.read_seconds = _read_seconds

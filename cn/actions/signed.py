@@ -1,0 +1,63 @@
+"""Is a commit that is proposed signed as its addressee asks (``docs/protocol/signatures.md``)?"""
+
+from __future__ import annotations
+
+from cn.git.objects import merge_bases, read_info, read_objects
+from cn.git.process import Git
+from cn.git.signatures import Signature, own_key, read_signatures
+from cn.protocol import rules
+from cn.protocol.peers_file import PATH as PEERS
+from cn.protocol.peers_file import Peer, fingerprint, parse_peers
+from cn.run.run import Run
+from cn.values.errors import ConfigError, Refusal, Refused
+from cn.values.names import Name, Oid
+from cn.values.shell_words import command
+from cn.values.text import decode
+
+_LARGE = 1 << 20
+"""Bytes of a list of peers that is not read."""
+
+
+def refuse_unsigned(run: Run, peer: Peer, tip: Oid, head: Oid) -> None:
+    """Raise :class:`Refused` for a ``head`` that a peer, whose main is at ``tip``, refuses for its signature.
+
+    Where its list of peers cannot be seen, and cn signs here, it is taken to have pinned our key.
+    """
+    git, us = run.hub.git, run.settings.us
+    pinned = pinned_key(git, tip, us)
+    ours = own_key(run.hub.config) if run.hub.signs else ""
+    key = ours if pinned is None else pinned
+    if not key:
+        return
+    (sign,) = read_signatures(git, [head], {str(us): key})
+    if sign.good or (pinned is None and sign.present):
+        return
+    whose = f"{peer.name} has pinned {fingerprint(key)} for {us}" if pinned else f"{us} signs with {fingerprint(key)}"
+    base = next(iter(merge_bases(git, tip, head)), tip)
+    raise Refused.by(Refusal(rules.SIGNATURE, f"{head[:8]} is {_how(sign)}; {whose}", _remedy(us, base, key, ours)))
+
+
+def _how(sign: Signature) -> str:
+    return f"signed with another key ({sign.fingerprint or 'unknown'})" if sign.present else "not signed"
+
+
+def _remedy(us: Name, base: Oid, key: str, ours: str) -> str:
+    """How to sign what is committed; first how to sign with that key at all, where the hub does not."""
+    amend = "git commit --amend --no-edit -S"
+    begin = "" if key == ours else f"'cn sign KEY' with that key, or {command('cn peer key {} KEY', us)} there; then "
+    each = command("git rebase --exec {} {}", amend, base[:12])
+    setup = "'cn sign KEY' in this clone sets git up for it"
+    return f"{begin}'{amend}' signs the last commit, which is enough, {each} all of them; {setup}; then propose again"
+
+
+def pinned_key(git: Git, tip: Oid, us: Name) -> str | None:
+    """The key that the list of peers in a main has for us (empty: none); None where it cannot be read."""
+    name = f"{tip}:{PEERS}"
+    (info,) = read_info(git, [name])
+    if info is None or info.kind != "blob" or info.size > _LARGE:
+        return None
+    try:
+        peers = parse_peers(decode(read_objects(git, [name])[0] or b""))
+    except ConfigError:
+        return None
+    return next((peer.key for peer in peers if peer.name == us), None)

@@ -1,0 +1,1 @@
+"""Agents: what starts them, where they work, and how they end."""

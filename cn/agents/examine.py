@@ -1,0 +1,112 @@
+"""Try a runner's wrap: a probe is started inside it, as an agent would be, beside what it must not reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cn.agency.names import Party, Uuid
+from cn.agency.tokens import new_token
+from cn.agents import probe
+from cn.agents.machine import Runner
+from cn.agents.workspace import Folder, Folders
+from cn.agents.wraps import Inside, missing, wrap_argv
+from cn.git.repository import Hub
+from cn.system.removal import remove_tree
+
+SECONDS = 30.0
+_OWN = Uuid(Party("00000000-0000-4000-8000-000000000001"))
+_OTHER = Uuid(Party("00000000-0000-4000-8000-000000000002"))
+
+
+class NotTried(Exception):
+    """The probe did not run; the text says why."""
+
+
+def examine(runner: Runner, hub: Hub, folders: Folders) -> list[str]:
+    """What an agent of this runner could reach that is not its own, in sentences; empty: nothing of what was tried.
+
+    Raises :class:`NotTried`. Nothing of it remains.
+    """
+    if runner.wrap and (command := missing(runner.wrap)):
+        raise NotTried(f"{command} is not on this machine")
+    with _scene(folders, runner) as (own, other), _decoy():
+        (other.workspace / "secret").write_text("of another agent\n")
+        paths = [str(hub.git_dir), str(hub.root / ".cn"), str(other.workspace), *_user_socket(hub), *_home_paths(own)]
+        token = new_token()
+        argv = [sys.executable, "-I", "-S", probe.__file__]
+        inside = Inside(own.workspace, own.home, own.files, None, sys.executable, ("CN_AGENT_TOKEN",))
+        env = {"PATH": os.environ.get("PATH", os.defpath), "CN_AGENT_TOKEN": token}
+        asked = json.dumps({"paths": paths, "token": token})
+        return _run(wrap_argv(runner.wrap, inside, argv), asked, env, own)
+
+
+def _run(argv: list[str], asked: str, env: dict[str, str], own: Folder) -> list[str]:
+    try:
+        done = subprocess.run(
+            argv, input=asked, env=env, cwd=own.workspace, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as why:
+        raise NotTried(f"the probe did not run: {why}") from None
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise NotTried(f"the probe did not run inside the wrap: {last[:200]}") from None
+    return [str(one) for one in found]
+
+
+def _user_socket(hub: Hub) -> list[str]:
+    """That by which whoever opens it is the user, where a server has run."""
+    try:
+        return [str(json.loads((hub.state / "agency/server.json").read_text())["user_socket"])]
+    except (OSError, ValueError, KeyError):
+        return []
+
+
+def _home_paths(own: Folder) -> list[str]:
+    """The home folder of who runs this, unless the probe's own folder is all that is there of it."""
+    home = os.path.expanduser("~")
+    with suppress(OSError):
+        inside = str(own.path).startswith(f"{home}/")
+        others = [name for name in os.listdir(home) if not (inside and str(own.path).startswith(f"{home}/{name}/"))]
+        return [os.path.join(home, name) for name in sorted(others)[:20]]
+    return []
+
+
+@contextmanager
+def _scene(folders: Folders, runner: Runner) -> Iterator[tuple[Folder, Folder]]:
+    """Two agents' folders, of which one is the probe's."""
+    other_user = bool(runner.wrap and runner.wrap.user)
+    base = Path(tempfile.mkdtemp(prefix=".probe-", dir=_made(folders.base)))
+    try:
+        if other_user:
+            base.chmod(0o711)
+        place = Folders(base)
+        yield place.make(_OWN, other_user=other_user), place.make(_OTHER, other_user=other_user)
+    finally:
+        remove_tree(base)
+
+
+def _made(base: Path) -> Path:
+    base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return base
+
+
+@contextmanager
+def _decoy() -> Iterator[None]:
+    """A process beside the probe that has a token as an agent has one."""
+    env = {"PATH": os.environ.get("PATH", os.defpath), "CN_AGENT_TOKEN": new_token()}
+    process = subprocess.Popen(["sleep", str(int(SECONDS) * 2)], env=env)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()

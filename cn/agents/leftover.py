@@ -1,0 +1,56 @@
+"""End what agents left whose leases a command ended: no server may run that would."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from cn.agency.names import Uuid
+from cn.agents.processes import Launcher, kill_processes_of, processes_of, read_launcher
+from cn.agents.workspace import Folders
+from cn.values.shell_words import command
+
+_SECONDS: Final = 5.0
+"""For the launcher, which kills at once, until it is asked no more."""
+_LOOK: Final = 0.02
+
+
+def end_agents(folders: Folders, agents: Iterable[Uuid], seconds: float = _SECONDS) -> list[str]:
+    """End all that these agents started on this machine, and say what became of each. Their folders are left to the
+    server, which clears them away.
+    """
+    left = [(agent, _quit(folders, agent)) for agent in agents]
+    end = time.monotonic() + seconds
+    while any(launcher and launcher.is_running for _, launcher in left) and time.monotonic() < end:
+        time.sleep(_LOOK)
+    return [text for agent, launcher in left if (text := _told(folders, agent, launcher))]
+
+
+def _quit(folders: Folders, agent: Uuid) -> Launcher | None:
+    """Signal the launcher, if it runs."""
+    folder = folders.find(agent)
+    launcher = read_launcher(folder.path) if folder else None
+    if launcher is None or not launcher.is_running:
+        return None
+    with suppress(PermissionError):
+        launcher.signal(signal.SIGQUIT)
+    return launcher
+
+
+def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
+    name = f"agent {agent[:8]}"
+    if launcher and launcher.is_running:
+        how = command("kill -QUIT {}", str(launcher.pid))
+        return f"{name} lives on, pid {launcher.pid}, though its lease has ended: {how} ends it with all it started"
+    killed = kill_processes_of(agent)
+    if pids := processes_of(agent):
+        ends = ", ".join(command("kill -KILL {}", str(pid)) for pid in pids)
+        return f"processes of {name} live on, though its lease has ended: {ends} ends them"
+    if launcher or killed:
+        return f"{name} and all that it started are ended" + (f" (pid {launcher.pid})" if launcher else "")
+    if folders.find(agent) or folders.ended(agent).path.is_dir():
+        return ""  # it had ended before
+    return f"{name} was not started by this account on this machine: end its processes where it runs, if it does"

@@ -1,0 +1,133 @@
+"""Processes of agents, known again after the server was started anew, and after their launchers were killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from cn.agents import launcher
+from cn.agents.launcher import Exit, Word
+from cn.system.files import read_regular
+from cn.values.errors import Blocked
+
+MARK = "CN_AGENT_ID"
+"""The variable of the environment by which a process of an agent is known, whoever its parent is."""
+_MOST = 1 << 16
+_LOOK = 0.01
+
+
+class Launcher(NamedTuple):
+    """The process that ends an agent: its number alone may be another's by now."""
+
+    pid: int
+    start: str
+    boot: str
+
+    @property
+    def is_running(self) -> bool:
+        """Is it still this very process?"""
+        same = self.start and launcher.start_time(self.pid) == self.start
+        return bool(same) and launcher.boot_id() == self.boot
+
+    def signal(self, number: signal.Signals) -> None:
+        """SIGTERM: end the agent, after its grace with all that it started; SIGQUIT: everything now."""
+        if self.is_running:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+def launch(folder: Path, word: Word) -> subprocess.Popen[bytes]:
+    """Start an agent, whose notes and output are in ``folder``. Blocks until its launcher is ready, a few hundredths.
+
+    The caller collects the process at some time. Raises :class:`Blocked` where there is no launcher; then nothing runs.
+    """
+    argv = [sys.executable, "-I", "-S", launcher.__file__, str(folder)]
+    try:
+        process = subprocess.Popen(
+            argv,
+            cwd="/",
+            env={"PATH": os.environ.get("PATH", os.defpath)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as why:
+        raise Blocked(f"cannot start an agent: {why.strerror}", "free memory, or end other processes") from why
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdin as stdin, process.stdout as stdout:
+        ready = stdout.readline() == launcher.READY
+        if ready:
+            with suppress(BrokenPipeError):
+                stdin.write(json.dumps(word).encode() + b"\n")
+                stdin.flush()
+    if not ready:
+        process.kill()
+        process.wait()
+        raise Blocked(f"cannot start an agent in {folder}", "is the disk full, or the folder gone?")
+    return process
+
+
+def read_launcher(folder: Path) -> Launcher | None:
+    """Who was started for an agent; None: nobody ever was."""
+    found = _read(folder / launcher.NOTE)
+    try:
+        return Launcher(int(str(found["pid"])), str(found["start"]), str(found["boot"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def read_exit(folder: Path) -> Exit | None:
+    """How it ended; None: it did not, or its launcher was killed."""
+    found = _read(folder / launcher.EXIT)
+    if found.keys() != Exit.__annotations__.keys():
+        return None
+    return found  # type: ignore[return-value]
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        found = json.loads(read_regular(path, _MOST) or b"")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def processes_of(agent: str) -> list[int]:
+    """Every living process that an agent started, as far as its environment tells. Empty without ``/proc``."""
+    mark = f"{MARK}={agent}".encode()
+    return [pid for pid, environment in _environments() if mark in environment.split(b"\0")]
+
+
+def _environments() -> Iterator[tuple[int, bytes]]:
+    with suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                with suppress(OSError):
+                    yield int(name), Path("/proc", name, "environ").read_bytes()
+
+
+def kill_processes_of(agent: str) -> int:
+    """Kill what an agent left whose launcher was killed; how many there were."""
+    killed: set[int] = set()  # one that is dying is found once more
+    nothing = 0
+    for _ in range(100):  # what is being started meanwhile is found the next time
+        found = [pid for pid in processes_of(agent) if launcher.start_time(pid)]
+        nothing = 0 if found else nothing + 1
+        if nothing == 2:  # once is not enough: while a process starts a program, it shows no environment
+            break
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+        time.sleep(_LOOK)
+    return len(killed)

@@ -1,0 +1,280 @@
+"""Repositories for agents: mirrors on this machine, clones in workspaces, pushes of the branches that a grant names.
+
+A mirror is fetched by one at a time, at most every so many seconds, with the credentials of who runs the server; agents
+get none. A clone is a copy: files that it shared with the mirror could be written through. What an agent wants pushed
+comes as a bundle (git-bundle(1)) that it made itself, since no git of ours may work in a repository whose
+configuration an agent writes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import fnmatch
+import hashlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cn.agency.names import Resource
+from cn.agency.operations import ByHandler, Principal
+from cn.agency.plan.access import KNOWN, boss_of, no_access, reason_for
+from cn.agency.plan.result import Refused
+from cn.agency.rows import Facts
+from cn.agents.machine import Repositories
+from cn.git.process import Done, Git, transport_options
+from cn.system.files import open_lock
+from cn.system.removal import remove_tree
+from cn.values.text import one_line, redact
+
+BRANCH: Final = "repo-branch"
+UNREACHED: Final = "repo-unreached"
+PLACE: Final = "repo-place"
+BUNDLE: Final = "repo-bundle"
+SECONDS: Final = 600.0
+_MARK: Final = "#"
+_BRANCH: Final = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}"
+_FETCHED: Final = "cn-fetched"
+_ALL: Final = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+
+
+class Repository(NamedTuple):
+    """A repository as an agent names it, and where it is."""
+
+    name: str
+    url: str
+
+    @property
+    def public_url(self) -> str:
+        """Without a user's password."""
+        return re.sub(r"^(\w+://)[^/@]*:[^/@]*@", r"\1", self.url)
+
+    @property
+    def folder(self) -> str:
+        """The name of a clone."""
+        last = self.name.rstrip("/").rsplit("/", 1)[-1].rsplit(":", 1)[-1].removesuffix(".git")
+        return re.sub(r"[^A-Za-z0-9._-]", "-", last).lstrip(".-")[:60] or "repo"
+
+
+def find_repository(name: str, known: Repositories) -> Repository | None:
+    """By a name of the machine's file, or by a URL that one of its patterns allows."""
+    named = dict(known.named)
+    if name in named:
+        return Repository(name, named[name])
+    plain = "://" in name and "@" not in name and ".." not in name and redact(name) == name
+    allowed = plain and any(fnmatch.fnmatchcase(name, pattern) for pattern in known.patterns)
+    return Repository(name, name) if allowed else None
+
+
+def list_repositories(principal: Principal, known: Repositories, facts: Facts) -> list[dict[str, object]]:
+    """What a principal may clone or push: name, URL, and the patterns of branches that it may push."""
+    names = {name for name, _ in known.named} | {name for name, _ in _granted(principal, facts)}
+    found: list[dict[str, object]] = []
+    for name in sorted(names):
+        repository = find_repository(name, known)
+        if repository and isinstance(may_clone(name, principal, facts), Resource):
+            pushes = list(dict(push_patterns(name, principal, facts)))
+            found.append({"repo": name, "url": repository.public_url, "push": pushes})
+    return found
+
+
+def may_clone(name: str, principal: Principal, facts: Facts) -> Resource | Refused:
+    """As what it may; a capability for some of its branches is one for the repository."""
+    resource = Resource("repo", name)
+    mine = [Resource("repo", f"{one}{_MARK}{rest}") for one, rest in _granted(principal, facts) if one == name]
+    found = (one for one in (resource, *mine) if reason_for(principal, one, "clone", facts))
+    return next(found, None) or no_access(principal, resource, "clone", facts)
+
+
+def push_patterns(name: str, principal: Principal, facts: Facts) -> Iterator[tuple[str, Resource]]:
+    """The branches that it may push, each with the resource that says so.
+
+    These are what grants name behind ``#``, and where one names none, those of its own.
+    """
+    whole = Resource("repo", name)
+    if not isinstance(principal, ByHandler):
+        yield "*", whole
+        return
+    if reason_for(principal, whole, "push", facts):
+        yield from ((f"{principal.handler}/*", whole), (f"{principal.handler[:8]}/*", whole))
+    for one, branches in _granted(principal, facts):
+        resource = Resource("repo", f"{one}{_MARK}{branches}")
+        if one == name and branches and reason_for(principal, resource, "push", facts):
+            yield branches, resource
+
+
+def may_push(name: str, branch: str, principal: Principal, facts: Facts) -> Resource | Refused:
+    """As what it may push this branch."""
+    patterns = dict(push_patterns(name, principal, facts))
+    if not patterns:
+        return no_access(principal, Resource("repo", name), "push", facts)
+    if not re.fullmatch(_BRANCH, branch) or re.search(r"\.\.|//|/\.|\.lock(/|$)|[/.]$", branch):
+        what = f"{one_line(branch, 80)!r} is no name of a branch"
+        return Refused(BRANCH, what, "use letters, digits, '-', '.' and '/'")
+    for pattern, resource in patterns.items():
+        if fnmatch.fnmatchcase(branch, pattern):
+            return resource
+    boss = boss_of(principal, facts)
+    remedy = f"push a branch that fits {' or '.join(patterns)}, or ask {boss} for another one"
+    return Refused(BRANCH, f"your capability does not name the branch {branch}", remedy, boss)
+
+
+def _granted(principal: Principal, facts: Facts) -> Iterator[tuple[str, str]]:
+    """Repositories in the grants of a handler, with the branches that stand behind ``#``."""
+    if isinstance(principal, ByHandler):
+        for grant in facts.grants_of(principal.handler, principal.tenure):
+            kind, _, name = grant.resource.partition(":")
+            if kind == "repo":
+                repository, _, branches = name.partition(_MARK)
+                yield repository, branches
+
+
+class Mirrors:
+    """The mirrors of a machine, below ``folder``. Methods block, for as long as a fetch takes; any thread may call."""
+
+    def __init__(self, folder: Path, known: Repositories, git: Git) -> None:
+        self.folder, self.known, self._git = folder, known, git
+
+    def find(self, name: str) -> Repository | Refused:
+        """By its name or URL."""
+        found = find_repository(name, self.known)
+        remedy = "list repositories; the user adds others to [repos] of agency.toml"
+        return found or Refused(KNOWN, f"this machine has no repository {one_line(name, 100)!r}", remedy)
+
+    def clone(self, repository: Repository, workspace: Path, staging: Path) -> dict[str, object] | Refused:
+        """A copy in a workspace, whose ``origin`` is the real URL; ``staging`` is a folder of ours on the same disk."""
+        with self._mirror(repository) as mirror:
+            if isinstance(mirror, Refused):
+                return mirror
+            made = Path(tempfile.mkdtemp(prefix="clone-", dir=staging))
+            try:
+                return self._copy(repository, mirror, made / "clone", workspace)
+            finally:
+                remove_tree(made)
+
+    def _copy(self, repository: Repository, mirror: Path, copy: Path, workspace: Path) -> dict[str, object] | Refused:
+        git = self._git._replace(root=copy.parent, bare=False, git_dir=None, finds=True)
+        words = ("clone", "--quiet", "--local", "--no-hardlinks", "--", str(mirror), str(copy))
+        done = git.run(*words, check=False, seconds=SECONDS)
+        if not done.ok:
+            return Refused(UNREACHED, f"{repository.name} could not be cloned: {done.reason}", "try again later")
+        Git(copy).run("remote", "set-url", "origin", repository.public_url)
+        return _place(repository, copy, workspace)
+
+    def push(
+        self, repository: Repository, branch: str, bundle: bytes, tell: Callable[[str], Refused | None]
+    ) -> dict[str, object] | Refused:
+        """Push what a bundle holds as a branch, forward only. It names one commit, which ``tell`` gets before."""
+        with self._mirror(repository) as mirror:
+            if isinstance(mirror, Refused):
+                return mirror
+            scratch = Path(tempfile.mkdtemp(prefix=".push-", dir=self.folder))
+            try:
+                git = self._bare(scratch / "taken.git")
+                (git.root / "objects/info").mkdir(parents=True, exist_ok=True)
+                (git.root / "objects/info/alternates").write_text(f"{mirror}/objects\n")
+                (scratch / "bundle").write_bytes(bundle)
+                commit = _unpack(git, scratch / "bundle")
+                refused = commit if isinstance(commit, Refused) else tell(commit)
+                return refused or _push(git, repository, branch, str(commit))
+            finally:
+                remove_tree(scratch)
+
+    @contextmanager
+    def _mirror(self, repository: Repository) -> Iterator[Path | Refused]:
+        """The mirror, fetched lately, and nobody else's meanwhile."""
+        path = self.folder / f"{hashlib.sha256(repository.url.encode()).hexdigest()[:24]}.git"
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = open_lock(path.with_suffix(".lock"))
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            refused = None if _is_fresh(path, self.known.fresh) else self._fetch(repository, path, fd)
+            yield refused or path
+        finally:
+            os.close(fd)
+
+    def _fetch(self, repository: Repository, path: Path, lock: int) -> Refused | None:
+        """Bring a mirror up to date. Whoever holds the lock is alone: a lock of git's there is that of a killed one."""
+        for stale in path.rglob("*.lock"):
+            stale.unlink(missing_ok=True)
+        git = self._bare(path)._replace(lock_fd=lock)
+        words = ("fetch", "--quiet", "--prune", "--no-tags", "--", repository.url, *_ALL)
+        done = git.run(*words, check=False, seconds=SECONDS)
+        if not done.ok:
+            what = f"{repository.name} cannot be fetched: {redact(done.reason)}"
+            return Refused(UNREACHED, what, "try again later, or ask who runs the server")
+        head = git.run("ls-remote", "--symref", "--", repository.url, "HEAD", check=False, seconds=SECONDS)
+        for line in head.lines:
+            if line.startswith("ref: refs/heads/") and line.endswith("\tHEAD"):
+                git.run("symbolic-ref", "HEAD", line.removeprefix("ref: ").split("\t")[0])
+        (path / _FETCHED).touch()
+        return None
+
+    def _bare(self, path: Path) -> Git:
+        git = self._git._replace(root=path, bare=True, git_dir=None, finds=False)
+        if not (path / "HEAD").exists():
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            git.run("init", "--quiet", "--bare")
+        return git
+
+
+def _place(repository: Repository, copy: Path, workspace: Path) -> dict[str, object] | Refused:
+    """Move a clone into the workspace under a name that is free there; no link of the agent's is followed."""
+    try:
+        fd = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return Refused(PLACE, "your workspace is not on this machine", "clone it yourself, from the URL in repo_list")
+    try:
+        for number in range(1, 100):
+            name = repository.folder if number == 1 else f"{repository.folder}.{number}"
+            with suppress(OSError):
+                os.mkdir(name, 0o700, dir_fd=fd)
+                os.rename(copy, name, dst_dir_fd=fd)  # in place of an empty folder, never through a link (rename(2))
+                return {"repo": repository.name, "path": name, "url": repository.public_url}
+    finally:
+        os.close(fd)
+    why = f"your workspace has {repository.folder}, and many more of that name"
+    return Refused(PLACE, why, "remove what you do not need")
+
+
+def _unpack(git: Git, file: Path) -> str | Refused:
+    """The commit of a bundle, with all that it needs, checked."""
+    advice = "in your clone: git bundle create NAME.bundle origin/HEAD..BRANCH, then give the path of that file"
+    listed = git.run("bundle", "list-heads", str(file), check=False)
+    heads = {line.split(" ", 1)[0] for line in listed.lines if line}
+    if not listed.ok or len(heads) != 1:
+        reason = f"it names {len(heads)} commits" if listed.ok else listed.reason
+        return Refused(BUNDLE, f"the file is no bundle of one branch: {one_line(reason)}", advice)
+    (commit,) = heads
+    for words in (("bundle", "unbundle", str(file)), ("rev-list", "--objects", "--quiet", commit)):
+        done = git.run(*words, check=False, seconds=SECONDS)
+        if not done.ok:
+            return Refused(BUNDLE, f"the bundle is not whole: {done.reason}", advice)
+    return commit
+
+
+def _push(git: Git, repository: Repository, branch: str, commit: str) -> dict[str, object] | Refused:
+    words = ("push", "--porcelain", *transport_options(repository.url), "--", repository.url)
+    done = git.run(*words, f"{commit}:refs/heads/{branch}", check=False, seconds=SECONDS)
+    if done.ok:
+        return {"repo": repository.name, "branch": branch, "commit": commit}
+    return _refused_push(repository, branch, done)
+
+
+def _refused_push(repository: Repository, branch: str, done: Done) -> Refused:
+    rejected = next((line for line in done.lines if line.startswith("!")), "")
+    if "fetch first" in rejected or "non-fast-forward" in rejected:
+        reason = f"{branch} of {repository.name} has commits that yours does not build on"
+        return Refused(BRANCH, reason, "clone again, put your work on top of it, or push another branch")
+    what = one_line(redact(rejected.split("\t")[-1])) if rejected else redact(done.reason)
+    return Refused(UNREACHED, f"{repository.name} did not take {branch}: {what}", "ask who runs the server")
+
+
+def _is_fresh(path: Path, seconds: float) -> bool:
+    with suppress(OSError):
+        return time.time() - (path / _FETCHED).stat().st_mtime < seconds
+    return False

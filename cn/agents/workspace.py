@@ -1,0 +1,140 @@
+"""Folders of agents on this machine: ``$XDG_STATE_HOME/cn/agency/<hub>/live/<agent>``, and what stays of them.
+
+An agent works in ``workspace``, has ``home`` as its home, and reads ``files``. At the end these are removed; what it
+said stays in ``ended/<agent>`` for some days. The hub's name has some digits of its path, since two hubs may have one
+name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cn.agency.names import Uuid, is_uuid
+from cn.git.repository import Hub
+from cn.system.files import write_file
+from cn.system.removal import remove_tree
+from cn.values.errors import Blocked
+
+LIVE: Final = "live"
+ENDED: Final = "ended"
+_OTHERS_PASS = 0o711
+_OURS = 0o700
+
+
+class Folder(NamedTuple):
+    """Where one agent is kept; ``path`` also has the notes of its launcher, and what it says."""
+
+    path: Path
+
+    @property
+    def agent(self) -> Uuid:
+        """Whose it is."""
+        return Uuid(self.path.name)  # type: ignore[arg-type]
+
+    @property
+    def workspace(self) -> Path:
+        """Where it works."""
+        return self.path / "workspace"
+
+    @property
+    def home(self) -> Path:
+        """What it has for a home folder."""
+        return self.path / "home"
+
+    @property
+    def files(self) -> Path:
+        """What it reads: prompt, configuration."""
+        return self.path / "files"
+
+
+class Folders(NamedTuple):
+    """Those of all agents of a hub."""
+
+    base: Path
+
+    def make(self, agent: Uuid, *, other_user: bool = False) -> Folder:
+        """A new one, which nobody else can look into. ``other_user``: it is another user's who is to work there, who
+        has to know its name. Raises :class:`Blocked`.
+        """
+        mode = _OTHERS_PASS if other_user else _OURS
+        folder = Folder(self.base / LIVE / agent)
+        try:
+            for path in (self.base, folder.path.parent):
+                path.mkdir(mode=mode, parents=True, exist_ok=True)
+                if stat.S_IMODE(path.stat().st_mode) & 0o777 != mode and other_user:
+                    path.chmod(mode)
+            folder.path.mkdir(mode=mode)
+            for path in (folder.workspace, folder.home):
+                path.mkdir(mode=0o700)
+                path.chmod(0o777 if other_user else _OURS)  # where mkdir(2) leaves out bits of the umask
+            folder.files.mkdir(mode=mode)
+        except OSError as why:
+            raise Blocked(f"cannot make {folder.path}: {why.strerror}", "make room, and let cn write there") from why
+        return folder
+
+    def live(self) -> list[Folder]:
+        """Of agents that have not been cleared away."""
+        return self._all(LIVE)
+
+    def find(self, agent: Uuid) -> Folder | None:
+        """That of an agent which has not been cleared away."""
+        folder = Folder(self.base / LIVE / agent)
+        return folder if folder.path.is_dir() else None
+
+    def retire(self, folder: Folder) -> str:
+        """Remove all but what the agent said; a killed server does so again.
+
+        What cannot be removed is set aside with what it said; the answer says why, else it is empty.
+        """
+        left = [why for path in _emptied(folder) if (why := remove_tree(path))]
+        target = self.base / ENDED / folder.path.name
+        target.parent.mkdir(mode=_OURS, exist_ok=True)
+        remove_tree(target)
+        os.rename(folder.path, target)
+        return left[0] if left else ""
+
+    def left_over(self) -> list[Folder]:
+        """Of agents that ended, and left what could not be removed."""
+        return [one for one in self._all(ENDED) if any(os.path.lexists(path) for path in _emptied(one))]
+
+    def ended(self, agent: Uuid) -> Folder:
+        """Where it is said what an ended agent did."""
+        return Folder(self.base / ENDED / agent)
+
+    def forget(self, before: float) -> int:
+        """Remove what was said by agents that ended before a time (seconds since 1970); how many."""
+        old = [one for one in self._all(ENDED) if one.path.stat().st_mtime < before]
+        for one in old:
+            remove_tree(one.path)
+        return len(old)
+
+    def _all(self, name: str) -> list[Folder]:
+        try:
+            found = sorted(os.listdir(self.base / name))
+        except OSError:
+            return []
+        return [Folder(self.base / name / one) for one in found if is_uuid(one)]
+
+
+def _emptied(folder: Folder) -> tuple[Path, Path, Path]:
+    """What goes with the agent."""
+    return folder.workspace, folder.home, folder.files
+
+
+def folders_of(hub: Hub, env: Mapping[str, str] = os.environ) -> Folders:
+    """Those of a hub on this machine."""
+    state = Path(env.get("XDG_STATE_HOME") or Path(env.get("HOME", "/")) / ".local/state")
+    mark = hashlib.sha256(os.fsencode(hub.git_dir.resolve())).hexdigest()[:8]
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", hub.identity[0])[:40] or "hub"
+    return Folders(state / "cn/agency" / f"{name}-{mark}")
+
+
+def write_below(folder: Path, path: str, text: str) -> None:
+    """A file of a runner, below the agent's workspace."""
+    write_file(folder / path, text.encode(), root=folder, mode=0o600)

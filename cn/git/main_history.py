@@ -1,0 +1,83 @@
+"""Does the main of a remote still hold what it held? Its commits are read, into a repository that goes afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from cn.git.process import Done, Git, Job
+from cn.git.remote import HEADS, WIDTH, KnownMain, make_outgoing, quarantine_environment
+from cn.system.removal import remove_tree
+from cn.values.names import Oid, is_oid
+
+_FETCH = (
+    *("fetch", "--quiet", "--no-tags", "--no-auto-maintenance", "--no-recurse-submodules", "--refmap="),
+    "--filter=tree:0",  # a host that knows no filters sends all of them
+)
+_FIRST, _WHOLE = "--depth=1000", "--unshallow"
+"""A main that went on is told by its latest commits; all of them are read where these do not tell."""
+_MOST_ROOTS = 20
+_MOST_COMMIT = 8192
+_NO_MAIN = "couldn't find remote ref"
+
+
+class Strange(NamedTuple):
+    """A main that has nothing in common with what was known, by its tip; None: there is none."""
+
+    tip: Oid | None
+
+
+Answer = KnownMain | Strange | str
+"""The main as it is now, that it is another one, or why nobody knows."""
+
+
+def look_at_mains(git: Git, known: Mapping[str, KnownMain], seconds: float) -> dict[str, Answer]:
+    """What became of the mains that were known at these URLs: each is fetched once, rarely twice."""
+    found: dict[str, Answer] = {}
+    places = {url: make_outgoing(git, f"look-{number}") for number, url in enumerate(known)}
+    plain = {url: (place / "config").read_bytes() for url, place in places.items()}
+    try:
+        left = list(known)
+        for depth in (_FIRST, _WHOLE):
+            jobs = [_fetch(git, places[url], url, known[url].branch, depth, seconds) for url in left]
+            for job, done in zip(jobs, git.run_many(jobs, width=WIDTH), strict=True):
+                (places[job.key] / "config").write_bytes(plain[job.key])  # that it lacks trees is not to be mended
+                answer = _read(git.with_env(**job.env), places[job.key], known[job.key], done)
+                if answer is not None:
+                    found[job.key] = answer
+            left = [url for url in left if url not in found]
+    finally:
+        for place in places.values():
+            remove_tree(place)
+            with suppress(OSError):  # another one is at work
+                place.parent.rmdir()
+    return {url: found.get(url, Strange(None)) for url in known}
+
+
+def _fetch(git: Git, place: Path, url: str, branch: str, depth: str, seconds: float) -> Job:
+    environment = quarantine_environment(git, place / "objects")
+    words = (*_FETCH, depth, "--", url, HEADS + branch)
+    return Job(url, words, seconds=seconds, env=environment, git_dir=place)
+
+
+def _read(git: Git, place: Path, known: KnownMain, done: Done) -> Answer | None:
+    """What one fetch told; None: too few commits were fetched."""
+    if not done.ok:
+        return Strange(None) if _NO_MAIN in done.err else done.reason
+    word = (place / "FETCH_HEAD").read_text("utf-8", "replace").partition("\t")[0]
+    if not is_oid(word):
+        return "it sent no commit"
+    tip, reader = Oid(word), git.at(place)
+    shallow = (place / "shallow").is_file()
+    roots = () if shallow else tuple(_lines(reader, "rev-list", "--max-parents=0", tip, "--")[-_MOST_ROOTS:])
+    if reader.run("merge-base", known.tip, tip, check=False).ok or set(roots) & set(known.roots):
+        commit = reader.run("cat-file", "commit", tip, check=False).out
+        return KnownMain(known.branch, tip, commit if len(commit) <= _MOST_COMMIT else b"", roots or known.roots)
+    return None if shallow else Strange(tip)
+
+
+def _lines(git: Git, *words: str) -> list[str]:
+    done = git.run(*words, check=False)
+    return done.lines if done.ok else []

@@ -1,0 +1,20 @@
+"""What a process of ours does not take over from whoever started it, before anything else (signal(7), execve(2)).
+
+The standard library alone, and of that next to nothing: the bridge and a sync with nothing new begin here too.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # signal without the 3 ms of its enums
+
+
+def refuse_signals() -> None:
+    """Children are waited for, and no signal is held back, whatever the caller's own choice.
+
+    Where SIGCHLD is ignored, children leave no exit code (wait(2), Notes), and Python takes 0 for it: each git that
+    failed would have succeeded. A blocked SIGTERM, SIGALRM or SIGCHLD would neither end a run nor wake it, and every
+    child would have the same mask. That SIGINT or SIGHUP are ignored stays so: a shell does that to what runs beside
+    it, nohup(1) to what is to stay.
+    """
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())

@@ -1,0 +1,135 @@
+"""Who comes in: each request is of an agent by its token, or of the user by the socket that only the user can open.
+
+ASGI (asgi.readthedocs.io), before anything of the request is read. No argument of a call names the caller.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from typing import Any, Final, TypeAlias
+
+from cn.agency.names import Uuid
+from cn.agency.operations import ByHandler, ByUser
+from cn.agency.rows import Facts
+from cn.agency.tokens import hash_token, principal_of_token
+from cn.server.toolbox import Caller
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Look: TypeAlias = Callable[[Callable[[Facts], ByHandler | None]], Awaitable[ByHandler | None]]
+
+Digest: TypeAlias = Callable[[Caller], Awaitable[str]]
+
+CALLER: Final = "cn.caller"
+WRITE, BRIDGE, REQUEST = b"cn-write", b"cn-bridge", b"cn-request"
+"""Headers of the bridge: it may write for the user; it places contents itself; its name for the request."""
+TOOLS = b"cn-tools"
+"""A header of the answer: another one where the caller would be shown other tools."""
+_REQUEST = re.compile(rb"[0-9a-f]{32}")
+_FRESH = 1.0
+"""Seconds that a token counts as good without another look: each operation asks again whether its agent lives."""
+_BEARER = b"bearer "
+_NOBODY = "no live agent has this token"
+_OF_BEFORE = (
+    "the server was started anew since this token was given, and while it was away anybody could listen at this port: "
+    "the token counts over the server's socket alone"
+)
+_MOST_KNOWN = 1000
+
+
+class Door:
+    """Lets requests to ``app`` with a :class:`Caller` in their scope, and answers the others with 401.
+
+    ``look`` asks the records; what comes over the socket at ``user_socket`` without a token is ``user``'s. ``tools`` is
+    a digest of what a caller is shown. ``before`` are the agents of servers before this one: while none ran, anybody
+    could listen at its port and be told their tokens, so those count over our sockets alone.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        look: Look,
+        user: ByUser,
+        user_socket: str,
+        tools: Digest,
+        before: Collection[Uuid] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._app, self._look, self._user, self._user_socket, self._tools = app, look, user, user_socket, tools
+        self._before = frozenset(before)
+        self._known: dict[str, tuple[float, ByHandler]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, or the server's own start and end."""
+        if scope["type"] == "http":
+            caller = await self._caller(scope)
+            if isinstance(caller, str):
+                await _refuse(send, caller)
+                return
+            scope[CALLER] = caller
+            if caller.bridged:
+                send = _with_header(send, TOOLS, (await self._tools(caller)).encode())
+        await self._app(scope, receive, send)
+
+    async def _caller(self, scope: Scope) -> Caller | str:
+        """Who it is, or why nobody."""
+        headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        told = headers.get(b"authorization")
+        place, port = scope.get("server") or ("", None)
+        if told is None:
+            mine = place == self._user_socket
+            return Caller(self._user, headers.get(WRITE) == b"1", *_of_bridge(headers)) if mine else _NOBODY
+        if told[: len(_BEARER)].lower() != _BEARER:
+            return _NOBODY
+        principal = await self._principal(told[len(_BEARER) :].strip().decode("latin-1"))
+        if principal is None:
+            return _NOBODY
+        if port is not None and principal.agent in self._before:
+            return _OF_BEFORE
+        return Caller(principal, True, *_of_bridge(headers))
+
+    async def _principal(self, token: str) -> ByHandler | None:
+        """The live agent that has this token."""
+        name, now = hash_token(token), self._clock()
+        known = self._known.get(name)
+        if known and now - known[0] < _FRESH:
+            return known[1]
+        self._known.pop(name, None)
+        principal = await self._look(lambda facts: principal_of_token(token, facts))
+        if principal:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[name] = now, principal
+        return principal
+
+
+def _with_header(send: Send, name: bytes, value: bytes) -> Send:
+    """The same, with a header more in its answer."""
+
+    async def sent(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), (name, value)]
+        await send(message)
+
+    return sent
+
+
+def _of_bridge(headers: Mapping[bytes, bytes]) -> tuple[bool, str]:
+    """Is it a bridge, and what does it call this request?"""
+    name = headers.get(REQUEST, b"")
+    return BRIDGE in headers, name.decode() if _REQUEST.fullmatch(name) else ""
+
+
+async def _refuse(send: Send, why: str) -> None:
+    """401 (RFC 6750, section 3)."""
+    body = json.dumps({"error": why}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers.append((b"www-authenticate", b'Bearer realm="cn"'))
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

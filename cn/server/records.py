@@ -1,0 +1,123 @@
+"""Agency's records for many callers at once: writes that come together are one commit; looks wait for nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from cn.agency.agency import Agency
+from cn.agency.names import Uuid
+from cn.agency.operations import ByHandler, Operation, Principal
+from cn.agency.perform import Answer, Asked, perform, read_content
+from cn.agency.plan.access import is_current
+from cn.agency.plan.result import Refused
+from cn.agency.rows import Facts
+from cn.agency.store.group import Group
+from cn.server.tool import View
+from cn.values.errors import CnError
+
+T = TypeVar("T")
+_THREADS = 64
+"""Calls that wait for their write at once; a write takes all that wait."""
+_ONE_AGENTS = 12
+"""Writes of one agent at a time: one is at work, the others wait until it is done."""
+
+
+class _Line:
+    """An agent's writes: how many there are, and whose turn it is."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.length = 0
+
+
+class SharedRecords:
+    """The records of ``agency`` as :class:`cn.server.tool.Records`. ``wrote`` hears of each write, with what was in
+    the way, in the thread that made it.
+    """
+
+    def __init__(self, agency: Agency, wrote: Callable[[Sequence[str]], None]) -> None:
+        self.agency, self._wrote = agency, wrote
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="records")
+        self._group: Group[Asked, Answer] = Group(self._write)
+        self._lines: dict[str, _Line] = {}
+        self._begun = set[asyncio.Task[Answer]]()
+
+    async def _in_thread(self, do: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, do)
+
+    async def perform(self, operation: Operation, principal: Principal, request_id: str = "") -> View | Refused:
+        """Have it done, together with what others ask; the answer, once it is on disk."""
+        task = asyncio.create_task(self._in_line(Asked(operation, principal, request_id)))
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        answer = await asyncio.shield(task)  # who hangs up has its turn until its write is done
+        return answer if isinstance(answer, Refused) else answer.answer
+
+    async def _in_line(self, asked: Asked) -> Answer:
+        """One write of an agent at a time: looking through what it wants to write may take long, and others wait for
+        that as well, once and not for all that it sends.
+        """
+        if not isinstance(asked.principal, ByHandler):
+            return await self.ask(asked)
+        line = self._lines.setdefault(asked.principal.agent, _Line())
+        if line.length >= _ONE_AGENTS:
+            return Refused("unavailable", f"{line.length} calls of this agent wait already", "wait for their answers")
+        line.length += 1
+        try:
+            waited = line.turn.locked()
+            async with line.turn:
+                over = await self.look(lambda facts: None, asked.principal) if waited else None
+                return over or await self.ask(asked)
+        finally:
+            line.length -= 1
+            if not line.length:
+                self._lines.pop(asked.principal.agent, None)
+
+    async def ask(self, asked: Asked) -> Answer:
+        """The same with its changes."""
+        return await self._in_thread(functools.partial(self._group.ask, asked))
+
+    async def look(self, view: Callable[[Facts], T], principal: Principal) -> T | Refused:
+        """What a view shows of the state as it is now; refused to who is no more."""
+
+        def read() -> T | Refused:
+            with self.agency.store.reading() as facts:
+                return is_current(principal, facts) or view(facts)
+
+        return await self._in_thread(read)
+
+    async def facts(self, view: Callable[[Facts], T]) -> T:
+        """The same for the server itself."""
+
+        def read() -> T:
+            with self.agency.store.reading() as facts:
+                return view(facts)
+
+        return await self._in_thread(read)
+
+    async def content(self, file: Uuid, hash: str) -> bytes:
+        """A version of a file, whose reading was told."""
+        return await self._in_thread(functools.partial(read_content, self.agency.store, file, hash))
+
+    def _write(self, asked: Sequence[Asked]) -> Sequence[Answer | Exception]:
+        """One commit for all. A question that breaks its planner does not break the others."""
+        agency = self.agency
+        try:
+            performed = perform(agency.store, asked, agency.limits, agency.allowed_secrets)
+        except (CnError, OSError):
+            raise
+        except Exception as broken:
+            if len(asked) == 1:
+                return [broken]
+            return [answer for one in asked for answer in self._write([one])]
+        self._wrote(performed.told)
+        return performed.answers
+
+    def close(self) -> None:
+        """Finish what was begun, and let go of the records."""
+        self._pool.shutdown(wait=True)
+        self.agency.store.close()

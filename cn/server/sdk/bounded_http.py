@@ -1,0 +1,152 @@
+"""The HTTP client for another server: an answer has a bound in bytes and one in time.
+
+The library reads a JSON answer whole, whatever its size, and reads on after a call was given up. What goes wrong here
+is handed to it as a refusal of that one request, so that others of the connection go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx2
+import mcp_types as types
+
+MOST_BYTES = 8 << 20
+"""What is read of one answer. One event of a stream may have one MiB (the library's limit)."""
+NOT_LET_IN, LATER, UNKNOWN = -32051, -32052, -32053
+"""Our codes for answers that are not the other server's own word."""
+REMEDIES = {
+    NOT_LET_IN: "it was not done, and asking again does not help: tell the user, who corrects the server's table in "
+    "agency.toml, or its secret",
+    LATER: "it was not done: ask again in a while",
+    UNKNOWN: "it may have done what was asked: look, before you ask again",
+}
+"""What who asked does next."""
+_SHUT = (401, 403, 407)
+_ACCEPTED, _SENDS_ON, _WRONG, _TOO_MANY, _FAILED, _AWAY = 202, 300, 400, 429, 500, 503
+_GRACE = 1.0
+"""Seconds after which an exchange ends whose call was given up: the call tells more clearly why."""
+_LEAVING = 5.0
+"""Seconds for the farewell."""
+_CONNECT = 30.0
+
+
+def open_client(headers: Mapping[str, str], seconds: float) -> httpx2.AsyncClient:
+    """A client of which each exchange has ``seconds``, but for the stream of notifications, which stays open."""
+    return _Client(seconds, {**headers, "accept-encoding": "identity"})
+
+
+class _Client(httpx2.AsyncClient):
+    def __init__(self, seconds: float, headers: Mapping[str, str]) -> None:
+        # Between two notifications hours may pass.
+        super().__init__(headers=dict(headers), timeout=httpx2.Timeout(_CONNECT, read=None))
+        self._seconds = seconds
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **how: Any) -> httpx2.Response:
+        """One exchange. An answer other than a stream of events comes read; ``stream`` makes no difference to it."""
+        seconds = min(self._seconds, _LEAVING) if request.method == "DELETE" else self._seconds
+        end = asyncio.get_running_loop().time() + seconds + _GRACE
+        try:
+            async with asyncio.timeout_at(end):
+                response = await super().send(request, stream=True, **how)
+                try:
+                    return _judged(request, await self._read(request, response, end))
+                except BaseException:
+                    await response.aclose()
+                    raise
+        except TimeoutError:
+            return _refusal(request, types.REQUEST_TIMEOUT, f"no whole answer within {seconds:g} s")
+        except _TooMuch as why:
+            return _refusal(request, UNKNOWN, str(why))
+
+    async def _read(self, request: httpx2.Request, response: httpx2.Response, end: float) -> httpx2.Response:
+        if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+            raise _TooMuch("the answer is compressed, which was not asked for")  # a few bytes could become gigabytes
+        if response.headers.get("content-type", "").strip().lower().startswith("text/event-stream"):
+            if request.method != "GET":
+                response.stream = _Bounded(response.stream, end)
+            return response
+        body = bytearray()
+        async for part in response.aiter_bytes():
+            body += part
+            if len(body) > MOST_BYTES:
+                raise _TooMuch(_more_than_read())
+        await response.aclose()
+        headers = [(name, text) for name, text in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
+        read = httpx2.Response(response.status_code, headers=headers, content=bytes(body), request=request)
+        read.next_request = response.next_request
+        return read
+
+
+_OF_THE_BODY = ("content-length", "content-encoding", "transfer-encoding")
+
+
+class _TooMuch(Exception):
+    """An answer that is not read."""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The events that answer one request."""
+
+    def __init__(self, stream: Any, end: float) -> None:
+        self._stream, self._end = stream, end
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size, parts = 0, aiter(self._stream)
+        while True:
+            try:
+                async with asyncio.timeout_at(self._end):
+                    part = await anext(parts)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise httpx2.SSEError("no whole answer in time") from None
+            size += len(part)
+            if size > MOST_BYTES:
+                raise httpx2.SSEError(_more_than_read())
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _judged(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    """The answer, where it is one of the protocol; else what it means for the request."""
+    status, kind = response.status_code, response.headers.get("content-type", "").strip().lower()
+    if request.method != "POST" or status == _ACCEPTED or (status < _SENDS_ON and kind.startswith("text/event-stream")):
+        return response
+    said = f"HTTP {status}"
+    if status in _SHUT:
+        return _refusal(request, NOT_LET_IN, f"{said}: it does not let us in")
+    if _SENDS_ON <= status < _WRONG:
+        return _refusal(request, NOT_LET_IN, f"{said}: it sends us elsewhere, where no request goes")
+    if _is_of_the_protocol(response):
+        return response
+    if status == _TOO_MANY or (status == _AWAY and "retry-after" in response.headers):
+        return _refusal(request, LATER, f"{said}: it takes nothing now")
+    if kind.startswith("text/html") and status < _WRONG:
+        return _refusal(request, UNKNOWN, f"{said}: a page for a browser came in place of its answer")
+    if status < _WRONG:
+        return _refusal(request, UNKNOWN, f"{said}: the answer is none of the protocol")
+    return response if status < _FAILED else _refusal(request, UNKNOWN, f"{said}: no answer of its own")
+
+
+def _is_of_the_protocol(response: httpx2.Response) -> bool:
+    try:
+        found = json.loads(response.content)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("jsonrpc") == "2.0" and ("result" in found or "error" in found)
+
+
+def _more_than_read() -> str:
+    return f"the answer has more than the {MOST_BYTES >> 20} MiB that cn reads"
+
+
+def _refusal(request: httpx2.Request, code: int, why: str) -> httpx2.Response:
+    """What the library takes for the server's refusal of this request."""
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": why}}
+    return httpx2.Response(502, json=error, request=request)

@@ -1,0 +1,234 @@
+"""Clients of other servers of the Model Context Protocol: started or reached once, kept, connected anew when lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+import httpx2
+import jsonschema
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from cn.server.fitness import find_unfit
+from cn.server.gateway import OtherTool, Outcome, Unanswered
+from cn.server.machine_tools import OtherServer
+from cn.server.sdk.bounded_http import NOT_LET_IN, REMEDIES, open_client
+from cn.server.secrets import Vault
+from cn.values.text import counted, one_line
+
+READY = "ready"
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_START_SECONDS = 60.0
+_MOST_TOOLS = 500
+_MOST_PAGES = 100
+
+
+class _ListRefused(Exception):
+    """A list of tools that comes to no end."""
+
+
+class _Silent(Exception):
+    """A server that was started, or reached, and does not answer."""
+
+
+class OtherClient:
+    """The one connection to another server, in a task of its own. ``say`` gets what the server writes to its log.
+
+    Whatever the server says goes through ``vault``, which takes secrets out, before anybody shortens it.
+    """
+
+    def __init__(self, server: OtherServer, vault: Vault, say: Callable[[str], None]) -> None:
+        self._server, self._vault, self._say = server, vault, say
+        self._client: Client | None = None
+        self._lost, self._why = asyncio.Event(), ""
+        self.name, self.state = server.name, "starting"
+        self.tools: Sequence[OtherTool] = ()
+        self._task = asyncio.ensure_future(self._keep())
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Outcome:
+        """Raises :class:`Unanswered`."""
+        client = self._client
+        if client is None:
+            raise Unanswered(self.state)
+        try:
+            result = await client.call_tool(tool, dict(arguments), read_timeout_seconds=self._server.seconds)
+        except MCPError as error:
+            if error.error.code in REMEDIES:
+                raise self._not_its_word(error) from None
+            if error.error.code == types.REQUEST_TIMEOUT:
+                raise Unanswered(f"no answer within {self._server.seconds:g} s") from None
+            if error.error.code == types.CONNECTION_CLOSED:
+                self._lost.set()
+                why = one_line(self._vault.mask(error.error.message), 300)
+                raise Unanswered(f"the connection was lost: {why}") from None
+            return Outcome([{"type": "text", "text": self._vault.mask(error.error.message)}], None, True)
+        except Exception as why:  # whatever the library or the other server makes of it
+            self._lost.set()
+            raise Unanswered(self._told(why)) from None
+        blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+        mask_all = self._vault.mask_all
+        return Outcome([mask_all(one) for one in blocks], mask_all(result.structured_content), result.is_error)
+
+    def _not_its_word(self, error: MCPError) -> Unanswered:
+        """An answer that another one gave in its place, or none at all."""
+        code, why = error.error.code, one_line(self._vault.mask(error.error.message), 300)
+        if code == NOT_LET_IN:
+            self._why = why  # which stands in its state until it lets us in again
+            self._lost.set()
+        return Unanswered(why, REMEDIES[code])
+
+    async def _keep(self) -> None:
+        """Connect, and again whenever the connection is lost, after a growing pause."""
+        pause = _FIRST_PAUSE
+        while True:
+            self._lost.clear()
+            self._why = ""
+            try:
+                await self._connected()
+                pause = _FIRST_PAUSE
+                self.state = self._why or "the connection was lost"
+            except asyncio.CancelledError:
+                raise
+            except BaseException as why:  # groups of exceptions of the library's tasks
+                self.state = self._told(why)
+                self._say(f"{self.name}: {self.state}")
+            finally:
+                self._client, self.tools = None, ()
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _connected(self) -> None:
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(_START_SECONDS):
+                    client = await held.enter_async_context(Client(self._transport(), message_handler=self._heard))
+            except TimeoutError:
+                raise _Silent(f"it did not begin within {_START_SECONDS:g} s") from None
+            self.tools = await self._list(client)
+            self._client, self.state = client, READY
+            await self._lost.wait()
+
+    async def _heard(self, message: Any) -> None:
+        """The server has other tools now."""
+        if isinstance(message, types.ToolListChangedNotification) and self._client is not None:
+            try:
+                self.tools = await self._list(self._client)
+            except (MCPError, _ListRefused) as why:  # it keeps those that it had
+                self._say(f"{self.name}: {self._told(why)}")
+
+    def _transport(self) -> AbstractAsyncContextManager[Any]:
+        server = self._server
+        if server.url:
+            headers = {name: self._vault.fill(text) for name, text in server.headers}
+            return _reached(server.url, open_client(headers, server.seconds))
+        env = {name: self._vault.fill(text) for name, text in server.env}
+        started = StdioServerParameters(
+            command=server.argv[0], args=[*server.argv[1:]], env=env, cwd=server.cwd or None
+        )
+        return _logged(started, lambda line: self._say(f"{self.name}: {one_line(self._vault.mask(line), 500)}"))
+
+    async def _list(self, client: Client) -> list[OtherTool]:
+        """Raises :class:`_ListRefused`."""
+        try:
+            return await asyncio.wait_for(self._pages(client), _START_SECONDS)
+        except TimeoutError:
+            raise _ListRefused(f"tools/list has no end after {_START_SECONDS:g} s") from None
+
+    async def _pages(self, client: Client) -> list[OtherTool]:
+        found: list[OtherTool] = []
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            found += [self._described(tool) for tool in page.tools[: _MOST_TOOLS - len(found)]]
+            cursor = page.next_cursor
+            if not cursor or len(found) >= _MOST_TOOLS:
+                return self._fitting(found)
+        raise _ListRefused(f"tools/list has no end after {_MOST_PAGES} pages")
+
+    def _fitting(self, listed: Sequence[OtherTool]) -> list[OtherTool]:
+        """These, with what is wrong with some, which is said."""
+        found = find_unfit(self.name, listed, _fault)
+        for tool in found:
+            if tool.unfit:
+                self._say(f"{self.name}: {one_line(tool.name, 60)!r} is not listed by its name: {tool.unfit}")
+        if len(found) < len(listed):
+            more = len(listed) - len(found)
+            self._say(f"{self.name}: {counted(more, 'tool')} without a name, or with one that another has, left out")
+        return found
+
+    def _described(self, tool: types.Tool) -> OtherTool:
+        hints, mask, mask_all = tool.annotations, self._vault.mask, self._vault.mask_all
+        return OtherTool(
+            mask(tool.name),
+            mask(tool.title or (hints.title if hints and hints.title else "")),
+            mask(tool.description or ""),
+            mask_all(tool.input_schema),
+            mask_all(tool.output_schema or {}),
+            bool(hints and hints.read_only_hint),
+        )
+
+    def _told(self, why: BaseException) -> str:
+        """What went wrong, in a line: of a group its first."""
+        while isinstance(why, BaseExceptionGroup):
+            why = why.exceptions[0]
+        if isinstance(why, _ListRefused | _Silent):
+            return str(why)
+        if isinstance(why, MCPError) and why.error.code in REMEDIES:
+            return one_line(self._vault.mask(why.error.message), 300)
+        text = f"{type(why).__name__}: {why}" if str(why) else type(why).__name__
+        return one_line(self._vault.mask(text), 300)
+
+    async def close(self) -> None:
+        """End the connection, and a server that was started for it."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+
+@asynccontextmanager
+async def _reached(url: str, http: httpx2.AsyncClient) -> AsyncIterator[Any]:
+    async with http, streamable_http_client(url, http_client=http) as streams:
+        yield streams
+
+
+class _logged:
+    """``stdio_client`` with the server's standard error read line by line, so that no secret gets past us."""
+
+    def __init__(self, started: StdioServerParameters, say: Callable[[str], None]) -> None:
+        read, self._write = os.pipe()
+        threading.Thread(target=_read_lines, args=(read, say), daemon=True).start()
+        self._file = os.fdopen(self._write, "w")
+        self._inner = stdio_client(started, errlog=self._file)
+
+    async def __aenter__(self) -> Any:
+        try:
+            return await self._inner.__aenter__()
+        finally:
+            self._file.close()  # the child has it
+
+    async def __aexit__(self, *why: Any) -> Any:
+        return await self._inner.__aexit__(*why)
+
+
+def _fault(schema: Mapping[str, Any]) -> str:
+    """What keeps it from being a JSON schema."""
+    try:
+        jsonschema.Draft202012Validator.check_schema(schema)
+    except (jsonschema.SchemaError, RecursionError):
+        return "the schema of its arguments is none"
+    return ""
+
+
+def _read_lines(fd: int, say: Callable[[str], None]) -> None:
+    with os.fdopen(fd, "r", errors="replace") as file:
+        for line in file:
+            if line.strip():
+                say(line)

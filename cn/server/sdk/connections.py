@@ -1,0 +1,139 @@
+"""Connections of which none keeps others out: who waits without asking anything is bounded, in all and by who it is.
+
+A connection waits while nothing whole that it asked is unanswered, or its answer is not read. It is of the agent whose
+token came over it last, before that of the process at its other end; what showed no token goes before what did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import struct
+import sys
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from cn.server.door import CALLER
+from cn.server.toolbox import Caller
+
+FILES = 4096
+"""Files that the server may have open, where the system lets it."""
+MOST = 256
+"""Connections that wait at a time; fewer where the system gives us few files."""
+OF_ONE = 64
+"""So many of them of one agent, or of one process."""
+SECONDS = 300.0
+"""Seconds for a whole request, and for the next one."""
+
+
+class Bounds(NamedTuple):
+    """How many connections wait, in all and of one, and for how long."""
+
+    most: int = MOST
+    of_one: int = OF_ONE
+    seconds: float = SECONDS
+
+
+class Waiting:
+    """The connections of one server that wait, the one that waits longest first."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self._found: dict[Patient, asyncio.TimerHandle] = {}
+
+    def add(self, one: Patient) -> None:
+        """It waits; where that are too many, the one that waits longest goes: of the same, or of all."""
+        if one in self._found:
+            return
+        self._found[one] = one.loop.call_later(self.bounds.seconds, one.end)
+        same = [other for other in self._found if other.whose == one.whose]
+        if len(same) > self.bounds.of_one:
+            same[0].end()
+        elif len(self._found) > self.bounds.most:
+            strange = (other for other in self._found if not other.is_known)
+            next(strange, next(iter(self._found))).end()
+
+    def remove(self, one: Patient) -> None:
+        """It does not wait any more."""
+        if timer := self._found.pop(one, None):
+            timer.cancel()
+
+
+class Patient(H11Protocol):
+    """One connection. ``waiting`` are all of its server."""
+
+    waiting: Waiting
+    whose: Hashable = None
+    is_known = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """It may ask."""
+        super().connection_made(transport)
+        self.whose = process_of(transport.get_extra_info("socket"))
+        self._look()
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request, or more."""
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """By then it is known who asked."""
+        caller = (self.scope or {}).get(CALLER)
+        self.is_known = isinstance(caller, Caller)
+        if isinstance(caller, Caller):
+            self.waiting.remove(self)
+            self.whose = caller.principal
+        super().on_response_complete()
+        self._look()
+
+    def pause_writing(self) -> None:
+        """What was answered is not read."""
+        super().pause_writing()
+        self._look()
+
+    def resume_writing(self) -> None:
+        """It is."""
+        super().resume_writing()
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+        super().connection_lost(exc)
+        self.waiting.remove(self)
+
+    def end(self) -> None:
+        """Now."""
+        self.waiting.remove(self)
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _look(self) -> None:
+        cycle = self.cycle
+        asked = cycle and not cycle.response_complete and not cycle.more_body and not self.flow.write_paused
+        if asked:
+            self.waiting.remove(self)
+        elif not self.transport.is_closing() or self.transport.get_write_buffer_size():
+            self.waiting.add(self)
+
+
+def process_of(sock: socket.socket | None) -> int:
+    """The process at the other end of a Unix socket; 0 where the system does not say, and at a port."""
+    if sock is None or sock.family != socket.AF_UNIX or sys.platform != "linux":
+        return 0
+    found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", found)[0])
+
+
+def take_files() -> Bounds:
+    """Raise the limit of open files to what the system lets us, and leave room beside connections for what we do."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    most = MOST if soft == resource.RLIM_INFINITY else max(8, min(MOST, soft // 4))
+    return Bounds(most, min(OF_ONE, -(-most // 2)))

@@ -1,0 +1,46 @@
+"""States in a few words, as every door says them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cn.values.text import clean
+from cn.values.timestamps import format_stamp
+
+if TYPE_CHECKING:  # who shows one kind does not import the other
+    from cn.views.sent import Sent
+    from cn.views.threads import ThreadView
+
+_WITH_AGENT = {"queued": "waits for the agent", "claimed": "with the agent", "dead": "given up by the agent"}
+
+
+def state_text(thread: ThreadView) -> str:
+    """A thread's state."""
+    decided = thread.decided
+    match thread.state:
+        case "deferred":
+            text = f"deferred until {format_stamp(decided.until)}" if decided.until else "deferred"
+        case "assigned":
+            text = f"assigned to {decided.assigned_to}"
+        case "decided":
+            told = f"{clean(decided.text, 80)} by {decided.actor}" if decided.text else "unreadable"
+            text = f"decided: {told}"
+        case "refused":
+            text = f"refused: {thread.refused.rule if thread.refused else ''}"
+        case "answered":
+            text = f"answered, waits for {thread.peer}"
+        case "done":
+            text = f"done: {thread.result.status}"
+        case state:
+            text = _WITH_AGENT.get(state, state)
+    text = f"{text}, withdrawn by its creator" if thread.withdrawn else text
+    return f"{text}, {thread.caution}" if thread.caution else text
+
+
+def sent_text(sent: Sent) -> str:
+    """Where something of ours is, and its last answer."""
+    where = "in the outbox" if sent.state == "queued" else f"at {sent.peer}"
+    where = {"deleted": "cleaned up", "gone": "gone", "deleting": "about to be cleaned up"}.get(sent.state, where)
+    answer = f"merged as {sent.merge}" if sent.merge else clean(sent.status)
+    answer += f" (claimed, unproven: {clean(sent.unproven)})" if sent.unproven else ""
+    return f"{where}; {answer or 'no answer'}{f': {clean(sent.reason)}' if sent.reason else ''}"

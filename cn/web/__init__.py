@@ -1,0 +1,1 @@
+"""The hub in a browser: pages made from the views, and one form that decides as the command line does."""

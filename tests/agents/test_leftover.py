@@ -1,0 +1,73 @@
+"""A command that ends a lease ends what the agent started, whether a server runs or not."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cn.agents.leftover import end_agents
+from cn.agents.processes import processes_of, read_launcher
+from cn.agents.workspace import folders_of
+from tests.support.agents import Staff, script_runner, until
+from tests.support.hubs import cn
+
+STAYS = script_runner("one", "trap '' TERM INT HUP; setsid sleep 600 & touch up; while :; do sleep 0.1; done")
+
+
+def working(staff: Staff) -> tuple[str, str]:
+    """A handler with an agent that does not end by itself, in the folder in which commands look; the agent."""
+    staff.place = staff.place._replace(folders=folders_of(staff.agency.hub))
+    staff.restart()
+    handler = staff.handler("Build the site")
+    staff.step()
+    agent = staff.agents()[handler].id
+    until(lambda: (staff.folder(agent) / "workspace/up").exists())
+    until(lambda: len(processes_of(agent)) >= 2)
+    return handler, agent
+
+
+@pytest.mark.parametrize("launcher_lives", [True, False])
+def test_a_stop_ends_the_processes_where_no_server_runs(staffed: Callable[..., Staff], *, launcher_lives: bool) -> None:
+    staff = staffed(STAYS)
+    handler, agent = working(staff)
+    launcher = read_launcher(staff.folder(agent))  # type: ignore[arg-type]
+    assert launcher
+    if not launcher_lives:
+        os.kill(launcher.pid, signal.SIGKILL)
+        until(lambda: not launcher.is_running)
+    rehearsed = cn("handler", "stop", handler, "--dry-run", hub=staff.agency.hub.root).stdout
+    assert "ended" in rehearsed
+    assert launcher.is_running is launcher_lives
+    said = cn("handler", "stop", handler, hub=staff.agency.hub.root).stdout
+    assert f"agent {agent[:8]} and all that it started are ended" in said
+    assert processes_of(agent) == []
+    assert not launcher.is_running
+    staff.step_until(lambda: not staff.place.folders.live())
+
+
+def test_to_close_an_outcome_ends_its_agent_too(staffed: Callable[..., Staff]) -> None:
+    staff = staffed(STAYS)
+    handler, agent = working(staff)
+    done = cn("outcome", "close", handler, "not wanted", "--json", hub=staff.agency.hub.root)
+    assert f"agent {agent[:8]} and all that it started are ended" in done.stderr
+    assert processes_of(agent) == []
+
+
+def test_what_lives_on_is_told_with_what_ends_it(staffed: Callable[..., Staff], tmp_path: Path) -> None:
+    staff = staffed(STAYS)
+    _, agent = working(staff)
+    launcher = read_launcher(staff.folder(agent))  # type: ignore[arg-type]
+    assert launcher
+    os.kill(launcher.pid, signal.SIGSTOP)
+    try:
+        (said,) = end_agents(staff.place.folders, [agent], seconds=0.1)  # type: ignore[list-item]
+    finally:
+        os.kill(launcher.pid, signal.SIGCONT)
+    assert f"lives on, pid {launcher.pid}" in said
+    assert f"'kill -QUIT {launcher.pid}' ends it" in said
+    elsewhere = staff.place.folders._replace(base=tmp_path / "elsewhere")
+    until(lambda: processes_of(agent) == [])
+    (said,) = end_agents(elsewhere, [agent])  # type: ignore[list-item]
+    assert "was not started by this account on this machine" in said

@@ -1,0 +1,299 @@
+"""Repositories for agents: one fetch for many, copies that share nothing, and pushes that a grant names."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cn.agency.names import Resource
+from cn.agency.operations import GrantAccess, Wanted
+from cn.agency.plan.result import Refused
+from cn.agents.machine import Repositories
+from cn.agents.repositories import (
+    Mirrors,
+    Repository,
+    find_repository,
+    list_repositories,
+    may_clone,
+    may_push,
+    push_patterns,
+)
+from cn.git.process import Git
+from tests.support.agents import Staff, script_runner, until
+from tests.support.hubs import git
+from tests.support.servers import Remote, serve
+
+KINDS = ("path", "git", "http", "ssh")
+
+
+def silent(commit: str) -> None:
+    """Nobody is told of a push."""
+
+
+@pytest.fixture(params=KINDS)
+def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Remote]:
+    with serve(request.param, tmp_path / "served", tmp_path / "scratch") as served:
+        yield served
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[Remote]:
+    with serve("path", tmp_path / "served", tmp_path / "scratch") as served:
+        yield served
+
+
+def filled(remote: Remote, tmp_path: Path) -> str:
+    """A repository with a commit on main; its URL."""
+    url = remote.repo("site")
+    git(remote.path("site"), "symbolic-ref", "HEAD", "refs/heads/main")
+    work = tmp_path / "work"
+    git(tmp_path, "init", "--quiet", "-b", "main", str(work))
+    (work / "page.md").write_text("one\n")
+    git(work, "add", ".")
+    git(work, "commit", "--quiet", "-m", "First")
+    git(work, "push", "--quiet", str(remote.path("site")), "main")
+    return url
+
+
+def mirrors(tmp_path: Path, url: str, fresh: float = 60.0, env: dict[str, str] | None = None) -> Mirrors:
+    known = Repositories((("site", url),), (), fresh)
+    return Mirrors(tmp_path / "mirrors", known, Git(tmp_path, env=env or {}))
+
+
+def clone(store: Mirrors, tmp_path: Path, name: str = "one") -> Path:
+    """A clone in a new workspace."""
+    workspace, staging = tmp_path / name, tmp_path / f"{name}.files"
+    for folder in (workspace, staging):
+        folder.mkdir(exist_ok=True)
+    site = store.find("site")
+    assert isinstance(site, Repository)
+    made = store.clone(site, workspace, staging)
+    assert isinstance(made, dict), made
+    assert list(staging.iterdir()) == []
+    return workspace / str(made["path"])
+
+
+def bundle(copy: Path, branch: str = "work", since: str = "origin/HEAD") -> bytes:
+    """What an agent makes in its clone."""
+    git(copy, "checkout", "--quiet", "-b", branch)
+    (copy / "page.md").write_text(f"by {branch}\n")
+    git(copy, "commit", "--quiet", "-am", "Second")
+    git(copy, "bundle", "create", "--quiet", "work.bundle", f"{since}..{branch}")
+    return (copy / "work.bundle").read_bytes()
+
+
+def test_a_clone_is_whole_knows_the_real_url_and_what_it_gives_is_pushed(remote: Remote, tmp_path: Path) -> None:
+    url = filled(remote, tmp_path)
+    store = mirrors(tmp_path, url, env=dict(remote.env))
+    copy = clone(store, tmp_path)
+    assert (copy / "page.md").read_text() == "one\n"
+    assert git(copy, "config", "remote.origin.url") == url
+    assert git(copy, "rev-parse", "--abbrev-ref", "HEAD") == "main"
+    site = store.find("site")
+    assert isinstance(site, Repository)
+    pushed = store.push(site, "1a2b3c4d/page", bundle(copy), silent)
+    assert isinstance(pushed, dict), pushed
+    assert git(remote.path("site"), "rev-parse", "1a2b3c4d/page") == git(copy, "rev-parse", "work")
+
+
+def test_many_agents_at_once_are_one_fetch(tmp_path: Path) -> None:
+    with serve("http", tmp_path / "served", tmp_path / "scratch") as remote:
+        url = filled(remote, tmp_path)
+        store = mirrors(tmp_path, url)
+        seen: list[object] = []
+        whole = store._fetch
+
+        def counted(repository: Repository, path: Path, lock: int) -> Refused | None:
+            seen.append(repository)
+            return whole(repository, path, lock)
+
+        store._fetch = counted  # type: ignore[method-assign]
+        with ThreadPoolExecutor(8) as pool:
+            copies = list(pool.map(lambda number: clone(store, tmp_path, f"agent{number}"), range(8)))
+        assert len(seen) == 1
+        assert {git(copy, "rev-parse", "HEAD") for copy in copies} == {git(remote.path("site"), "rev-parse", "main")}
+
+
+def test_what_is_not_fresh_is_fetched_again(plain: Remote, tmp_path: Path) -> None:
+    store = mirrors(tmp_path, filled(plain, tmp_path), fresh=0.0)
+    clone(store, tmp_path)
+    (tmp_path / "work/page.md").write_text("two\n")
+    git(tmp_path / "work", "commit", "--quiet", "-am", "Second")
+    git(tmp_path / "work", "push", "--quiet", str(plain.path("site")), "main")
+    assert (clone(store, tmp_path, "two") / "page.md").read_text() == "two\n"
+
+
+def test_an_agent_that_writes_into_its_objects_harms_nobody_else(plain: Remote, tmp_path: Path) -> None:
+    store = mirrors(tmp_path, filled(plain, tmp_path))
+    copy = clone(store, tmp_path)
+    mine = {path.stat().st_ino for path in (copy / ".git/objects").rglob("*") if path.is_file()}
+    mirror = next(iter((tmp_path / "mirrors").glob("*.git")))
+    assert not mine & {path.stat().st_ino for path in (mirror / "objects").rglob("*") if path.is_file()}
+    assert not (copy / ".git/objects/info/alternates").exists()
+
+
+def test_a_link_in_the_workspace_leads_no_clone_elsewhere(plain: Remote, tmp_path: Path) -> None:
+    store = mirrors(tmp_path, filled(plain, tmp_path))
+    elsewhere, workspace = tmp_path / "elsewhere", tmp_path / "one"
+    elsewhere.mkdir()
+    workspace.mkdir()
+    (workspace / "site").symlink_to(elsewhere)
+    assert clone(store, tmp_path) == workspace / "site.2"
+    assert list(elsewhere.iterdir()) == []
+    swapped, staging = tmp_path / "swapped", tmp_path / "one.files"
+    swapped.symlink_to(elsewhere)
+    site = store.find("site")
+    assert isinstance(site, Repository)
+    refused = store.clone(site, swapped, staging)
+    assert isinstance(refused, Refused)
+    assert refused.rule == "repo-place"
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_password_in_the_url_reaches_no_agent(plain: Remote, tmp_path: Path) -> None:
+    assert Repository("x", "https://ann:secret@git.example.org/x.git").public_url == "https://git.example.org/x.git"
+    assert Repository("x", "ssh://git@example.org/x.git").public_url == "ssh://git@example.org/x.git"
+    store = mirrors(tmp_path, "https://ann:secret@127.0.0.1:9/x.git")
+    site = store.find("site")
+    assert isinstance(site, Repository)
+    refused = store.clone(site, tmp_path, tmp_path)
+    assert isinstance(refused, Refused)
+    assert refused.rule == "repo-unreached"
+    assert "secret" not in refused.reason
+
+
+def test_what_is_no_bundle_of_one_branch_is_refused(plain: Remote, tmp_path: Path) -> None:
+    url = filled(plain, tmp_path)
+    store = mirrors(tmp_path, url)
+    copy = clone(store, tmp_path)
+    site = store.find("site")
+    assert isinstance(site, Repository)
+    good = bundle(copy)
+    git(copy, "branch", "other", "HEAD~1")
+    git(copy, "bundle", "create", "--quiet", "two.bundle", "work", "other")
+    git(copy, "commit", "--quiet", "--allow-empty", "-m", "Third")
+    git(copy, "bundle", "create", "--quiet", "gap.bundle", "HEAD~1..work")
+    for data in (b"", b"no bundle", good[:-20], (copy / "two.bundle").read_bytes(), (copy / "gap.bundle").read_bytes()):
+        refused = store.push(site, "a/b", data, silent)
+        assert isinstance(refused, Refused)
+        assert refused.rule == "repo-bundle"
+        assert "git bundle create" in refused.remedy
+    assert git(plain.path("site"), "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    assert not list((tmp_path / "mirrors").glob(".push-*"))
+
+
+def test_a_branch_only_goes_forward(plain: Remote, tmp_path: Path) -> None:
+    store = mirrors(tmp_path, filled(plain, tmp_path))
+    site = store.find("site")
+    assert isinstance(site, Repository)
+    first, second = bundle(clone(store, tmp_path), "one"), bundle(clone(store, tmp_path, "two"), "two")
+    assert isinstance(store.push(site, "a/b", first, silent), dict)
+    refused = store.push(site, "a/b", second, silent)
+    assert isinstance(refused, Refused)
+    assert "does not build on" in refused.reason
+
+
+def test_a_hook_of_the_hosts_says_why(plain: Remote, tmp_path: Path) -> None:
+    store = mirrors(tmp_path, filled(plain, tmp_path))
+    site = store.find("site")
+    assert isinstance(site, Repository)
+    git(plain.path("site"), "config", "receive.denyNonFastforwards", "true")
+    git(plain.path("site"), "config", "receive.maxInputSize", "1")
+    refused = store.push(site, "a/b", bundle(clone(store, tmp_path)), silent)
+    assert isinstance(refused, Refused)
+    assert refused.rule == "repo-unreached"
+
+
+def test_a_fetch_that_was_killed_is_done_again(plain: Remote, tmp_path: Path) -> None:
+    store = mirrors(tmp_path, filled(plain, tmp_path), fresh=0.0)
+    clone(store, tmp_path)
+    mirror = next(iter((tmp_path / "mirrors").glob("*.git")))
+    (tmp_path / "work/page.md").write_text("two\n")
+    git(tmp_path / "work", "commit", "--quiet", "-am", "Second")
+    git(tmp_path / "work", "push", "--quiet", str(plain.path("site")), "main")
+    for name in ("refs/heads/main.lock", "packed-refs.lock", "HEAD.lock"):
+        (mirror / name).touch()
+    assert (clone(store, tmp_path, "two") / "page.md").read_text() == "two\n"
+
+
+def test_while_one_fetches_another_repository_waits_for_nobody(plain: Remote, tmp_path: Path) -> None:
+    url = filled(plain, tmp_path)
+    store = mirrors(tmp_path, url)
+    begun, go = threading.Event(), threading.Event()
+    whole = store._fetch
+
+    def slow(repository: Repository, path: Path, lock: int) -> Refused | None:
+        if repository.name == "slow":
+            begun.set()
+            assert go.wait(60)
+        return whole(repository, path, lock)
+
+    store._fetch = slow  # type: ignore[method-assign]
+    other = Repository("slow", str(plain.path("site")) + "/")
+    (tmp_path / "slow").mkdir()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(store.clone, other, tmp_path / "slow", tmp_path / "slow")
+        assert begun.wait(60)
+        clone(store, tmp_path)
+        go.set()
+        assert isinstance(waiting.result(), dict)
+
+
+def test_what_a_capability_names_is_what_may_be_cloned_and_pushed(staffed: Callable[..., Staff]) -> None:
+    staff = staffed(script_runner("one", "touch up; sleep 600"))
+    url = "https://git.example.org/lib.git"
+    known = Repositories((("site", "https://git.example.org/site.git"),), ("https://git.example.org/*",))
+    handlers = [staff.handler(name) for name in ("none", "reads", "writes", "releases", "by url")]
+    wanted = [None, ("site", "clone"), ("site", "push"), ("site#release/*", "push"), (url, "clone")]
+    for handler, one in zip(handlers, wanted, strict=True):
+        if one:
+            staff.do(GrantAccess(handler, Wanted(f"repo:{one[0]}", one[1])))
+    staff.agency = staff.agency._replace(limits=staff.agency.limits._replace(agents=9))
+    staff.place = staff.place._replace(agency=staff.agency)
+    staff.restart()
+    staff.step()
+    none, reads, writes, releases, by_url = (staff.as_agent(handler) for handler in handlers)
+    with staff.agency.store.reading() as facts:
+        assert [isinstance(may_clone("site", one, facts), Resource) for one in (none, reads, writes, releases)] == [
+            False, True, True, True,
+        ]  # fmt: skip
+        own = f"{handlers[2][:8]}/page"
+        tried = [(writes, own), (writes, "main"), (releases, "release/1"), (releases, own), (reads, own), (none, own)]
+        assert [isinstance(may_push("site", branch, one, facts), Resource) for one, branch in tried] == [
+            True, False, True, False, False, False,
+        ]  # fmt: skip
+        for bad in ("release/../main", "release//x", "release/.x", "release/x.lock", "-x", "release/a b", "release/"):
+            assert isinstance(may_push("site", bad, releases, facts), Refused)
+        refused = may_push("site", "main", writes, facts)
+        assert isinstance(refused, Refused)
+        assert refused.ask == staff.root()
+        assert [one for one, _ in push_patterns("site", releases, facts)] == ["release/*"]
+        assert [one["repo"] for one in list_repositories(reads, known, facts)] == ["site"]
+        assert [one["repo"] for one in list_repositories(by_url, known, facts)] == [url]
+        assert list_repositories(none, known, facts) == []
+    until(lambda: all((staff.folder(one.agent) / "workspace/up").exists() for one in (none, reads)))  # type: ignore[arg-type]
+
+
+def test_only_what_the_machine_allows_is_found() -> None:
+    known = Repositories((("site", "git@example.org:site.git"),), ("https://git.example.org/team/*",))
+    assert find_repository("site", known) == Repository("site", "git@example.org:site.git")
+    assert find_repository("https://git.example.org/team/x.git", known)
+    for name in (
+        "other", "https://git.example.org/secret/x.git", "https://git.example.org/team/../secret/x.git", "/etc",
+        "https://ann:word@git.example.org/team/x", "ext::sh -c id", "https://git.example.org.evil.org/team/x",
+    ):  # fmt: skip
+        assert find_repository(name, known) is None, name
+
+
+def test_another_users_environment_is_not_in_the_way(plain: Remote, tmp_path: Path) -> None:
+    """What the server's own environment says of a repository is not meant for these."""
+    url = filled(plain, tmp_path)
+    os.environ["GIT_DIR"] = "/nowhere"
+    try:
+        copy = clone(mirrors(tmp_path, url), tmp_path)
+    finally:
+        del os.environ["GIT_DIR"]
+    assert (copy / "page.md").exists()

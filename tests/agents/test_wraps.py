@@ -1,0 +1,362 @@
+"""What a wrap hides: each leak is there without one, and is not within."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cn.agents.examine import NotTried, examine
+from cn.agents.machine import Runner
+from cn.agents.processes import read_launcher
+from cn.agents.workspace import Folders
+from cn.agents.wraps import Inside, Wrap, hidden_paths, missing, wrap_argv
+from tests.support.agents import Staff, machine_of, script_runner, until
+from tests.support.hubs import cn, git
+from tests.support.wraps import NEEDS, WRAPS
+
+BWRAP, SANDLOCK = Wrap("bwrap"), Wrap("sandlock")
+SHELL = "unguarded = true"
+needs_bwrap, needs_sandlock = NEEDS["bwrap"], NEEDS["sandlock"]
+each_wrap = pytest.mark.parametrize("wrap", WRAPS)
+
+
+def runner(wrap: Wrap | None) -> Runner:
+    return Runner("shell", ("sh",), wrap=wrap)
+
+
+def can(staff: Staff, wrap: Wrap | None) -> list[str]:
+    return examine(runner(wrap), staff.agency.hub, staff.place.folders)
+
+
+def test_the_probe_finds_every_leak_where_nothing_is_wrapped(staffed: Callable[..., Staff]) -> None:
+    staff = staffed()
+    found = can(staff, None)
+    hub = staff.agency.hub
+    assert f"it can read {hub.git_dir}" in found
+    assert f"it can write in {hub.git_dir}" in found
+    assert f"it can read {hub.root}/.cn" in found
+    assert [one for one in found if "workspace" in one]
+    assert [one for one in found if "token of another agent" in one]
+    home = Path.home()
+    assert [one for one in found if str(home) in one], "the home folder"
+
+
+@each_wrap
+def test_a_wrap_stops_all_of_them(staffed: Callable[..., Staff], wrap: str) -> None:
+    assert can(staffed(), Wrap(wrap)) == []
+
+
+@needs_bwrap
+def test_without_one_of_its_walls_the_probe_says_so(staffed: Callable[..., Staff]) -> None:
+    """The probe does not pass by itself: what is let in is found."""
+    staff = staffed()
+    found = can(staff, BWRAP._replace(visible=(str(staff.agency.hub.root),)))
+    assert f"it can read {staff.agency.hub.git_dir}" in found
+    assert not [one for one in found if "write" in one or "token" in one]
+    own = ("bwrap", "--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--")
+    assert not [one for one in can(staff, Wrap("own", own)) if "token" in one]
+    assert [one for one in can(staff, Wrap("own", own)) if "write" in one]
+
+
+@each_wrap
+def test_a_socket_of_the_users_is_no_agents_to_see(staffed: Callable[..., Staff], tmp_path: Path, wrap: str) -> None:
+    staff = staffed()
+    path = tmp_path / "user.sock"
+    (staff.agency.hub.state / "agency").mkdir(exist_ok=True)
+    (staff.agency.hub.state / "agency/server.json").write_text(json.dumps({"user_socket": str(path)}))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        assert f"it can read {path}" in can(staff, None)
+        assert can(staff, Wrap(wrap)) == []
+
+
+REPLACES = """
+import os, socket, sys
+path = sys.argv[1]
+with socket.socket(socket.AF_UNIX) as one:
+    one.connect(path)
+try:
+    os.unlink(path)
+    socket.socket(socket.AF_UNIX).bind(path)
+except OSError as why:
+    print(why.strerror)
+else:
+    print("it is mine")
+"""
+
+
+@pytest.mark.parametrize("wrap", [None, *WRAPS])
+def test_the_servers_socket_can_be_called_and_not_replaced(tmp_path: Path, wrap: str | None) -> None:
+    """Who listens in its place is told the tokens of all other agents."""
+    place = Folders(tmp_path / "place").make("00000000-0000-4000-8000-000000000001")  # type: ignore[arg-type]
+    path = tmp_path / "agents/agents.sock"
+    path.parent.mkdir()
+    inside = Inside(place.workspace, place.home, place.files, path, sys.executable, ())
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        argv = wrap_argv(Wrap(wrap) if wrap else None, inside, [sys.executable, "-I", "-c", REPLACES, str(path)])
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert (done.stdout == "it is mine\n") is (wrap is None), done.stdout
+
+
+def test_what_others_of_the_machine_cannot_read_is_hidden_but_what_is_visible(tmp_path: Path) -> None:
+    closed, shown = tmp_path / "private", tmp_path / "shown"
+    for folder in (closed, shown, tmp_path / "open"):
+        folder.mkdir()
+        (folder / "key").write_text("key")
+        (folder / "key").chmod(0o600)
+        (folder / "page").write_text("page")
+        (folder / "page").chmod(0o644)
+    closed.chmod(0o700)
+    shown.chmod(0o700)
+    (tmp_path / "open/link").symlink_to(closed / "key")
+    (tmp_path / "link").symlink_to(tmp_path / "open")
+    tmp_path.chmod(0o755)
+    folders = [str(tmp_path), str(tmp_path / "link"), str(tmp_path / "nothing")]
+    hidden = hidden_paths(BWRAP._replace(visible=(str(shown / "key"),)), folders)
+    assert sorted(hidden) == sorted([str(tmp_path / "open/key"), str(closed)])
+
+
+READS = """
+import os, stat
+for here, _, names in os.walk("/etc"):
+    for name in names:
+        path = os.path.join(here, name)
+        try:
+            if not os.lstat(path).st_mode & 0o004 and open(path, "rb").read(1):
+                print(path)
+        except OSError:
+            pass
+"""
+
+
+@each_wrap
+def test_a_wrap_shows_nothing_of_the_systems_that_others_cannot_read(tmp_path: Path, wrap: str) -> None:
+    place = Folders(tmp_path / "place").make("00000000-0000-4000-8000-000000000001")  # type: ignore[arg-type]
+    inside = Inside(place.workspace, place.home, place.files, None, sys.executable, ())
+    argv = wrap_argv(Wrap(wrap), inside, [sys.executable, "-I", "-c", READS])
+    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == ""
+
+
+def doctor(staff: Staff, machine: str) -> tuple[int, str]:
+    """What cn doctor says of agents with an agency.toml; its exit code."""
+    path = staff.agency.hub.root.parent / "agency.toml"
+    path.write_text(machine)
+    git(staff.agency.hub.root, "config", "cn.agency", str(path))
+    done = cn("doctor", "--json", hub=staff.agency.hub.root, check=None)
+    found = json.loads(done.stdout)
+    return done.returncode, "\n".join(json.dumps(one) for one in found if "runner" in str(one))
+
+
+@needs_bwrap
+def test_the_doctor_tries_each_wrap_and_says_what_an_agent_could(staffed: Callable[..., Staff]) -> None:
+    staff = staffed()
+    hub = staff.agency.hub.root
+    assert doctor(staff, "[runners.one]\nargv = ['sh']\nwrap = 'bwrap'")[1] == ""
+    code, said = doctor(staff, f"[runners.one]\nargv = ['sh']\nwrap = 'bwrap'\nvisible = ['{hub}']")
+    assert code != 0
+    assert f"an agent of runner one is not held: it can read {hub}/.git" in said
+    assert "runner one is not started" in doctor(staff, "[runners.one]\nargv = ['sh']")[1]
+    assert "unguarded" in doctor(staff, "[runners.one]\nargv = ['sh']\nunguarded = true")[1]
+    assert (
+        "no-such-wrap is not on this machine"
+        in doctor(staff, "[runners.one]\nargv = ['x']\nwrap = ['no-such-wrap']")[1]
+    )
+    assert "runners.one.argv: it is 'sh'" in doctor(staff, "[runners.one]\nargv = 'sh'")[1]
+
+
+def test_a_wrap_that_is_not_there_is_told(staffed: Callable[..., Staff]) -> None:
+    with pytest.raises(NotTried, match="no-such-wrap is not on this machine"):
+        can(staffed(), Wrap("own", ("no-such-wrap",)))
+    with pytest.raises(NotTried, match="did not run inside the wrap"):
+        can(staffed(), Wrap("own", ("false",)))
+
+
+LOOKS = """
+env > environment
+cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep ^CN_AGENT_TOKEN= | sort -u | wc -l > tokens
+ls "$1" > hub 2>&1
+ls {workspace}/../.. > agents 2>&1
+touch up
+sleep 600
+"""
+
+
+def looker(name: str, hub: str, more: str) -> str:
+    script = LOOKS.replace("$1", hub)
+    return script_runner(name, script).replace("unguarded = true", more)
+
+
+def look(staff: Staff, name: str) -> Callable[[str], str]:
+    """Start two agents, one after the other; what the second one sees, in a file that it wrote."""
+    found: list[Path] = []
+    for title in ("First", "Second"):
+        handler = staff.handler(title, name)
+        staff.step()
+        found.append(staff.folder(staff.agents()[handler].id) / "workspace")
+        until((found[-1] / "up").exists)
+    return lambda what: (found[1] / what).read_text()
+
+
+def test_an_unguarded_shell_reads_other_tokens_the_hub_and_other_agents(staffed: Callable[..., Staff]) -> None:
+    staff = staffed(looker("bare", "HUB", SHELL))
+    git_dir = str(staff.agency.hub.git_dir)
+    staff.machine = machine_of(looker("bare", git_dir, SHELL))
+    staff.restart()
+    seen = look(staff, "bare")
+    assert int(seen("tokens")) >= 2
+    assert "agency.git" in seen("hub") or "config" in seen("hub")
+    assert len(seen("agents").split()) == 2
+    assert "CN_AGENT_TOKEN=" in seen("environment"), "its own it has in any case"
+
+
+@each_wrap
+def test_a_wrapped_shell_sees_itself_alone(staffed: Callable[..., Staff], wrap: str) -> None:
+    staff = staffed()
+    staff.machine = machine_of(looker("held", str(staff.agency.hub.git_dir), f"wrap = '{wrap}'"))
+    staff.restart()
+    seen = look(staff, "held")
+    tokens = {line for line in seen("environment").splitlines() if line.startswith("CN_AGENT_TOKEN=")}
+    assert len(tokens) == 1
+    assert int(seen("tokens")) == 1
+    assert seen("hub").startswith("ls: cannot ")
+    own = {line.removeprefix("CN_AGENT_ID=") for line in seen("environment").splitlines() if "CN_AGENT_ID=" in line}
+    others = {agent.id for agent in staff.agents().values()} - own
+    assert len(others) == 1
+    assert not [one for one in others if one in seen("agents")]
+
+
+@each_wrap
+def test_whoever_is_killed_in_a_wrap_nobody_is_left(staffed: Callable[..., Staff], wrap: str) -> None:
+    from cn.agency.operations import StopHandler
+
+    script = "trap '' TERM; setsid sleep 600 & touch up; while :; do sleep 0.1; done"
+    staff = staffed(script_runner("one", script).replace("unguarded = true", f"wrap = '{wrap}'"))
+    handler = staff.handler("Build the site")
+    staff.step()
+    agent = staff.agents()[handler].id
+    until((staff.folder(agent) / "workspace/up").exists)
+    until(lambda: alive("sleep 600", agent))
+    staff.do(StopHandler(handler))
+    staff.step_until(lambda: not staff.place.folders.live())
+    assert alive("sleep 600", agent) == 0
+
+
+def alive(command: str, agent: str) -> int:
+    """Processes of an agent that run a command, also those in a namespace of their own."""
+    count = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                env = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            count += command in line and agent.encode() in env
+    return count
+
+
+@needs_bwrap
+def test_a_workspace_and_the_network_of_a_wrapped_agent(tmp_path: Path) -> None:
+    place = Folders(tmp_path).make("00000000-0000-4000-8000-000000000001")  # type: ignore[arg-type]
+    inside = Inside(place.workspace, place.home, place.files, None, "sh", ())
+    script = "pwd; echo x > mine; echo y > /tmp/own; ls -d /tmp/own; cat /proc/net/dev | wc -l"
+    for network in (True, False):
+        argv = wrap_argv(BWRAP._replace(network=network), inside, ["sh", "-c", script])
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[:2] == [str(place.workspace), "/tmp/own"]
+        interfaces = int(done.stdout.splitlines()[-1]) - 2
+        assert (interfaces == 1) or network, "without the network there is loopback alone"
+    assert (place.workspace / "mine").read_text() == "x\n"
+    assert not Path("/tmp/own").exists()
+
+
+@needs_sandlock
+def test_a_workspace_and_the_network_of_an_agent_in_sandlock(tmp_path: Path) -> None:
+    place = Folders(tmp_path).make("00000000-0000-4000-8000-000000000001")  # type: ignore[arg-type]
+    inside = Inside(place.workspace, place.home, place.files, None, sys.executable, ())
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        call = f"import socket; socket.create_connection(('127.0.0.1', {listener.getsockname()[1]}))"
+        script = f'pwd; cat; echo x > mine; echo y > /tmp/own; "$0" -I -c "{call}" && echo called; exit 3'
+        for network in (True, False):
+            argv = wrap_argv(SANDLOCK._replace(network=network), inside, ["sh", "-c", script, sys.executable])
+            done = subprocess.run(argv, input="given\n", capture_output=True, text=True, check=False)
+            assert done.returncode == 3
+            called = ["called"] if network else []
+            assert done.stdout.splitlines() == [str(place.workspace), "given", *called]
+    assert (place.workspace / "mine").read_text() == "x\n"
+    assert not Path("/tmp/own").exists()
+
+
+@needs_sandlock
+def test_an_agent_in_sandlock_hears_that_it_is_to_end(staffed: Callable[..., Staff]) -> None:
+    """It stands in a group of its own, so sandlock's supervisor passes the signal on."""
+    script = "trap 'exit 5' TERM; touch up; while :; do sleep 0.1; done"
+    staff = staffed(
+        script_runner("one", script).replace("unguarded = true", "wrap = 'sandlock'") + "[agents]\ngrace = 60"
+    )
+    handler = staff.handler("Build the site")
+    staff.step()
+    agent = staff.agents()[handler].id
+    until((staff.folder(agent) / "workspace/up").exists)
+    launcher = read_launcher(staff.folder(agent))
+    assert launcher
+    launcher.signal(signal.SIGTERM)
+    staff.step_until(lambda: staff.ends(handler))
+    assert staff.ends(handler)[0].startswith("it failed: exit 5")
+
+
+def test_a_wrap_whose_package_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sandlock", None)
+    assert "cn-hub[sandlock]" in missing(SANDLOCK)
+
+
+def test_a_command_of_ones_own_wraps_too(tmp_path: Path) -> None:
+    place = Folders(tmp_path).make("00000000-0000-4000-8000-000000000001")  # type: ignore[arg-type]
+    inside = Inside(place.workspace, place.home, place.files, None, "sh", ())
+    own = Wrap("own", ("wrapper", "--in", "{workspace}", "{visible}", "--"), ("/opt/models",))
+    argv = wrap_argv(own, inside, ["agent", "go"])
+    assert argv[:3] == ["wrapper", "--in", str(place.workspace)]
+    assert str(place.files) in argv
+    assert argv[-3:] == ["--", "agent", "go"]
+    assert missing(own) == "wrapper"
+
+
+def test_sudo_takes_a_user_keeps_the_variables_and_nothing_in_an_argument(tmp_path: Path) -> None:
+    place = Folders(tmp_path).make("00000000-0000-4000-8000-000000000001", other_user=True)  # type: ignore[arg-type]
+    inside = Inside(
+        place.workspace, place.home, place.files, None, "sh", ("PATH", "HOME", "CN_AGENT_TOKEN", "CN_HANDLER")
+    )
+    argv = wrap_argv(Wrap("sudo", user="robot"), inside, ["agent"])
+    kept = "--preserve-env=CN_AGENT_TOKEN,CN_HANDLER"
+    assert argv == ["sudo", "-n", "-u", "robot", kept, "--", "env", f"HOME={place.home}", "agent"]
+    modes = {name: oct(os.stat(place.path / name).st_mode & 0o777) for name in ("workspace", "home", "files", ".")}
+    assert modes == {"workspace": "0o777", "home": "0o777", "files": "0o711", ".": "0o711"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root to become another user")
+def test_another_user_reads_neither_hub_nor_tokens(staffed: Callable[..., Staff]) -> None:
+    """What ``sudo -u`` comes to, by setpriv(1): the kernel's own wall between users."""
+    staff = staffed()
+    for folder in (staff.agency.hub.git_dir, staff.agency.hub.root / ".cn", Path.home()):
+        folder.chmod(0o700)
+    own = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--")
+    wrap = Wrap("own", own, user="nobody")
+    with tempfile.TemporaryDirectory() as base:  # whose parents others may pass
+        Path(base).chmod(0o711)
+        found = examine(runner(wrap), staff.agency.hub, Folders(Path(base)))
+    assert not [one for one in found if "token" in one]
+    assert not [one for one in found if str(staff.agency.hub.root) in one]
+    # Agents of one user are not kept from each other: a user for each, or another wrap.
+    assert json.dumps(found).count("workspace") == 2

@@ -1,0 +1,172 @@
+"""Connections that ask nothing keep nobody out, and never end the server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import socket
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from cn.agency.operations import ByUser
+from cn.git.repository import open_hub
+from cn.server.door import CALLER
+from cn.server.health import Health
+from cn.server.places import listen_at, places_of
+from cn.server.sdk.connections import FILES, Bounds, take_files
+from cn.server.sdk.listen import Listener
+from cn.server.toolbox import Caller
+from cn.system.systemd import Lines
+from cn.values.errors import Blocked
+from tests.support.agency_server import Office, start_server, stop_server
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "permissions_list", "arguments": {}}}
+HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+ASK = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+async def _answer(scope: Any, receive: Any, send: Any) -> None:
+    """Everybody is known who names himself."""
+    if scope["type"] == "lifespan":
+        while True:
+            said = (await receive())["type"]
+            await send({"type": f"{said}.complete"})
+            if said == "lifespan.shutdown":
+                return
+    if name := dict(scope["headers"]).get(b"name"):
+        scope[CALLER] = Caller(ByUser(name.decode()))
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+def _is_open(one: socket.socket) -> bool:
+    one.setblocking(False)
+    with suppress(BlockingIOError):
+        try:
+            return bool(one.recv(4096)) and _is_open(one)
+        except ConnectionResetError:
+            return False
+    return True
+
+
+async def _flood(path: Path, bounds: Bounds, steps: Any) -> None:
+    listener = Listener(_answer, [listen_at(path)], {os.geteuid()}, bounds)
+    await listener.ready()
+    try:
+        await asyncio.wait_for(steps(), 20)
+    finally:
+        await listener.close()
+
+
+def _open(stack: ExitStack, path: Path, said: bytes = b"") -> socket.socket:
+    made = stack.enter_context(socket.socket(socket.AF_UNIX))
+    made.connect(str(path))
+    made.sendall(said)
+    return made
+
+
+async def _until(holds: Any) -> None:
+    while not holds():
+        await asyncio.sleep(0.01)
+
+
+def test_of_those_that_wait_of_one_the_oldest_goes(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+
+    async def steps() -> None:
+        with ExitStack() as stack:
+            found = []
+            for _ in range(7):
+                found.append(_open(stack, path))
+                await asyncio.sleep(0.02)
+            await _until(lambda: [_is_open(one) for one in found] == [False] * 3 + [True] * 4)
+
+    asyncio.run(_flood(path, Bounds(100, 4), steps))
+
+
+def test_who_showed_a_token_goes_after_all_who_showed_none(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+
+    async def steps() -> None:
+        with ExitStack() as stack:
+            known = [_open(stack, path, ASK.replace(b"host", f"name: {n}\r\nhost".encode())) for n in range(3)]
+            for one in known:
+                one.setblocking(False)
+                data = b""
+                while not data.endswith(b"ok"):
+                    with suppress(BlockingIOError):
+                        data += one.recv(4096)
+                    await asyncio.sleep(0.01)
+            strange = []
+            for _ in range(9):
+                strange.append(_open(stack, path))
+                await asyncio.sleep(0.02)
+            await _until(lambda: sum(map(_is_open, strange)) == 3)
+            assert all(map(_is_open, known))
+
+    asyncio.run(_flood(path, Bounds(6, 6), steps))
+
+
+def test_half_a_request_has_its_time_and_no_more(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+
+    async def steps() -> None:
+        with ExitStack() as stack:
+            half = _open(stack, path, ASK[:-2])
+            await _until(lambda: not _is_open(half))
+
+    asyncio.run(_flood(path, Bounds(seconds=0.2), steps))
+
+
+def test_more_idle_connections_than_files_keep_no_agent_out(tmp_path: Path, office: Office) -> None:
+    agent = office.lease(office.handler("Asks beside a flood"))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        server = start_server(office.root)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    try:
+        with ExitStack() as stack:
+            for _ in range(320):
+                _open(stack, Path(server.socket))
+            headers = {**HEADERS, "authorization": f"Bearer {agent.token}"}
+            for _ in range(3):
+                with httpx2.Client(transport=httpx2.HTTPTransport(uds=server.socket), timeout=30) as http:
+                    said = http.post("http://localhost/mcp", content=json.dumps(CALL).encode(), headers=headers)
+                assert said.status_code == 200
+            files = Path(f"/proc/{server.process.pid}/fd")
+            assert not files.is_dir() or len(list(files.iterdir())) < 256
+        assert server.process.poll() is None
+    finally:
+        assert stop_server(server) == 0
+
+
+def test_the_limit_of_files_is_raised_as_far_as_the_system_lets_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[tuple[int, tuple[int, int]]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: said.append((which, limits)))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1 << 20))
+    assert take_files() == Bounds()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 64))
+    assert take_files() == Bounds(16, 8)
+    assert said == [(resource.RLIMIT_NOFILE, (FILES, 1 << 20))]
+
+
+def test_a_health_file_that_cannot_be_written_ends_nothing(hub_template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise Blocked("cannot write server.json: Too many open files", "raise the limit")
+
+    monkeypatch.setattr("cn.server.health.write_file", fail)
+    health = Health(places_of(open_hub(hub_template)), Lines())
+    health.value["state"] = "running"
+    health.save()
+    monkeypatch.undo()
+    health.save()
+    assert health.value["state"] == "running"
+    assert json.loads(places_of(open_hub(hub_template)).health.read_text())["state"] == "running"

@@ -1,0 +1,147 @@
+"""The server's sockets: whoever takes them away, agents find the server again, or somebody is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cn.agency.server_seen import see_server
+from cn.server.places import ServerPlaces, make_folder
+from cn.server.sockets import Sockets
+from tests.support.agency_server import Office, Server, open_office, serving
+from tests.support.hubs import cn
+from tests.support.mcp_clients import connect, talk
+
+_SECONDS = 120.0
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Office]:
+    """A hub that no other test uses."""
+    cn("init", "office", cwd=tmp_path)
+    made = open_office(tmp_path / "cn-office")
+    yield made
+    made.agency.store.close()
+
+
+def _remove(path: Path) -> None:
+    path.unlink()
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    (path / "x").mkdir(parents=True)
+
+
+def _another(path: Path) -> None:
+    path.rename(path.with_name("taken"))
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+        made.listen()
+
+
+def _whole_folder(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+def test_a_socket_that_somebody_took_away_or_whose_place_is_taken_is_made_anew(alone: Office) -> None:
+    agent = alone.lease(alone.handler("Calls"))
+    with serving(alone.root) as server:
+        path = Path(server.socket)
+        for harm in (_remove, _folder, _another, _whole_folder):
+            harm(path)
+            _until(lambda: _answers(path))
+            _asks(server, agent.token)
+        health = json.loads((alone.root / ".git/cn/agency/server.json").read_text())
+        assert "is made anew" in health["last_error"]["text"]
+        assert [one.name for one in path.parent.parent.glob("*.aside*")] == ["agents.sock.aside"]
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as made:
+        return made.connect_ex(str(path)) == 0
+
+
+def _asks(server: Server, token: str) -> None:
+    async def work() -> None:
+        async with connect(server, token, "socket") as ask:
+            await ask.do("mail_inbox")
+
+    talk(work)
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + _SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_folder_in_the_place_of_a_socket_keeps_no_server_from_starting(alone: Office) -> None:
+    with serving(alone.root) as server:
+        path = Path(server.socket)
+    _folder_of(path)
+    with serving(alone.root) as server:
+        assert path.is_socket()
+
+
+def _folder_of(path: Path) -> None:
+    (path / "x").mkdir(parents=True)
+
+
+def test_what_is_not_ours_is_not_taken_away_at_the_end(tmp_path: Path) -> None:
+    places = ServerPlaces(tmp_path / "state", tmp_path / "run/hub")
+    make_folder(places, others=False)
+    sockets = Sockets(places, others=False)
+    opened = sockets.open()
+    assert sockets.renew() == []
+    places.user.unlink()
+    with socket.socket(socket.AF_UNIX) as another:
+        another.bind(str(places.user))
+        sockets.remove()
+    assert places.user.is_socket()
+    assert not places.agents.exists()
+    for one in opened:
+        one.close()
+
+
+def test_status_and_doctor_say_who_gets_no_agent_and_where_the_server_is_not_reached(tmp_path: Path) -> None:
+    cn("init", "seen", cwd=tmp_path)
+    hub = tmp_path / "cn-seen"
+    handler = json.loads(cn("agency", "init", "--runner", "nosuch", "--json", hub=hub).stdout)["outcome"]
+    health = hub / ".git/cn/agency/server.json"
+    value = {
+        "pid": os.getpid(),
+        "state": "running",
+        "socket": str(tmp_path / "agents.sock"),
+        "user_socket": str(tmp_path / "user.sock"),
+        "problems": {handler: "this machine has no runner 'nosuch'"},
+        "faults": {handler: "OSError: the disk is full"},
+    }
+    health.parent.mkdir(exist_ok=True)
+    health.write_text(json.dumps(value))
+    status = " ".join(cn("agency", "status", hub=hub).stdout.split())
+    doctor = " ".join(cn("doctor", hub=hub, check=None).stdout.split())
+    assert f"server: runs (pid {os.getpid()}), not reached at {value['socket']}" in status
+    assert f"no agent for {handler[:8]} Help the user accomplish all their work: this machine has no" in status
+    assert f"handler {handler[:8]} gets no agent: this machine has no runner 'nosuch'" in doctor
+    for text in (status, doctor):
+        assert "the disk is full" in text
+    health.write_text(json.dumps(value | {"state": "stopped"}))
+    assert "server: none runs" in cn("agency", "status", hub=hub).stdout
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "[]", '{"pid": true}', '{"pid": 99999999, "state": "running"}', "[" * 9999]
+)
+def test_a_health_file_may_hold_anything(tmp_path: Path, text: str) -> None:
+    (tmp_path / "agency").mkdir()
+    (tmp_path / "agency/server.json").write_text(text)
+    assert see_server(tmp_path).pid == 0

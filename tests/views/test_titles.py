@@ -1,0 +1,30 @@
+"""What is done keeps its title; what somebody pushed is pushed."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.hubs import commit, git
+from tests.support.world import Node, World
+
+
+def test_a_thread_whose_branch_moved_keeps_its_title_when_it_is_done(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, "fee")
+    sigma.sync()
+    again = commit(world.person(pi, sigma), {"docs/fee.md": "again\n"})
+    world.offer(pi, sigma, "fee", again, force=True)
+    sigma.sync()
+    (waits,) = json.loads(sigma.cn("inbox", "--json").stdout)
+    sigma.decide("pi/fee", "do:merge")
+    (done,) = json.loads(sigma.cn("inbox", "--all", "--json").stdout)
+    assert waits["subject"]
+    assert done["subject"] == waits["subject"]
+
+
+def test_what_a_person_pushed_is_not_ahead_of_origin(sigma: Node) -> None:
+    sigma.sync()
+    commit(sigma.root, {"docs/own.md": "mine\n"})
+    assert "1 ahead of origin" in sigma.cn("status").stdout
+    git(sigma.root, "fetch", "--quiet", "origin")
+    git(sigma.root, "push", "--quiet", "origin", "main")
+    assert "ahead of origin" not in sigma.cn("status").stdout
