@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -87,6 +88,8 @@ def play(world: World, env: Mapping[str, str]) -> object:
         (sigma, "why", "pi/one"),
         (sigma, "sync"),
     ):
+        if words[0] == "send":
+            time.sleep(1.1)  # after the notices: what was written when is known to the second, and orders what arrives
         done = node.cn(*words, env=env, started=started)
         said.append((words, shown(done.stdout), shown(done.stderr)))
     made_by = [git(node.root, "log", "--format=%an %ae %cn %ce %s", "main") for node in (sigma, pi)]
