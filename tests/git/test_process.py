@@ -283,12 +283,16 @@ def test_an_error_names_the_verb_and_not_the_url() -> None:
 # Many at once
 
 
-def test_answers_come_in_the_order_of_the_jobs(repo: Path) -> None:
-    waits = [0.6, 0.0, 0.3, 0.0]
-    jobs = [Job(f"peer{i}", ("sh", str(i), str(s))) for i, s in enumerate(waits)]
+def test_answers_come_in_the_order_of_the_jobs(repo: Path, tmp_path: Path) -> None:
     order: list[tuple[str, str]] = []
-    runner = shell(repo, "f() { sleep $2; echo $1; }; f")
-    answers = runner.run_many(jobs, width=4, on_done=lambda job, answer: order.append((job.key, answer.text)))
+
+    def note(job: Job, answer: Done) -> None:
+        order.append((job.key, answer.text))
+        (tmp_path / f"done{len(order)}").touch()
+
+    jobs = [Job(f"peer{i}", ("sh", str(i))) for i in range(4)]
+    runner = shell(repo, f"f() {{ [ $1 != 0 ] || until [ -e '{tmp_path}/done3' ]; do sleep 0.02; done; echo $1; }}; f")
+    answers = runner.run_many(jobs, width=4, on_done=note)
     assert [a.text for a in answers] == ["0", "1", "2", "3"]
     assert all(a.args[0] == "sh" for a in answers)
     assert sorted(order) == [(f"peer{i}", str(i)) for i in range(4)]
@@ -309,12 +313,15 @@ def test_one_failure_is_one_failure(repo: Path) -> None:
 def test_no_more_run_at_once_than_allowed(repo: Path, tmp_path: Path, width: int) -> None:
     slots = tmp_path / "slots"
     slots.mkdir()
-    body = f"cd '{slots}'; touch run.$$; ls | wc -l; sleep 0.1; rm run.$$"
+    met = tmp_path / "met"  # until as many as may were there at once
+    body = (
+        f"cd '{slots}'; touch run.$$; ls | wc -l; [ $(ls | wc -l) -lt {width} ] || touch '{met}'; "
+        f"until [ -e '{met}' ]; do sleep 0.02; done; ls | wc -l >&2; rm run.$$"
+    )
     answers = shell(repo, body).run_many([Job(str(i), ("sh",)) for i in range(8)], width=width)
-    seen = [int(a.text) for a in answers]
     assert all(a.ok for a in answers)
-    assert max(seen) <= width
-    assert max(seen) >= min(2, width)
+    assert met.exists()
+    assert max(int(text) for a in answers for text in (a.text, a.err)) <= width
 
 
 def test_each_job_has_its_own_input_and_time(repo: Path) -> None:
