@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from cn.inbox.decided import Decided as Decided
+from cn.inbox.decided import PUT_OFF, decided_of
 from cn.inbox.working_copies import Working, may_decide, read_copies, read_working, unknown_files, was_refused
 from cn.protocol.layout import COMMENTED, FINAL, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
@@ -19,21 +21,6 @@ if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
     from cn.protocol.thread_life import Life, Link, Written
 
 PENDING, ANSWERED, DECIDED, REFUSED, DONE = "pending", "answered", "decided", "refused", "done"
-
-
-class Decided(NamedTuple):
-    """The decision that stands: one that is written and waits, or by which the thread was put off or ended.
-
-    ``reason`` and ``until`` are those of a deferral; ``problem`` is what is wrong with the text in
-    the working copy.
-    """
-
-    text: str = ""
-    actor: str = ""
-    until: datetime | None = None
-    assigned_to: str = ""
-    reason: str = ""
-    problem: str = ""
 
 
 class Result(NamedTuple):
@@ -187,16 +174,7 @@ def pending_view(
 
         chain = read_chain(life, written=None if refusal else written)
     get = item.get
-    put_off = {"deferred": f"defer:{get('reason')}", "assigned": f"delegate:{get('actor')}"}.get(item.state, "")
-    executed = f"✓ {item.state}" if put_off else ""
-    decided = Decided(
-        text=written.decision if written else put_off,  # what is written now counts before what was recorded
-        actor=written.actor if written else get("by"),
-        until=parse_stamp(get("until")) if get("until") else None,
-        assigned_to=get("actor"),
-        reason="" if refusal else get("reason"),
-        problem=written.problem if written and not refusal else "",
-    )
+    executed = f"✓ {item.state}" if item.state in PUT_OFF else ""
     return ThreadView(
         thread=ThreadName(get("thread")),
         peer=peer,
@@ -212,7 +190,7 @@ def pending_view(
         earlier=get("earlier"),
         withdrawn=parse_stamp(get("gone")) if get("gone") and get("kind") in ("", "proposal") else None,
         caution=get("back"),
-        decided=decided,
+        decided=decided_of(item, written),
         result=Result(f"refused: {refusal.rule}: {refusal.reason}" if refusal else executed),
         refused=refusal,
         chain=chain,
