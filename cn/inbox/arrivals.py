@@ -550,10 +550,12 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
         if working is not None:
             working = _masked(executor, name, working, mains)
         back = _back(executor, arrival, item)
-        executor.perform(plan_moved(arrival, executor.settings.us, item, working, mains, back))
+        assigned_to = _assigned_to(executor, item)
+        executor.perform(plan_moved(arrival, executor.settings.us, item, working, mains, back, assigned_to))
         executor.perform(plan_let_in(arrival, executor.settings.us, name))
-        told = back or f"moved to {arrival.head[:8]}"
-        executor.notes.done(f"{arrival.source} {told}; {name} is refreshed", source=arrival.source)
+        told = f"{back or f'moved to {arrival.head[:8]}'}; {name} is refreshed"
+        told += f", and stays assigned to {assigned_to}" if assigned_to else ""
+        executor.notes.done(f"{arrival.source} {told}", source=arrival.source)
         return
     earlier = next((e.fields["thread"] for e in reversed(arrival.past) if e.fields.get("thread")), "")
     name = thread_name(format_day(executor.now), *arrival.key, arrival.head, taken)
@@ -563,6 +565,12 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
     executor.notes.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
     if arrival.part:
         executor.notes.info(f"{arrival.source} {arrival.part}", source=arrival.source)
+
+
+def _assigned_to(executor: Executor, item: Item) -> str:
+    """The reviewer whom a thread is assigned to; of one who is none any more nobody waits for a decision."""
+    actor = item.get("actor") if item.state == "assigned" else ""
+    return actor if actor and executor.settings.config.is_actor(actor) else ""
 
 
 def _mains(executor: Executor, path: HubPath) -> list[str]:
