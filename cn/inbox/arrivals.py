@@ -54,6 +54,7 @@ from cn.protocol.message import MessageRefused, parse_message
 from cn.protocol.message_text import FORM as MESSAGE_FORM
 from cn.protocol.peers_file import PICKUP, Peer, fingerprint
 from cn.protocol.thread_file import TriageRefused, keep_mains, read_text
+from cn.protocol.twins import rename_to
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
 from cn.transaction.unplaced import read_unplaced
@@ -191,13 +192,15 @@ def _go_on(executor: Executor, arrival: Arrival, item: Item, *, stood: bool) -> 
 
     One that ``stood`` there already is the branch that was read. Of one that came later nobody knows who put it there.
     """
-    arrival = arrival._replace(topic=item.topic, item=item)
     name = ThreadName(item.get("thread"))
+    let_in = plan_let_in(arrival, executor.settings.us, name)  # it was refused, as the other name of that thread
+    arrival = arrival._replace(topic=item.topic, item=item)
     executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
     if stood or arrival.message is not None:
         executor.perform(plan_renamed(arrival, name))
     else:
         _revive(executor, arrival)
+    executor.perform(let_in)
     executor.notes.info(f"{name} goes on as {visible(arrival.branch)}, at the same commit", source=arrival.source)
 
 
@@ -209,8 +212,14 @@ def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], 
     item = executor.item(arrival.peer, IN, first)
     events = [event for event in events if event.topic == first]
     decided = next((e for e in reversed(events) if e.kind == "decided"), None)
-    if item is not None and item.head == arrival.head:
-        became = "which was withdrawn undecided" if item.get("gone") else "which waits for a decision"
+    remedy = "its creator deletes it, or pushes a new commit to it"
+    end = "; only a new commit becomes a thread"
+    if item is not None and item.head == arrival.head and not item.get("gone"):
+        branch = item.get("branch")
+        became, end = "which waits for a decision", f": {rename_to(branch, arrival.branch)}"
+        remedy = f"its creator deletes it, or {one_line(branch, 80)} where it shall be called {arrival.source}"
+    elif item is not None and item.head == arrival.head:
+        became = "which was withdrawn undecided"
     elif decided is not None:
         became = f"which is {decided.fields.get('status') or 'decided'}"
     elif any(event.kind == "noticed" for event in events):
@@ -219,8 +228,7 @@ def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], 
         became = "which has moved on since" if events else "in this run"
     why = f"the very commit {arrival.head[:8]} came before as {arrival.peer}/{one_line(first, 80)}, {became}"
     notify = arrival.message is None or arrival.message.kind != NOTICE
-    why += "; only a new commit becomes a thread"
-    return Refusal(rules.SEEN_BEFORE, why, "its creator deletes it, or pushes a new commit to it", notify)
+    return Refusal(rules.SEEN_BEFORE, f"{why}{end}", remedy, notify)
 
 
 def _read_said(executor: Executor, arrivals: Sequence[Arrival]) -> dict[tuple[Name, str], Event]:

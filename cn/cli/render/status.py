@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cn.cli.render.text import age, clean, columns, cut, grid, next_step, paint, since, width, wrap
 from cn.protocol.layout import DRAFTS, PROPOSAL, REBASE_BEFORE_MERGE
+from cn.protocol.twins import rename_to
 from cn.values.errors import Refusal
 from cn.values.names import Name
 from cn.values.shell_words import command
@@ -319,6 +320,8 @@ def answer_text(waiting: Waiting) -> tuple[str, str]:
 def _remedy(waiting: Waiting) -> str:
     """What helps where ours was refused. Of a message its reason says it."""
     get, name = waiting.item.get, f"{waiting.peer}:{waiting.item.topic}"
+    if waiting.twin:
+        return rename_to(clean(waiting.twin, 120), clean(get("branch"), 120), waiting.place)
     if get("kind") not in ("", PROPOSAL):
         back = command("git push URL :{}", get("branch"))
         return f"{command('cn thread show {}', name)} shows it; {back}, with the URL where it lies, takes it away"
