@@ -48,7 +48,7 @@ from cn.peers.observe import ARRIVAL, MORE, UNREAD, Observation, fetch_mains, fo
 from cn.peers.turns import Turns
 from cn.protocol import rules
 from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
-from cn.protocol.layout import DONE, INBOX, NOTICE, inbox_path
+from cn.protocol.layout import DONE, END_IN_MAIN, IN_MAIN, INBOX, NOTICE, inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
 from cn.protocol.message_text import FORM as MESSAGE_FORM
@@ -564,6 +564,7 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
         told = f"{back or f'moved to {arrival.head[:8]}'}; {name} is refreshed"
         told += f", and stays assigned to {assigned_to}" if assigned_to else ""
         executor.notes.done(f"{arrival.source} {told}", source=arrival.source)
+        _tell_in_main(executor, arrival)
         return
     earlier = next((e.fields["thread"] for e in reversed(arrival.past) if e.fields.get("thread")), "")
     name = thread_name(format_day(executor.now), *arrival.key, arrival.head, taken)
@@ -573,6 +574,13 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
     executor.notes.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
     if arrival.part:
         executor.notes.info(f"{arrival.source} {arrival.part}", source=arrival.source)
+    _tell_in_main(executor, arrival)
+
+
+def _tell_in_main(executor: Executor, arrival: Arrival) -> None:
+    """Say of a proposal that there is nothing to merge: where it left main, or its creator's main, is its own head."""
+    if arrival.base == arrival.head and is_ancestor(executor.hub.git, arrival.head, executor.snapshot.commit):
+        executor.notes.info(f"{arrival.source}: {IN_MAIN}; {END_IN_MAIN}", source=arrival.source)
 
 
 def _assigned_to(executor: Executor, item: Item) -> str:

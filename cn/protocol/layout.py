@@ -24,6 +24,9 @@ SEEN_BEFORE = "seen-before"
 COMMENTED = "commented"
 MERGED_BEFORE = "✓ merged before"
 """What a merge has executed where main had the whole branch already."""
+IN_MAIN = "main already holds this"
+END_IN_MAIN = "do:merge merges nothing more, ends the thread, and tells its creator that it is merged"
+"""What is said of a proposal that was merged by somebody with git before it is decided, and what helps."""
 NOT_FINAL = ("refused", "timed-out", "failed", "deferred", COMMENTED)
 TO_MEND = ("refused", "failed")
 """Those after which the branch waits for its creator, and for nobody else."""

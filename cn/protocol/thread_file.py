@@ -342,7 +342,9 @@ def format_thread(header: Header, content: str) -> str:
     if header.caution:
         lines.append(f"**Caution:** {one_line(header.caution, 500)}")
     if header.assigned_to:
-        lines.append(f"**Assigned:** to {header.assigned_to} before it moved to this head, which changes nothing of that")
+        lines.append(
+            f"**Assigned:** to {header.assigned_to} before it moved to this head, which changes nothing of that"
+        )
     return "\n".join([*lines, "", "---", "", quote(content)]) + "\n"
 
 

@@ -43,8 +43,8 @@ class Waiting(NamedTuple):
     """A branch of ours at a peer that has no final answer yet, as the ledger has it. What was refused comes first.
 
     Its ``status`` and ``reason`` are the last answer, ``unproven`` is why a claimed merge is not
-    believed; ``old`` is set past ``warn_after`` days. ``twin`` is the branch as whose other name it was refused, ``place``
-    where both lie.
+    believed; ``old`` is set past ``warn_after`` days. ``twin`` is the branch as whose other name it was refused,
+    ``place`` where both lie.
     """
 
     peer: Name

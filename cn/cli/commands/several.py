@@ -115,7 +115,11 @@ def _choose(view: View, choice: Choice) -> tuple[list[ThreadView], list[Chosen],
     if not choice.threads:
         every = of_peer(view, inbox, choice.peer).threads if choice.peer else inbox.threads
         found = [one for one in every if one.state != DECIDED]
-        return found, [Chosen(one.thread, one.head, one.decided) for one in found], [one for one in every if one.state == DECIDED]
+        return (
+            found,
+            [Chosen(one.thread, one.head, one.decided) for one in found],
+            [one for one in every if one.state == DECIDED],
+        )
     calls = {text: read_call(text) for text in choice.threads}
     named = {
         text: next((one for one in inbox.threads if call.means(one.source, one.thread)), None)
