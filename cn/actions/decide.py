@@ -13,10 +13,11 @@ from cn.agent.hooks import update_queue
 from cn.agent.plan.ops import Order, plan_order
 from cn.git.repository import Hub
 from cn.inbox.arrivals import renew_stale
+from cn.inbox.decided import Decided, decided_of
 from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_comment, quoted_of
 from cn.inbox.superseded import OVERTAKEN, decided_first, log_overtaken
-from cn.inbox.working_copies import ANEW, read_working
+from cn.inbox.working_copies import ANEW, may_decide, read_copies, read_working
 from cn.outbox.deliver import deliver
 from cn.protocol import rules
 from cn.protocol.draft import Draft
@@ -135,10 +136,13 @@ def decide_now(
 
 
 class Chosen(NamedTuple):
-    """A thread as somebody was shown it: its file name, or the path of one of our own; the head of its branch."""
+    """A thread as somebody was shown it: its file name, or the path of one of our own; the head of its branch, and the
+    decision that stood there.
+    """
 
     thread: str
     head: str = ""
+    decided: Decided = Decided()
 
 
 def decide_all(hub: Hub, chosen: Sequence[Chosen], make: Make, *, actor: str = "", dry_run: bool = False) -> Report:
@@ -160,7 +164,7 @@ def _decide_each(
     told, decided, overtaken = "", 0, list[Row]()
     for one in chosen:
         try:
-            facts = _decide_one(run, executor, deciding, one.thread, head=one.head)
+            facts = _decide_one(run, executor, deciding, one.thread, shown=one)
         except Refused as refused:
             executor.notes.refused(refused.text, refused.hint, source=one.thread)
             overtaken += [refused.row] if isinstance(refused, Overtaken) else []
@@ -189,9 +193,9 @@ def _deciding(run: Run, make: Make, actor: str, body: str) -> _Deciding:
 
 
 def _decide_one(
-    run: Run, executor: Executor, deciding: _Deciding, thread: str, *, head: str = ""
+    run: Run, executor: Executor, deciding: _Deciding, thread: str, *, shown: Chosen | None = None
 ) -> Facts | OwnFacts | None:
-    """Perform the decision of one thread, at ``head`` where that is known; None: it had to be written anew first.
+    """Perform the decision of one thread, as it was ``shown`` where it was; None: it had to be written anew first.
 
     Raises :class:`Refused` before anything of it is performed.
     """
@@ -203,8 +207,8 @@ def _decide_one(
     facts = _facts(run, executor, thread)
     if facts is None:
         return None
-    if head and isinstance(facts, Facts) and facts.item.head != head:
-        raise Refused(f"{facts.source} has moved to {facts.item.head[:8]} since it was shown", "look at it again")
+    if shown is not None and shown.head and isinstance(facts, Facts):
+        _require_as_shown(executor, facts, shown)
     artifacts = find_artifacts(executor.snapshot, (op,))
     order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", artifacts, deciding.at)
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", deciding.body)]
@@ -212,6 +216,19 @@ def _decide_one(
     topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
     _perform(run, executor, facts, plan_order(facts, order), unnamed(given, topic))
     return facts
+
+
+def _require_as_shown(executor: Executor, facts: Facts, shown: Chosen) -> None:
+    """Who decides several threads saw each at a head, and what others had decided of it: anything newer is left."""
+    if facts.item.head != shown.head:
+        raise Refused(f"{facts.source} has moved to {facts.item.head[:8]} since it was shown", "look at it again")
+    working = read_working(executor.hub, facts.thread)
+    copies = {str(facts.thread): working} if working is not None and may_decide(working) else {}
+    stands = decided_of(facts.item, read_copies(executor, copies).get(facts.thread))
+    if stands != shown.decided:
+        what = f"decided since it was shown: {one_line(stands.words, 200)}" if stands.text or stands.problem else ""
+        what = what or "changed since it was shown: what was decided there was taken out"
+        raise Refused(f"{facts.source} is left as it is, {what}", "look at it again; named, it is decided otherwise")
 
 
 def _overtaken(run: Run, executor: Executor, seen: Snapshot, thread: str, op: Op) -> Row | None:

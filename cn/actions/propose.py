@@ -21,11 +21,12 @@ from cn.outbox.deliver import deliver
 from cn.peers.observe import main_of
 from cn.protocol import rules
 from cn.protocol.effects import Drop, Effect, Offer, Plan, Post
-from cn.protocol.layout import FINAL, MESSAGE, PROPOSAL
+from cn.protocol.layout import FINAL, MESSAGE, PROPOSAL, TO_MEND
 from cn.protocol.ledger import OUT, Event, Item
 from cn.protocol.message import Message
 from cn.protocol.outbox_entry import Propose
 from cn.protocol.peers_file import MAILBOX, Peer
+from cn.protocol.twins import is_refused_as_twin, rename_to, twin_of
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_change, check_plan, check_texts
@@ -221,6 +222,9 @@ def queue_proposal(
         run.report.info(told, source=target.source)
         return False
     base = _check(run, target, head)
+    if twin := _twin(run.snapshot, target, head):
+        told = f"{target.branch} is at the commit of {twin}, which waits there, and gives no thread of its own"
+        run.report.info(f"{told}: {rename_to(twin, target.branch, target.place)}", source=target.source)
     history = read_histories(run.hub.git, target.tip, [head], Patience()).get(head)
     title = first_title(history) if history is not None else ""
 
@@ -305,7 +309,7 @@ def _settled(run: Run, snapshot: Snapshot, target: Target, head: Oid, may_replac
         raise refused
     if item is not None and item.head != head and not may_replace(item.head):
         raise _by_another_clone(target, item, head)
-    return _stands(target, item, head)
+    return _stands(target, item, head, _twin(snapshot, target, head))
 
 
 def _by_another_clone(target: Target, item: Item, head: Oid) -> Refused:
@@ -320,7 +324,12 @@ def _by_another_clone(target: Target, item: Item, head: Oid) -> Refused:
     return Refused(text, f"{take}; {command('cn propose {} --replace', target.topic)} replaces it")
 
 
-def _stands(target: Target, item: Item | None, head: Oid) -> str:
+def _twin(snapshot: Snapshot, target: Target, head: Oid) -> str:
+    """The other branch of ours there that this commit is known as; empty: there is none."""
+    return twin_of(target.topic, head, (item for peer, item in snapshot.outbound() if peer == target.peer.name))
+
+
+def _stands(target: Target, item: Item | None, head: Oid, twin: str) -> str:
     """What is told of a proposal that is there as it is."""
     if item is None or item.head != head or item.get("kind") not in ("", PROPOSAL) or item.state == "queued":
         return ""
@@ -328,7 +337,10 @@ def _stands(target: Target, item: Item | None, head: Oid) -> str:
     answer = (
         f"{status}{f': {reason}' if (reason := one_line(item.get('reason'))) else ''}" if status else "no answer yet"
     )
-    return f"{target.branch} is at {head[:8]} already, proposed to {target.peer.name}: {answer}; nothing to do"
+    told = f"{target.branch} is at {head[:8]} already, proposed to {target.peer.name}: {answer}"
+    if twin and is_refused_as_twin(item):
+        return f"{told}; here: {rename_to(twin, target.branch, target.place)}"
+    return f"{told}; {'mend it, commit, then propose that' if status in TO_MEND else 'nothing to do'}"
 
 
 def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event], head: Oid) -> Refused | None:

@@ -48,12 +48,13 @@ from cn.peers.observe import ARRIVAL, MORE, UNREAD, Observation, fetch_mains, fo
 from cn.peers.turns import Turns
 from cn.protocol import rules
 from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
-from cn.protocol.layout import DONE, INBOX, NOTICE, inbox_path
+from cn.protocol.layout import DONE, END_IN_MAIN, IN_MAIN, INBOX, NOTICE, inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
 from cn.protocol.message_text import FORM as MESSAGE_FORM
 from cn.protocol.peers_file import PICKUP, Peer, fingerprint
 from cn.protocol.thread_file import TriageRefused, keep_mains, read_text
+from cn.protocol.twins import rename_to
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
 from cn.transaction.unplaced import read_unplaced
@@ -191,13 +192,15 @@ def _go_on(executor: Executor, arrival: Arrival, item: Item, *, stood: bool) -> 
 
     One that ``stood`` there already is the branch that was read. Of one that came later nobody knows who put it there.
     """
-    arrival = arrival._replace(topic=item.topic, item=item)
     name = ThreadName(item.get("thread"))
+    let_in = plan_let_in(arrival, executor.settings.us, name)  # it was refused, as the other name of that thread
+    arrival = arrival._replace(topic=item.topic, item=item)
     executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
     if stood or arrival.message is not None:
         executor.perform(plan_renamed(arrival, name))
     else:
         _revive(executor, arrival)
+    executor.perform(let_in)
     executor.notes.info(f"{name} goes on as {visible(arrival.branch)}, at the same commit", source=arrival.source)
 
 
@@ -209,8 +212,14 @@ def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], 
     item = executor.item(arrival.peer, IN, first)
     events = [event for event in events if event.topic == first]
     decided = next((e for e in reversed(events) if e.kind == "decided"), None)
-    if item is not None and item.head == arrival.head:
-        became = "which was withdrawn undecided" if item.get("gone") else "which waits for a decision"
+    remedy = "its creator deletes it, or pushes a new commit to it"
+    end = "; only a new commit becomes a thread"
+    if item is not None and item.head == arrival.head and not item.get("gone"):
+        branch = item.get("branch")
+        became, end = "which waits for a decision", f": {rename_to(branch, arrival.branch)}"
+        remedy = f"its creator deletes it, or {one_line(branch, 80)} where it shall be called {arrival.source}"
+    elif item is not None and item.head == arrival.head:
+        became = "which was withdrawn undecided"
     elif decided is not None:
         became = f"which is {decided.fields.get('status') or 'decided'}"
     elif any(event.kind == "noticed" for event in events):
@@ -219,8 +228,7 @@ def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], 
         became = "which has moved on since" if events else "in this run"
     why = f"the very commit {arrival.head[:8]} came before as {arrival.peer}/{one_line(first, 80)}, {became}"
     notify = arrival.message is None or arrival.message.kind != NOTICE
-    why += "; only a new commit becomes a thread"
-    return Refusal(rules.SEEN_BEFORE, why, "its creator deletes it, or pushes a new commit to it", notify)
+    return Refusal(rules.SEEN_BEFORE, f"{why}{end}", remedy, notify)
 
 
 def _read_said(executor: Executor, arrivals: Sequence[Arrival]) -> dict[tuple[Name, str], Event]:
@@ -550,10 +558,13 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
         if working is not None:
             working = _masked(executor, name, working, mains)
         back = _back(executor, arrival, item)
-        executor.perform(plan_moved(arrival, executor.settings.us, item, working, mains, back))
+        assigned_to = _assigned_to(executor, item)
+        executor.perform(plan_moved(arrival, executor.settings.us, item, working, mains, back, assigned_to))
         executor.perform(plan_let_in(arrival, executor.settings.us, name))
-        told = back or f"moved to {arrival.head[:8]}"
-        executor.notes.done(f"{arrival.source} {told}; {name} is refreshed", source=arrival.source)
+        told = f"{back or f'moved to {arrival.head[:8]}'}; {name} is refreshed"
+        told += f", and stays assigned to {assigned_to}" if assigned_to else ""
+        executor.notes.done(f"{arrival.source} {told}", source=arrival.source)
+        _tell_in_main(executor, arrival)
         return
     earlier = next((e.fields["thread"] for e in reversed(arrival.past) if e.fields.get("thread")), "")
     name = thread_name(format_day(executor.now), *arrival.key, arrival.head, taken)
@@ -563,6 +574,19 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
     executor.notes.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
     if arrival.part:
         executor.notes.info(f"{arrival.source} {arrival.part}", source=arrival.source)
+    _tell_in_main(executor, arrival)
+
+
+def _tell_in_main(executor: Executor, arrival: Arrival) -> None:
+    """Say of a proposal that there is nothing to merge: where it left main, or its creator's main, is its own head."""
+    if arrival.base == arrival.head and is_ancestor(executor.hub.git, arrival.head, executor.snapshot.commit):
+        executor.notes.info(f"{arrival.source}: {IN_MAIN}; {END_IN_MAIN}", source=arrival.source)
+
+
+def _assigned_to(executor: Executor, item: Item) -> str:
+    """The reviewer whom a thread is assigned to; of one who is none any more nobody waits for a decision."""
+    actor = item.get("actor") if item.state == "assigned" else ""
+    return actor if actor and executor.settings.config.is_actor(actor) else ""
 
 
 def _mains(executor: Executor, path: HubPath) -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext, suppress
 
-from cn.git.objects import resolve
+from cn.git.objects import contained, resolve
 from cn.git.repository import Hub
 from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, quoted_of
 from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, read_working, renewed
 from cn.protocol.effects import Plan, Put
 from cn.protocol.finality import is_final
-from cn.protocol.layout import inbox_path
+from cn.protocol.layout import END_IN_MAIN, IN_MAIN, inbox_path
 from cn.protocol.thread_file import (
     Defer,
     Merge,
@@ -82,13 +82,15 @@ def write_triage(
     except (TriageRefused, NameRefused, StampRefused) as refused:
         raise UsageError(refused.text, refused.hint) from None
     with nullcontext(hub) if dry_run else hub_lock(hub, settings.config.lock_wait) as held:
-        name = _write(held, settings, thread, triage, dry_run=dry_run, shown=shown)
+        name, in_main = _write(held, settings, thread, triage, dry_run=dry_run, shown=shown)
     ends = "final, the thread ends and its creator deletes the branch"
     ends = ends if is_final(parsed, settings.config) else "it stays"
     if dry_run:
         report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)} ({ends})")
     else:
         report.done(f"{name}: {format_decision(parsed)} by {who} ({ends}); 'cn inbox process' executes it")
+    if in_main:
+        report.info(f"{IN_MAIN}: {END_IN_MAIN}", source=name)
     return report
 
 
@@ -108,7 +110,8 @@ def _snapshot(hub: Hub) -> Snapshot:
 
 def _write(
     hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run: bool, shown: bytes | None
-) -> ThreadName:
+) -> tuple[ThreadName, bool]:
+    """The thread, and whether main holds its proposal already."""
     snapshot = _snapshot(hub)
     peer, item = find_pending(snapshot, thread)
     name = ThreadName(item.get("thread"))
@@ -144,7 +147,7 @@ def _write(
         raise Refused.by(outcome)
     if not dry_run:
         _save(hub, path, text, working)
-    return name
+    return name, facts.is_proposal and item.head in contained(hub.git, snapshot.commit, [item.head])
 
 
 def _save(hub: Hub, path: HubPath, text: str, working: Working | None) -> None:

@@ -21,6 +21,7 @@ from cn.values.text import decode, visible
 
 if TYPE_CHECKING:  # who only looks imports what reads decisions where there is one
     from cn.protocol.thread_life import Written
+    from cn.run.executor import Executor
     from cn.run.view import View
 
 ANEW = "it is written anew, what stood there is quoted in it: read it, then decide again"
@@ -188,7 +189,7 @@ def shows_triage(working: Working) -> bool:
         return True
 
 
-def read_copies(view: View, copies: Mapping[str, Working]) -> dict[str, Written]:
+def read_copies(view: View | Executor, copies: Mapping[str, Working]) -> dict[str, Written]:
     """The decisions in working copies, by thread, in the words in which a refusal of them is remembered.
 
     ``copies`` are those that may hold one.
@@ -224,4 +225,4 @@ def was_refused(item: Item, written: Written) -> bool:
     rule, why = item.get("rule"), item.get("why")
     if written.problem:
         return rule == VALID_TRIAGE and why == written.problem
-    return item.get("digest") == refusal_digest(written.decision, written.actor, rule, why, item.head)
+    return refusal_digest(written.decision, written.actor, rule, why, item.head) in item.get("digest").split()

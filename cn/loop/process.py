@@ -273,5 +273,7 @@ def _refuse(
     plan = plan_refused(facts, decision, actor, refusal, executor.now, new=new)
     executor.perform(plan)
     text = f"{facts.source}: {decision} is refused: {refusal.rule}: {refusal.reason}"
-    told_before = not plan.effects
+    # Another clone may have met the same: who decides here was told nothing yet.
+    told = executor.memory.told("refused", facts.thread, decision, actor, refusal.rule, facts.item.head)
+    told_before = told and not plan.effects
     executor.notes.refused(text, refusal.remedy, source=facts.source, told_before=told_before, theirs=refusal.notify)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.layout import REBASE_BEFORE_MERGE as REBASE_BEFORE_MERGE
+from cn.protocol.layout import SEEN_BEFORE as SEEN_BEFORE
 from cn.protocol.ledger import Item
 from cn.protocol.message import MOST_TEXT, MessageRefused, parse_message
 from cn.protocol.outbox_entry import Deliver, Entry, Propose
@@ -29,7 +30,6 @@ VALID_ACTOR = "valid-actor"
 PROTECTED_PATHS = "protected-paths"
 CLEAN_MERGE = "clean-merge"
 KNOWN_PEER = "known-peer"
-SEEN_BEFORE = "seen-before"
 VALID_NAME = "valid-name"
 SIGNATURE = "signature-policy"
 VALID_TRIAGE = "valid-triage"

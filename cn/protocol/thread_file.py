@@ -270,7 +270,8 @@ _LAST_RULE = re.compile(r"\n---\s*\Z")
 class Header(NamedTuple):
     """What cn itself says of a thread. ``signature`` is ``verified SHA256:…``, ``unverified`` or ``bad``.
 
-    ``caution`` says that its creator need not have put the branch where it is.
+    ``caution`` says that its creator need not have put the branch where it is, ``assigned_to`` whom it stayed assigned
+    to when it moved to this head.
     """
 
     peer: Name
@@ -281,6 +282,7 @@ class Header(NamedTuple):
     signature: str
     earlier: str = ""
     caution: str = ""
+    assigned_to: str = ""
 
 
 _FORM = re.compile(r"^<!-- To decide, [^\n]*\n(.*?)(?:-->[ \t]*(?:\n|\Z)|\Z)", re.DOTALL | re.M)
@@ -339,6 +341,10 @@ def format_thread(header: Header, content: str) -> str:
         lines.append(f"**Earlier:** {one_line(header.earlier)}")
     if header.caution:
         lines.append(f"**Caution:** {one_line(header.caution, 500)}")
+    if header.assigned_to:
+        lines.append(
+            f"**Assigned:** to {header.assigned_to} before it moved to this head, which changes nothing of that"
+        )
     return "\n".join([*lines, "", "---", "", quote(content)]) + "\n"
 
 

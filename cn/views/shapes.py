@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # nothing is loaded for a shape that is not asked for
 _THREAD = (
     "thread peer topic branch head kind subject? signature state received written decision?=decided.text "
     "actor?=decided.actor executed?=result.executed status?=result.status merge?=result.merge until=decided.until "
-    "assigned_to?=decided.assigned_to reason? rule?=refused.rule remedy?=refused.remedy withdrawn earlier? "
+    "assigned_to?=decided.assigned_to reason? rule?=refused.rule remedy?=refused.remedy withdrawn in_main earlier? "
     "note?=decided.problem"
 )
 _TOKENS = " ".join(f"{kind}_tokens=usage.{kind}_tokens" for kind in ("input", "output", "cache_read", "cache_write"))

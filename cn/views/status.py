@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.inbox.working_copies import unread
 from cn.protocol.layout import FINAL, NOTICE, TO_MEND
 from cn.protocol.ledger import Item
+from cn.protocol.twins import is_refused_as_twin, twin_of
 from cn.run.memory import Condition
 from cn.run.settings import not_in_effect
 from cn.run.view import View, has_agent
@@ -42,12 +43,15 @@ class Waiting(NamedTuple):
     """A branch of ours at a peer that has no final answer yet, as the ledger has it. What was refused comes first.
 
     Its ``status`` and ``reason`` are the last answer, ``unproven`` is why a claimed merge is not
-    believed; ``old`` is set past ``warn_after`` days.
+    believed; ``old`` is set past ``warn_after`` days. ``twin`` is the branch as whose other name it was refused,
+    ``place`` where both lie.
     """
 
     peer: Name
     item: Item
     old: bool
+    twin: str = ""
+    place: str = ""
 
     @property
     def is_ours_to_mend(self) -> bool:
@@ -117,7 +121,11 @@ def read_status(view: View) -> Status:
 
         queue = read_queue(view)
     days, outbound = view.settings.config.warn_after, view.snapshot.outbound()
-    waiting = [Waiting(peer, item, is_old(item.since, view.now, days)) for peer, item in outbound if _waits(item)]
+    waiting = [
+        _with_twin(view, Waiting(peer, item, is_old(item.since, view.now, days)), outbound)
+        for peer, item in outbound
+        if _waits(item)
+    ]
     return Status(
         hub=view.settings.us,
         main=_main(view),
@@ -196,6 +204,14 @@ def _waits(item: Item) -> bool:
     if item.get("kind") == NOTICE or item.state not in ("delivered", "adopted", "answered"):
         return False
     return item.get("status") not in FINAL or bool(item.get("unproven"))
+
+
+def _with_twin(view: View, waiting: Waiting, outbound: Sequence[tuple[Name, Item]]) -> Waiting:
+    peer, item = waiting.peer, waiting.item
+    if not is_refused_as_twin(item) or peer not in view.settings.peers:
+        return waiting
+    twin = twin_of(item.topic, item.head, (other for name, other in outbound if name == peer))
+    return waiting._replace(twin=twin, place=view.settings.delivery_url(view.hub, view.settings.peers[peer]))
 
 
 def _last_run(view: View) -> datetime | None:

@@ -18,7 +18,16 @@ from cn.values.errors import Refused
 from cn.values.names import HubPath, Name, ThreadName
 from cn.values.shell_words import command
 from cn.values.text import one_line
-from cn.views.threads import ThreadView, answered_heads, done_view, forwarded, list_inbox, pending_view, read_written
+from cn.views.threads import (
+    ThreadView,
+    answered_heads,
+    done_view,
+    forwarded,
+    held_heads,
+    list_inbox,
+    pending_view,
+    read_written,
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,8 @@ def show_document(view: View, text: str) -> Document:
         lives = read_lives(read_events(view, peer, since=f"{item.since:%Y%m}", about=item.topic))
         life = next((one for one in lives if one.thread == item.get("thread")), None)
         written = read_written(view, [item]).get(item.get("thread"))
-        thread = pending_view(peer, item, written, life, fed=has_agent(view), answered=answered_heads(view))
+        fed, answered, held = has_agent(view), answered_heads(view), held_heads(view, [item])
+        thread = pending_view(peer, item, written, life, fed=fed, answered=answered, held=held)
         path = inbox_path(thread.thread)
         working = read_working(view.hub, thread.thread) if view.on_main else None
         return Document(thread, path, working.data if working else view.snapshot.read(path) or b"")

@@ -6,8 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from cn.git.process import GitError
+from cn.inbox.decided import PUT_OFF, decided_of
+from cn.inbox.decided import Decided as Decided
 from cn.inbox.working_copies import Working, may_decide, read_copies, read_working, unknown_files, was_refused
-from cn.protocol.layout import COMMENTED, FINAL, TO_MEND
+from cn.protocol.layout import COMMENTED, FINAL, PROPOSAL, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.run.view import View, has_agent, read_events
 from cn.values.errors import Refusal, Refused
@@ -21,19 +24,8 @@ if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
 PENDING, ANSWERED, DECIDED, REFUSED, DONE = "pending", "answered", "decided", "refused", "done"
 
 
-class Decided(NamedTuple):
-    """The decision that stands: one that is written and waits, or by which the thread was put off or ended.
-
-    ``reason`` and ``until`` are those of a deferral; ``problem`` is what is wrong with the text in
-    the working copy.
-    """
-
-    text: str = ""
-    actor: str = ""
-    until: datetime | None = None
-    assigned_to: str = ""
-    reason: str = ""
-    problem: str = ""
+_MOST_COMMITS = 50_000
+"""Of proposals that hold more than so many commits that main has not, it is not said which of them main holds."""
 
 
 class Result(NamedTuple):
@@ -52,7 +44,8 @@ class ThreadView(NamedTuple):
     claimed (the agent has it), dead (given up by the agent), or done. ``refused`` is the rule that
     said no to the decision. ``chain`` is filled only where the history was asked for. ``subject`` is that of a
     message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
-    never later than it was received.
+    never later than it was received. ``in_main``: main holds the head of this proposal already, so that there is
+    nothing left to merge.
     """
 
     thread: ThreadName
@@ -69,6 +62,7 @@ class ThreadView(NamedTuple):
     earlier: str = ""
     withdrawn: datetime | None = None
     caution: str = ""
+    in_main: bool = False
     decided: Decided = Decided()
     result: Result = Result()
     refused: Refusal | None = None
@@ -111,10 +105,11 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
             forwards = forwarded(event for events in histories.values() for event in events)
             ended = [(peer, life) for peer, life in all_lives if life.decided is not None]
             threads = [done_view(peer, life, forwards.get(life.thread, ())) for peer, life in ended]
-    fed, answered = has_agent(view), answered_heads(view)
+    fed, answered, held = has_agent(view), answered_heads(view), held_heads(view, [item for _, item in pending])
     for peer, item in pending:
         name = item.get("thread")
-        threads.append(pending_view(peer, item, written.get(name), lives.get(name), fed=fed, answered=answered))
+        found = pending_view(peer, item, written.get(name), lives.get(name), fed=fed, answered=answered, held=held)
+        threads.append(found)
     threads.sort(key=lambda t: (t.state != DONE, t.written, t.received, t.thread))
     damaged = tuple(view.snapshot.damaged.items())
     return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
@@ -166,6 +161,26 @@ def answered_heads(view: View) -> frozenset[tuple[Name, str]]:
     return frozenset((peer, item.get("about_head")) for peer, item in ours if item.get("status") not in ended)
 
 
+def held_heads(view: View, items: Iterable[Item]) -> frozenset[str]:
+    """The heads of these proposals that main holds already: merged by somebody with git, or pushed again.
+
+    Of what git has no more, or cannot tell within the limits, nothing is said.
+    """
+    heads = list(dict.fromkeys(item.head for item in items if item.get("kind") in ("", PROPOSAL)))
+    if not heads:
+        return frozenset()
+    asked = "\n".join([f"^{view.snapshot.commit}", *heads, ""]).encode()
+    try:
+        missing = set(view.hub.git.run("rev-list", f"--max-count={_MOST_COMMITS}", "--stdin", stdin=asked).lines)
+    except GitError as error:
+        if error.done.limited:
+            return frozenset()
+        from cn.git.objects import contained  # one of them may be gone
+
+        return frozenset(contained(view.hub.git, view.snapshot.commit, heads))
+    return frozenset(head for head in heads if head not in missing) if len(missing) < _MOST_COMMITS else frozenset()
+
+
 def pending_view(
     peer: Name,
     item: Item,
@@ -174,9 +189,10 @@ def pending_view(
     *,
     fed: bool,
     answered: Collection[tuple[Name, str]],
+    held: Collection[str] = (),
 ) -> ThreadView:
     """A pending thread; with ``life`` its chain too. ``fed``: this hub gives its threads to an agent; ``answered`` are
-    the heads that a comment waits at (:func:`answered_heads`).
+    the heads that a comment waits at (:func:`answered_heads`), ``held`` those that main has (:func:`held_heads`).
     """
     state = _state(item, written, fed)
     state = ANSWERED if state == PENDING and (peer, item.head) in answered else state
@@ -187,16 +203,7 @@ def pending_view(
 
         chain = read_chain(life, written=None if refusal else written)
     get = item.get
-    put_off = {"deferred": f"defer:{get('reason')}", "assigned": f"delegate:{get('actor')}"}.get(item.state, "")
-    executed = f"✓ {item.state}" if put_off else ""
-    decided = Decided(
-        text=written.decision if written else put_off,  # what is written now counts before what was recorded
-        actor=written.actor if written else get("by"),
-        until=parse_stamp(get("until")) if get("until") else None,
-        assigned_to=get("actor"),
-        reason="" if refusal else get("reason"),
-        problem=written.problem if written and not refusal else "",
-    )
+    executed = f"✓ {item.state}" if item.state in PUT_OFF else ""
     return ThreadView(
         thread=ThreadName(get("thread")),
         peer=peer,
@@ -212,7 +219,8 @@ def pending_view(
         earlier=get("earlier"),
         withdrawn=parse_stamp(get("gone")) if get("gone") and get("kind") in ("", "proposal") else None,
         caution=get("back"),
-        decided=decided,
+        in_main=item.head in held and get("kind") in ("", PROPOSAL),
+        decided=decided_of(item, written),
         result=Result(f"refused: {refusal.rule}: {refusal.reason}" if refusal else executed),
         refused=refusal,
         chain=chain,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cn.protocol.layout import IN_MAIN
 from cn.values.text import clean
 from cn.values.timestamps import format_stamp
 
@@ -34,6 +35,7 @@ def state_text(thread: ThreadView) -> str:
         case state:
             text = _WITH_AGENT.get(state, state)
     text = f"{text}, withdrawn by its creator" if thread.withdrawn else text
+    text = f"{text}, {IN_MAIN}" if thread.in_main else text
     return f"{text}, {thread.caution}" if thread.caution else text
 
 

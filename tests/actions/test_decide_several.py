@@ -129,3 +129,22 @@ def test_what_somebody_has_decided_already_is_named_and_left_out_unless_it_is_na
     assert "left out" not in asked
     many.process()
     assert ("pi/one", "do:merge", "✓ merged SHA") in many.rows("pi/one")
+
+
+def test_what_somebody_decides_while_it_asks_is_left_and_said(world: World, many: Node) -> None:
+    """Written into the file, or executed in another clone; what the one who answers had seen goes as it was said."""
+    other = world.second(many)
+    many.triage("omega/hello", "delete:spam")
+    at = Terminal(many.root, "delete", "pi/one", "pi/two", "omega/hello", "--reason", "not now")
+    at.expect("delete these 3 threads")
+    many.triage("pi/one", "do:merge")
+    other.cn("defer", "pi/two", "--reason", "the release")
+    at.type("y\r")
+    at.expect("omega/hello: delete by sigma")
+    assert at.end() == 1
+    told = " ".join(at.text.split())
+    assert "pi/one is left as it is, decided since it was shown: do:merge by sigma" in told
+    assert "pi/two is left as it is, decided since it was shown: defer:the release by sigma" in told
+    assert waiting(many) == {"pi-one", "pi-two"}
+    many.process()
+    assert ("pi/one", "do:merge", "✓ merged SHA") in many.rows("pi/one")

@@ -482,3 +482,40 @@ def test_a_rebase_leaves_out_no_change_that_a_merge_holds(desk: Desk) -> None:
     refused = desk.cn("rebase", "fix", check=1).stderr
     assert "a merge in pi/fix changes something itself" in refused
     assert desk.there() == before
+
+
+def test_a_proposal_under_a_second_name_is_told_by_both_sides_what_makes_it_the_only_one(
+    desk: Desk, sigma: Node, pi: Node
+) -> None:
+    """Its creator renames the branch: the new name is there, and so is the old one."""
+    desk.begin({"docs/new.md": "new\n"}, "old")
+    desk.cn("propose", "old")
+    sigma.sync()
+    git(desk.root, "branch", "--quiet", "-m", "new")
+    helps = "'git push origin :pi/old' deletes pi/old, and its thread goes on as pi/new"
+    assert f"pi/new is at the commit of pi/old, which waits there, and gives no thread of its own: {helps}" in (
+        desk.cn("propose", "new").stdout
+    )
+    refused = sigma.sync().stderr
+    there = "'git push URL :pi/old', with the URL where it lies, deletes pi/old, and its thread goes on as pi/new"
+    assert there in refused
+    assert "its creator deletes it, or pi/old where it shall be called pi/new" in " ".join(refused.split())
+    assert there in pi.sync().stdout
+    shown = " ".join(pi.cn("status").stdout.split())
+    assert f"'git push {sigma.url} :pi/old' deletes pi/old, and its thread goes on as pi/new" in shown
+    again = desk.cn("propose", "new").stdout
+    assert helps in again
+    assert "nothing to do" not in again
+    # And it is so.
+    git(desk.root, "push", "--quiet", "origin", ":pi/old")
+    assert "goes on as pi/new" in sigma.sync().stdout
+    pi.sync()
+    shown = pi.cn("status").stdout
+    assert "refused" not in shown
+    assert "it was let in after all" in shown
+    assert "nothing to do" in desk.cn("propose", "new").stdout
+    sigma.decide("pi/old", "do:merge")
+    pi.sync()
+    assert desk.there("new") is None
+    sigma.sync()
+    assert "seen-before" not in sigma.cn("status").stdout

@@ -242,3 +242,11 @@ def test_an_empty_inbox_ends_it(hub_template: Path) -> None:
     at = Terminal(hub_template, "review")
     at.expect("nothing waits for a decision")
     assert at.end() == 0
+
+
+def test_what_main_holds_already_is_shown_as_that(two: Node) -> None:
+    git(two.root, "fetch", "--quiet", str(two.home), "pi/idea")
+    git(two.root, "merge", "--quiet", "--no-edit", "FETCH_HEAD")
+    at = review(two, "pi/idea")
+    assert "main already holds this: do:merge merges nothing more" in " ".join(at.answer(ASK, "q").split())
+    assert at.end() == 0

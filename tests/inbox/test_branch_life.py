@@ -541,3 +541,47 @@ def test_a_broken_pin_is_named_with_what_mends_it(world: World, sigma: Node, pi:
     pin.unlink()
     sigma.sync()
     assert [row[1] for row in sigma.rows("pi/proposal")] == ["received"]
+
+
+def test_a_branch_that_moves_stays_assigned_and_what_was_decided_of_the_earlier_head_is_void(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    sigma.configure("reviewers:\n  - name: alice\n    email: alice@example.org\n")
+    world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    sigma.decide("pi/proposal", "delegate:alice")
+    sigma.triage("pi/proposal", "do:merge", "--actor", "alice")
+    new = world.propose(pi, sigma, files={"docs/proposal.md": "second\n"}, force=True)
+    told = sigma.sync().stdout
+    assert f"{name} is refreshed, and stays assigned to alice" in told
+    text = sigma.thread(name)
+    assert f"**Head:** {new}" in text
+    assert "**Assigned:** to alice before it moved to this head" in text
+    assert "> decision: do:merge" in text.partition("## Void triage")[2]
+    assert "assigned to alice" in sigma.cn("inbox").stdout
+    assert "to alice" in sigma.cn("status").stdout.partition("\nassigned\n")[2]
+    assert ("pi/proposal", "moved", "stays assigned to alice") in sigma.rows("pi/proposal")
+    assert sigma.cn("doctor", check=None).returncode == 0
+    sigma.idle()
+    again = world.propose(pi, sigma, files={"docs/proposal.md": "third\n"}, force=True)
+    sigma.sync()
+    assert sigma.thread(name).count("**Assigned:**") == 1
+    two = world.second(sigma)
+    assert "assigned to alice" in two.cn("inbox").stdout
+    sigma.decide("pi/proposal", "do:merge", "--actor", "alice")
+    assert is_in_main(sigma, again)
+
+
+def test_who_is_no_reviewer_any_more_is_not_waited_for_when_the_branch_moves(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    sigma.configure("reviewers:\n  - name: alice\n    email: alice@example.org\n")
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "delegate:alice")
+    config = (sigma.root / ".cn/hub.yaml").read_text().replace("name: alice", "name: bob")
+    sigma.write({".cn/hub.yaml": config}, "bob instead")
+    world.propose(pi, sigma, files={"docs/proposal.md": "second\n"}, force=True)
+    sigma.sync()
+    assert "assigned" not in sigma.cn("inbox").stdout

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.hubs import commit, git, write_commit
+from tests.support.hubs import commit, fetch, git, write_commit
 from tests.support.world import MAIN_FILE, Node, World, content, is_in_main
 
 
@@ -296,3 +296,53 @@ def test_a_thread_that_cannot_name_all_files_merges_nothing(world: World, sigma:
     sigma.triage("pi/many", "do:merge")
     assert "its thread could not name all its files" in sigma.process().stderr
     assert not is_in_main(sigma, head)
+
+
+def _says_it(sigma: Node, source: str) -> None:
+    said = "main already holds this"
+    for words in (("inbox",), ("status",), ("inbox", "show", source), ("thread", "show", source), ("thread", "list")):
+        shown = sigma.cn(*words).stdout
+        assert said in shown, words
+        assert words == ("thread", "list") or "do:merge merges nothing more, ends the thread" in " ".join(shown.split())
+    assert said in sigma.triage(source, "do:merge", "--dry-run").stdout
+    assert [one["in_main"] for one in json.loads(sigma.cn("inbox", "--json").stdout)] == [True]
+
+
+def test_a_proposal_that_was_merged_by_hand_is_called_so_before_it_is_decided(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    assert "main already holds" not in sigma.cn("inbox").stdout + sigma.triage("pi/proposal", "do:merge").stdout
+    git(sigma.root, "fetch", "--quiet", sigma.url, "pi/proposal")
+    git(sigma.root, "merge", "--quiet", "--no-edit", "FETCH_HEAD")
+    git(sigma.root, "checkout", "--quiet", "main", "--", "threads")
+    _says_it(sigma, "pi/proposal")
+    told = sigma.triage("pi/proposal", "do:merge").stdout
+    assert "main already holds this: do:merge merges nothing more" in told
+    sigma.process()
+    assert ("pi/proposal", "do:merge", "✓ merged before") in sigma.rows("pi/proposal")
+    pi.sync()
+    assert not world.has_branch(pi, sigma), "its creator was told that it is merged"
+
+
+def test_a_branch_at_a_commit_of_main_is_called_so_when_it_arrives(world: World, sigma: Node, pi: Node) -> None:
+    fetch(world.person(pi, sigma), sigma.url, "+refs/heads/*:refs/remotes/origin/*")
+    world.offer(pi, sigma, "held", "origin/main")
+    assert "pi/held: main already holds this; do:merge merges nothing more" in sigma.sync().stdout
+    _says_it(sigma, "pi/held")
+    sigma.decide("pi/held", "do:merge")
+    pi.sync()
+    assert not world.has_branch(pi, sigma, "held")
+
+
+def test_what_git_cannot_tell_of_is_not_said_to_be_in_main(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    for ref in [one for one, tip in sigma.refs().items() if tip == head]:
+        git(sigma.root, "update-ref", "-d", ref)
+    git(sigma.root, "update-ref", "-d", "FETCH_HEAD")
+    (sigma.root / ".git/objects" / head[:2] / head[2:]).unlink(missing_ok=True)
+    git(sigma.root, "-c", "gc.pruneExpire=now", "gc", "--quiet", "--prune=now")
+    assert git(sigma.root, "cat-file", "--batch-check", stdin=f"{head}\n".encode()).endswith("missing")
+    assert "main already holds" not in sigma.cn("inbox").stdout

@@ -355,3 +355,46 @@ def test_a_fresh_clone_finds_everything_in_origin(world: World, sigma: Node, pi:
     pi.sync()
     fresh.sync()
     assert ("pi/one", "gone", "branch deleted by its creator") in fresh.rows()
+
+
+def test_a_decision_that_one_clone_saw_refused_is_told_in_the_other_that_makes_it_too(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    other = world.second(sigma)
+    world.propose(pi, sigma)
+    for node in (sigma, other):
+        node.sync()
+    name = sigma.only_thread()
+    for node in (sigma, other):
+        node.write_triage(name, "do:merge", "pi")
+        assert "do:merge is refused: no-self-merge" in node.process(check=1).stderr, "who decides is told"
+        assert "refused: no-self-merge" in node.cn("inbox").stdout
+        assert node.process().stderr == "", "once"
+    assert [row[1] for row in sigma.rows("pi/proposal")].count("do:merge") == 1
+
+
+def test_two_clones_with_two_refused_decisions_of_one_thread_come_to_rest(world: World, sigma: Node, pi: Node) -> None:
+    other = world.second(sigma)
+    world.propose(pi, sigma)
+    for node in (sigma, other):
+        node.sync()
+    name = sigma.only_thread()
+    sigma.write_triage(name, "do:merge", "pi")
+    other.write_triage(name, "delete:no", "mallory")
+    for node in (sigma, other):
+        node.process(check=1)
+    before = len(other.rows("pi/proposal"))
+    for node in (sigma, other, sigma, other):
+        assert node.process().stderr == ""
+    assert len(other.rows("pi/proposal")) == before
+
+
+def test_what_waits_in_the_outbox_says_that_another_clone_may_have_tried(world: World, sigma: Node, pi: Node) -> None:
+    other = world.second(sigma)
+    pi.home.rename(pi.home.with_name("away"))
+    sigma.cn("send", "pi", "hello", check=None)
+    assert "1 attempt" in sigma.cn("outbox").stdout
+    git(other.root, "pull", "--quiet", "--ff-only")
+    assert "not tried from this clone yet" in other.cn("outbox").stdout
+    other.cn("sync", check=None)
+    assert "not tried" not in other.cn("outbox").stdout + sigma.cn("outbox").stdout

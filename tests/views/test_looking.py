@@ -42,12 +42,12 @@ def loaded(node: Node, *words: str) -> set[str]:
 
 
 @pytest.mark.parametrize("words", LOOKS)
-def test_a_look_starts_three_gits_whatever_waits(waiting: Node, tmp_path: Path, words: str) -> None:
+def test_a_look_starts_four_gits_whatever_waits(waiting: Node, tmp_path: Path, words: str) -> None:
     events, config = tmp_path / "events", tmp_path / "gitconfig"
     events.mkdir()
     config.write_text(f"[trace2]\n\teventTarget = {events}\n")
     waiting.cn(words, env={"GIT_CONFIG_GLOBAL": str(config)})
-    assert len(list(events.iterdir())) == 3, "configuration, refs, one reading of objects"
+    assert len(list(events.iterdir())) == 4, "configuration, refs, one reading of objects, what main holds"
 
 
 @pytest.mark.parametrize("words", LOOKS)

@@ -22,7 +22,7 @@ from cn.cli.render.pager import show_lines
 from cn.cli.render.report import show_error
 from cn.cli.render.review import KEYS, choice_line, help_text, written_line
 from cn.cli.render.text import clean, rule
-from cn.cli.render.thread_page import text_lines
+from cn.cli.render.thread_page import in_main_lines, text_lines
 from cn.git.choices import EDITOR, PAGER, user_choice
 from cn.git.repository import Hub
 from cn.protocol.layout import PROPOSAL, inbox_path
@@ -159,7 +159,8 @@ class _Session:
         place = f"{len(self.review.steps) + 1} of {len(self.review.queue)}"
         title = f"{document.thread.source}: {document.thread.subject or document.thread.kind}"
         head = [rule(f"{place}  {clean(title, 120)}"), ""]
-        lines = [*head, *text_lines(without_form(document.text)), ""]
+        held = in_main_lines(document.thread)
+        lines = [*head, *text_lines(without_form(document.text)), "", *held]
         show_lines(lines, lambda: user_choice(self.hub.root, PAGER), "q leads to the keys that decide")
         self.shown = document
 

@@ -115,13 +115,17 @@ def _choose(view: View, choice: Choice) -> tuple[list[ThreadView], list[Chosen],
     if not choice.threads:
         every = of_peer(view, inbox, choice.peer).threads if choice.peer else inbox.threads
         found = [one for one in every if one.state != DECIDED]
-        return found, [Chosen(one.thread, one.head) for one in found], [one for one in every if one.state == DECIDED]
+        return (
+            found,
+            [Chosen(one.thread, one.head, one.decided) for one in found],
+            [one for one in every if one.state == DECIDED],
+        )
     calls = {text: read_call(text) for text in choice.threads}
     named = {
         text: next((one for one in inbox.threads if call.means(one.source, one.thread)), None)
         for text, call in calls.items()
     }
-    chosen = [Chosen(one.thread, one.head) if one else Chosen(text) for text, one in named.items()]
+    chosen = [Chosen(one.thread, one.head, one.decided) if one else Chosen(text) for text, one in named.items()]
     return [one for one in named.values() if one], list(dict.fromkeys(chosen)), []
 
 

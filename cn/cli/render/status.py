@@ -10,7 +10,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from cn.cli.render.text import age, clean, columns, cut, grid, next_step, paint, since, width, wrap
-from cn.protocol.layout import DRAFTS, PROPOSAL, REBASE_BEFORE_MERGE
+from cn.protocol.layout import DRAFTS, END_IN_MAIN, IN_MAIN, PROPOSAL, REBASE_BEFORE_MERGE
+from cn.protocol.twins import rename_to
 from cn.values.errors import Refusal
 from cn.values.names import Name
 from cn.values.shell_words import command
@@ -144,6 +145,8 @@ def inbox_lines(threads: Sequence[ThreadView], now: datetime, *, signed: bool, r
             lines += next_step(thread.refused.remedy, 4)
         elif thread.decided.problem:
             lines += wrap("    ", clean(thread.decided.problem))
+        if thread.in_main:
+            lines += next_step(END_IN_MAIN, 4)
     return lines + left_out(left, "", "--all shows them")
 
 
@@ -289,6 +292,8 @@ def _thread(thread: ThreadView, now: datetime) -> list[str]:
             text += f": {clean(thread.subject, 120)}" if thread.subject else ""
             text += ", withdrawn by its creator" if thread.withdrawn else ""
             text += f", {thread.caution}" if thread.caution else ""
+    if thread.in_main:
+        return [*_named(name, f"{text}, {IN_MAIN}"), *next_step(END_IN_MAIN, 6)]
     return _named(name, text)
 
 
@@ -319,6 +324,8 @@ def answer_text(waiting: Waiting) -> tuple[str, str]:
 def _remedy(waiting: Waiting) -> str:
     """What helps where ours was refused. Of a message its reason says it."""
     get, name = waiting.item.get, f"{waiting.peer}:{waiting.item.topic}"
+    if waiting.twin:
+        return rename_to(clean(waiting.twin, 120), clean(get("branch"), 120), waiting.place)
     if get("kind") not in ("", PROPOSAL):
         back = command("git push URL :{}", get("branch"))
         return f"{command('cn thread show {}', name)} shows it; {back}, with the URL where it lies, takes it away"
@@ -341,6 +348,7 @@ def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:
         return [*shown, *next_step(takes_back, len(margin) + 4)]
     what = "deletion of " if entry.effect == "delete" else ""
     queued = f"queued {age(entry.queued, now)} ago" if entry.queued else "queued"
+    queued += "" if entry.attempts else ", not tried from this clone yet"
     lines = wrap(margin, f"{what}{clean(entry.branch, 120)} for {entry.to}, {queued}")
     if entry.subject:
         lines += wrap(f"{margin}    ", clean(entry.subject))

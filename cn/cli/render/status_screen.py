@@ -29,6 +29,7 @@ from cn.cli.render.status import (
     place_text,
 )
 from cn.cli.render.text import age, clean, columns, next_step
+from cn.protocol.layout import END_IN_MAIN, IN_MAIN
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Status, Waiting
@@ -187,9 +188,11 @@ def _thread(thread: ThreadView, now: datetime, warn_after: int) -> Row:
         below = [f"to {decided.assigned_to}"]
     if thread.withdrawn:
         below.append("withdrawn by its creator")
+    if thread.in_main:
+        below.append(IN_MAIN)
     needed = thread.state in _NEEDED
     style = _old(thread.received, now, warn_after) if needed else "dim"
-    remedy = refused.remedy if refused is not None else ""
+    remedy = refused.remedy if refused is not None else END_IN_MAIN if thread.in_main else ""
     return Row(age(thread.received, now), style, thread.thread.removesuffix(".md"), title, below, remedy)
 
 

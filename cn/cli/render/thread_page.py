@@ -13,7 +13,7 @@ from cn.cli.render import has_colours
 from cn.cli.render.difference import line_colours
 from cn.cli.render.text import age, align, clean, next_step, paint, wrap
 from cn.protocol.finality import STAYS, final_forms
-from cn.protocol.layout import PROPOSAL
+from cn.protocol.layout import END_IN_MAIN, IN_MAIN, PROPOSAL
 from cn.protocol.thread_file import without_form
 from cn.protocol.thread_life import Link
 from cn.threads.store import OwnDocument
@@ -101,9 +101,15 @@ def choice_lines(thread: ThreadView) -> list[str]:
     ends = f"final, it is done and {thread.peer} deletes {clean(thread.branch, 120)}: "
     return [
         paint("-- decide " + "-" * 30, dim=True),
+        *in_main_lines(thread),
         *wrap("  ", f"it stays: {', '.join(STAYS)}; a comment"),
         *wrap("  ", f"{ends}{', '.join(final_forms(thread.kind))}"),
     ]
+
+
+def in_main_lines(thread: ThreadView) -> list[str]:
+    """That there is nothing left to merge, if it is so, and what to do."""
+    return wrap("  ", f"{IN_MAIN}: {END_IN_MAIN}", colour="yellow") if thread.in_main else []
 
 
 def _when(link: Link, now: datetime) -> str:

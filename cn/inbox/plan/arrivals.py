@@ -159,15 +159,23 @@ def plan_renamed(arrival: Arrival, name: ThreadName) -> Plan:
 
 
 def plan_moved(
-    arrival: Arrival, us: Name, item: Item, working: str | None, known: Sequence[str], back: str = ""
+    arrival: Arrival,
+    us: Name,
+    item: Item,
+    working: str | None,
+    known: Sequence[str],
+    back: str = "",
+    assigned_to: str = "",
 ) -> Plan:
     """The thread of a pending branch that moved: refreshed, a Triage for the earlier head void.
 
     ``working`` is the thread's text in the work tree (or in main), None when it is nowhere; ``known`` are
-    versions that main had of it, ``back`` says that it went back to an earlier head.
+    versions that main had of it, ``back`` says that it went back to an earlier head. An approval is for one head; who
+    is to look at the branch is not: it stays ``assigned_to`` whom it was, where that is given.
     """
     name = ThreadName(item.get("thread"))
-    fresh = add_form(format_thread(arrival.header(item.get("earlier"), back), arrival.content), us)
+    header = arrival.header(item.get("earlier"), back)._replace(assigned_to=assigned_to)
+    fresh = add_form(format_thread(header, arrival.content), us)
     reason = f"The branch moved from {item.head} to {arrival.head}; decide again."
     if back:
         reason = f"The branch {back}; decide again."
@@ -176,8 +184,12 @@ def plan_moved(
     news = {key: value for key, value in _what_it_is(arrival).items() if item.get(key) != value}
     news |= {"back": back} if back or item.get("back") else {}
     at = {"branch": arrival.branch, "signature": arrival.signature, "base": arrival.base or "none"}
-    event = arrival.event("refreshed", **at, **news)
-    return Plan(arrival.source, (Put(inbox_path(name), text), event, arrival.row(kind, thread=name), Wake(name)))
+    events = [arrival.event("refreshed", **at, **news)]
+    row = arrival.row(kind, thread=name)
+    if assigned_to:
+        events.append(arrival.event("assigned", actor=assigned_to, by=item.get("by"), thread=name))
+        row = arrival.row(kind, f"stays assigned to {assigned_to}", thread=name)
+    return Plan(arrival.source, (Put(inbox_path(name), text), *events, row, Wake(name)))
 
 
 def plan_repeated(arrival: Arrival, us: Name) -> Plan:

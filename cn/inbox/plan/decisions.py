@@ -378,13 +378,18 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
 
 
 def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: datetime, *, new: bool = False) -> Plan:
-    """A refused decision: told once per condition (unless it is ``new``), its creator once per head."""
+    """A refused decision: recorded once per condition (unless it is ``new``), its creator told once per head.
+
+    Two clones may hold two decisions of one thread, both refused: neither is news when the other was refused since.
+    """
     condition = refusal_digest(decision, actor, refusal.rule, refusal.reason, facts.item.head)
-    if facts.item.get("digest") == condition and not new:
+    before = facts.item.get("digest").split()
+    if condition in before and not new:
         return Plan(facts.source)
     told_head = facts.item.get("told")
     tell = refusal.notify and told_head != facts.item.head
-    fields = {"digest": condition, "rule": refusal.rule, "why": refusal.reason, "remedy": refusal.remedy}
+    known = [*(one for one in before if one != condition), condition][-_MOST_REFUSALS:]
+    fields = {"digest": " ".join(known), "rule": refusal.rule, "why": refusal.reason, "remedy": refusal.remedy}
     if tell:
         fields["told"] = facts.item.head
     event = Event(facts.now, IN, "refused", facts.item.topic, facts.item.head, fields)
@@ -394,6 +399,10 @@ def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: 
         about = About(facts.branch, facts.item.head, "refused", None, why)
         effects.append(notice(facts.config.name, facts.peer, facts.item.topic, about, at, facts.thread))
     return Plan(facts.source, tuple(effects))
+
+
+_MOST_REFUSALS = 8
+"""Refusals of one head that are remembered: one a clone, mostly."""
 
 
 def refusal_digest(decision: str, actor: str, rule: str, reason: str, head: Oid) -> str:

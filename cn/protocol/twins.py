@@ -1,0 +1,38 @@
+"""Two branches of one creator at one commit (``docs/protocol/branches.md``): they give one thread, and its name is the
+creator's to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cn.protocol.layout import FINAL, SEEN_BEFORE
+from cn.protocol.ledger import Item
+from cn.values.shell_words import command
+
+_THERE = ("delivered", "adopted", "answered")
+_NO_URL = "URL"
+
+
+def rename_to(first: str, other: str, place: str = _NO_URL) -> str:
+    """What its creator does to have the thread of the branch ``first`` go on as ``other``, which is there too.
+
+    ``place`` is where both lie, as git is told; without one the creator knows the URL.
+    """
+    where = ", with the URL where it lies," if place == _NO_URL else ""
+    return f"{command('git push {} :{}', place, first)}{where} deletes {first}, and its thread goes on as {other}"
+
+
+def is_refused_as_twin(item: Item) -> bool:
+    """Was a branch of ours refused at a peer because its commit was there before?"""
+    return item.get("status") == "refused" and item.get("reason").startswith(f"{SEEN_BEFORE}:")
+
+
+def twin_of(topic: str, head: str, items: Iterable[Item]) -> str:
+    """The branch of ours at the same peer whose thread this commit has already; empty: there is none that waits.
+
+    ``items`` are ours at that peer.
+    """
+    there = (one for one in items if one.topic != topic and one.head == head and one.state in _THERE)
+    waits = (one for one in there if one.get("status") not in FINAL and not is_refused_as_twin(one))
+    return next((one.get("branch") for one in waits), "")
