@@ -16,6 +16,7 @@ from cn.doctor.finding import Finding, Fix, HubFacts, Step, from_error, info, pr
 from cn.git.entries import read_index, read_tree
 from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
+from cn.outbox.deliver import PUBLISH
 from cn.outbox.our_branches import LOST
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
 from cn.peers.known_mains import ANOTHER
@@ -23,7 +24,7 @@ from cn.peers.observe import FETCH, SILENT
 from cn.peers.older_state import OLDER
 from cn.protocol.hub_config import AGENT_PATH
 from cn.run.memory import Memory
-from cn.run.run import scratch_objects
+from cn.run.run import PINS, scratch_objects
 from cn.system.files import free_name, move
 from cn.transaction.base import observe_base, work_place
 from cn.transaction.housekeeping import sweep_failed, unfinished
@@ -341,6 +342,8 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
     for kind in _FROM_PEERS:
         for text, remedy in memory.conditions.of(kind):
             yield problem(one_line(redact(text), 400), "", remedy)
+    for text, remedy in memory.conditions.of(PINS):  # some hosts take none, and all else works there
+        yield info(one_line(redact(text), 400), "", remedy)
 
 
-_FROM_PEERS = (FETCH, SILENT, OLDER, ANOTHER, LOST)
+_FROM_PEERS = (FETCH, SILENT, OLDER, ANOTHER, LOST, PUBLISH)

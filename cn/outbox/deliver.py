@@ -440,6 +440,8 @@ def _where(run: Run, entry: Entry) -> str:
     return f"{place}, where {entry.to} fetches it" if isinstance(entry, Deliver) else place
 
 
+PUBLISH = "publish"
+"""The kind of condition that a mailbox has not our main."""
 _FOREIGN = "mailbox main"
 """The section of the memory on what stands in the place of what was published: where it is, and in how many runs."""
 _LOOKS = 2
@@ -483,7 +485,7 @@ def publish_main(run: Run) -> None:
         update_refs(run.hub.git, [(mark, parse_oid(text))])
         foreign.clear()
         run.report.done(f"published main at {name}{over}")
-        run.memory.conditions.clear("publish")
+        run.memory.conditions.clear(PUBLISH)
         return
     told, remedy = f"main is not published at {name}: {done.reason}", "it is tried again at each run"
     if at or "non-fast-forward" in done.err or "fetch first" in done.err:
@@ -493,8 +495,8 @@ def publish_main(run: Run) -> None:
         push = command("git push {} {} {}", lease, name, f"{text}:{HEADS}{run.hub.main}")
         remedy = f"let nobody but this hub write main there; {push} replaces it"
         remedy += "; so does the next run" if at and foreign.get("looks", 0) < _LOOKS else ", where the host lets you"
-    run.report.failed(told, remedy, source=name, told_before=run.memory.told("publish", text, told))
-    run.memory.conditions.set("publish", told, remedy)
+    run.report.failed(told, remedy, source=name, told_before=run.memory.told(PUBLISH, text, told))
+    run.memory.conditions.set(PUBLISH, told, remedy)
 
 
 def _push_main(run: Run, name: str, text: str, over: str = "") -> Done:

@@ -36,7 +36,7 @@ def sent_chain(life: Sequence[Event], shown: Mapping[str, str]) -> tuple[Link, .
     elif last.kind == "deleting":
         links.append(Link(DELETED, None, since=last.at))
     elif last.kind in ("delivered", "adopted", "answered") and _waits(life):
-        told = "finally" if last.kind == "answered" else "whether it was fetched is not known yet"
+        told = "a final one" if last.kind == "answered" else "whether it was fetched is not known yet"
         links.append(Link(ANSWERED, None, told, since=last.at))
     return tuple(links)
 

@@ -42,7 +42,7 @@ from cn.values.shell_words import command
 from cn.values.text import visible
 
 T = TypeVar("T")
-_PINS = "pins"
+PINS = "pins"
 """The kind of condition that origin has not all of cn's refs."""
 _PINS_STAY = "pins stay in this clone, and only here they keep reviewed commits alive"
 _TAKE_PINS = "let this clone create, force and delete refs/cn/* at origin; they go with its next push"
@@ -199,10 +199,10 @@ class Run:
             taken = command("git push origin :{}", ref) if (ref := in_the_way(reason)) else ""
             step = f"{taken} takes away {ref}, which is in their way; they go with the next push" if ref else _TAKE_PINS
             told = f"origin did not take cn's pins: {reason}" + (f"; {taken} takes it away" if ref else "")
-            self.report.info(told, told_before=bool(conditions.names(_PINS)))
-            conditions.set(_PINS, f"{_PINS_STAY}: {reason}", step, name="origin")
+            self.report.info(told, told_before=bool(conditions.names(PINS)))
+            conditions.set(PINS, f"{_PINS_STAY}: {reason}", step, name="origin")
         elif not unpushed_path(self.hub).exists():
-            conditions.clear(_PINS, "origin")
+            conditions.clear(PINS, "origin")
 
     def _rehearse(self, plan: Callable[[Executor], tuple[str | None, T]]) -> T:
         """Show a plan, and build its commit in the throw-away folder: what follows plans on that."""

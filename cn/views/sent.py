@@ -21,6 +21,7 @@ from cn.run.view import View
 from cn.values.errors import CnError, Refused
 from cn.values.names import Name, Oid, is_oid, topic_of
 from cn.values.timestamps import format_stamp
+from cn.views.mend import mend_of
 
 T = TypeVar("T")
 
@@ -54,11 +55,14 @@ class Sent:
 
 @dataclass(frozen=True)
 class SentDocument:
-    """The same with its text; ``path`` is its file in the hub (empty: it has none)."""
+    """The same with its text; ``path`` is its file in the hub (empty: it has none), ``mend`` the next step where it
+    waits for us.
+    """
 
     sent: Sent
     path: str
     text: str
+    mend: str = ""
 
 
 def show_or_sent(view: View, text: str, show: Callable[[View, str], T]) -> T | SentDocument:
@@ -100,7 +104,16 @@ def show_sent(view: View, text: str) -> SentDocument | None:
         chain=sent_chain(life, _answers(view, peer, life)),
     )
     path = _file_of(view, sent, begin)
-    return SentDocument(sent, path, _text(view, sent, path, get("base", "")))
+    return SentDocument(sent, path, _text(view, sent, path, get("base", "")), _mend(view, sent))
+
+
+def _mend(view: View, sent: Sent) -> str:
+    """What helps where it was refused, and is there as it was."""
+    ours = view.snapshot.outbound()
+    item = next(
+        (item for peer, item in ours if (peer, item.topic, item.head) == (sent.peer, sent.topic, sent.head)), None
+    )
+    return mend_of(view, sent.peer, item, ours) if item is not None else ""
 
 
 def _answers(view: View, peer: Name, life: Sequence[Event]) -> dict[str, str]:

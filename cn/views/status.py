@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.inbox.working_copies import unread
 from cn.protocol.layout import FINAL, NOTICE, TO_MEND
 from cn.protocol.ledger import Item
-from cn.protocol.twins import is_refused_as_twin, twin_of
 from cn.run.memory import Condition
 from cn.run.settings import not_in_effect
 from cn.run.view import View, has_agent
@@ -19,6 +18,7 @@ from cn.threads.refused_edits import drop_mended
 from cn.values.errors import Refused
 from cn.values.names import Name, Oid, ThreadName
 from cn.values.timestamps import from_epoch, is_old, parse_stamp, stamp_or_none
+from cn.views.mend import mend_of
 from cn.views.outbox import Entry, Unreachable, list_outbox, unreachable
 from cn.views.threads import InboxView, list_inbox
 
@@ -43,15 +43,13 @@ class Waiting(NamedTuple):
     """A branch of ours at a peer that has no final answer yet, as the ledger has it. What was refused comes first.
 
     Its ``status`` and ``reason`` are the last answer, ``unproven`` is why a claimed merge is not
-    believed; ``old`` is set past ``warn_after`` days. ``twin`` is the branch as whose other name it was refused,
-    ``place`` where both lie.
+    believed; ``old`` is set past ``warn_after`` days. ``mend`` is the next step where it waits for us.
     """
 
     peer: Name
     item: Item
     old: bool
-    twin: str = ""
-    place: str = ""
+    mend: str = ""
 
     @property
     def is_ours_to_mend(self) -> bool:
@@ -122,7 +120,7 @@ def read_status(view: View) -> Status:
         queue = read_queue(view)
     days, outbound = view.settings.config.warn_after, view.snapshot.outbound()
     waiting = [
-        _with_twin(view, Waiting(peer, item, is_old(item.since, view.now, days)), outbound)
+        Waiting(peer, item, is_old(item.since, view.now, days), mend_of(view, peer, item, outbound))
         for peer, item in outbound
         if _waits(item)
     ]
@@ -204,14 +202,6 @@ def _waits(item: Item) -> bool:
     if item.get("kind") == NOTICE or item.state not in ("delivered", "adopted", "answered"):
         return False
     return item.get("status") not in FINAL or bool(item.get("unproven"))
-
-
-def _with_twin(view: View, waiting: Waiting, outbound: Sequence[tuple[Name, Item]]) -> Waiting:
-    peer, item = waiting.peer, waiting.item
-    if not is_refused_as_twin(item) or peer not in view.settings.peers:
-        return waiting
-    twin = twin_of(item.topic, item.head, (other for name, other in outbound if name == peer))
-    return waiting._replace(twin=twin, place=view.settings.delivery_url(view.hub, view.settings.peers[peer]))
 
 
 def _last_run(view: View) -> datetime | None:

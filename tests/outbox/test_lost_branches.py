@@ -111,4 +111,7 @@ def test_a_main_that_was_never_ours_is_not_replaced(world: World) -> None:
     for _ in range(3):
         sigma.cn("sync", check=None)
     assert branches(box)["main"] == theirs
-    assert "somebody else's commits are there" in " ".join(sigma.cn("status").stdout.split())
+    for words in ("status",), ("doctor",):
+        shown = " ".join(sigma.cn(*words, check=None).stdout.split())
+        assert "somebody else's commits are there" in shown
+        assert "let nobody but this hub write main there" in shown

@@ -113,6 +113,7 @@ def test_a_ref_in_the_way_of_pins_is_named_and_taken_away_as_told(
     assert told in sigma.sync().stdout
     status = sigma.cn("status").stdout
     (step,) = re.findall("'git (push origin .*?)' takes away", " ".join(status.split()))
+    assert f"'git {step}' takes away" in " ".join(sigma.cn("doctor").stdout.split())
     git(sigma.root, *step.split())
     world.propose(pi, sigma, "second")
     sigma.sync()

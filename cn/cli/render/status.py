@@ -10,8 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from cn.cli.render.text import age, clean, columns, cut, grid, next_step, paint, since, width, wrap
-from cn.protocol.layout import DRAFTS, END_IN_MAIN, IN_MAIN, PROPOSAL, REBASE_BEFORE_MERGE
-from cn.protocol.twins import rename_to
+from cn.protocol.layout import DRAFTS, END_IN_MAIN, IN_MAIN, PROPOSAL
 from cn.values.errors import Refusal
 from cn.values.names import Name
 from cn.values.shell_words import command
@@ -318,20 +317,9 @@ def answer_text(waiting: Waiting) -> tuple[str, str]:
         answer += f", claimed but unproven: {clean(get('unproven'))}"
     elif get("reason"):
         answer += f": {clean(get('reason'))}"
-    return answer or "no answer yet", _remedy(waiting) if waiting.is_ours_to_mend else ""
-
-
-def _remedy(waiting: Waiting) -> str:
-    """What helps where ours was refused. Of a message its reason says it."""
-    get, name = waiting.item.get, f"{waiting.peer}:{waiting.item.topic}"
-    if waiting.twin:
-        return rename_to(clean(waiting.twin, 120), clean(get("branch"), 120), waiting.place)
-    if get("kind") not in ("", PROPOSAL):
-        back = command("git push URL :{}", get("branch"))
-        return f"{command('cn thread show {}', name)} shows it; {back}, with the URL where it lies, takes it away"
-    if get("status") == "refused" and get("reason").startswith(REBASE_BEFORE_MERGE):
-        return command("cn rebase {}", name)
-    return f"mend it, then {command('cn propose {} {}', waiting.item.topic, waiting.peer)} moves it there"
+    shown = command("cn thread show {}", f"{waiting.peer}:{waiting.item.topic}")
+    is_message = waiting.mend and get("kind") not in ("", PROPOSAL)
+    return answer or "no answer yet", f"{shown} shows it; {waiting.mend}" if is_message else waiting.mend
 
 
 def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:

@@ -82,7 +82,7 @@ def sent_lines(document: SentDocument, now: datetime) -> list[str]:
     if sent.kind == PROPOSAL and sys.stdout.isatty():  # files are shown letter by letter, as a peer's thread shows them
         head, mark, said = text.partition("\n---\n\n")
         text = f"{head}{mark}{quote(said)}" if mark else text
-    return [*text_lines(text), "", *chain]
+    return [*text_lines(text), "", *chain, *next_step(document.mend, 2)]
 
 
 def _link_lines(links: Sequence[Link], now: datetime) -> list[str]:

@@ -1,0 +1,27 @@
+"""What helps where something of ours was refused by a peer, or failed there (``docs/protocol/json.md``)."""
+
+from __future__ import annotations
+
+from cn.protocol.layout import PROPOSAL, REBASE_BEFORE_MERGE, TO_MEND
+from cn.protocol.ledger import Item
+from cn.protocol.twins import rename_to
+from cn.values.names import Name
+from cn.values.shell_words import command
+from cn.values.text import clean
+
+
+def mend_text(item: Item, peer: Name, place: str, twin: str = "") -> str:
+    """The next step; empty where the last answer waits for nobody here.
+
+    ``place`` is the URL where it lies, ``twin`` the branch as whose other name it was refused.
+    """
+    get = item.get
+    if item.state != "answered" or get("status") not in TO_MEND:
+        return ""
+    if twin:
+        return rename_to(clean(twin, 120), clean(get("branch"), 120), place)
+    if get("kind") not in ("", PROPOSAL):
+        return f"{command('git push {} :{}', place, get('branch'))} takes it away; say it anew in a message of its own"
+    if get("status") == "refused" and get("reason").startswith(REBASE_BEFORE_MERGE):
+        return command("cn rebase {}", f"{peer}:{item.topic}")
+    return f"mend it, then {command('cn propose {} {}', item.topic, peer)} moves it there"
