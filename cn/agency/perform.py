@@ -23,7 +23,8 @@ from cn.agency.store.repository import Draft, Places
 from cn.agency.store.store import Base, Decided, Store, create_store
 from cn.agency.touched import pages_of, written_by
 from cn.secrets.findings import refuse
-from cn.secrets.scanner import Text, find_secrets, text_of
+from cn.secrets.in_turn import find_in_turn
+from cn.secrets.scanner import Text, text_of
 from cn.system.clock import now
 from cn.values.errors import Blocked
 from cn.values.errors import Refused as RefusedError
@@ -82,10 +83,22 @@ def perform(
 
     Raises :class:`LockHeld` where another writes for long, :class:`Blocked` where it cannot be written; then none was.
     """
-    tried = [_prepare(one, limits or Limits(), allowed) for one in asked]
+    checked = [look_through(one, allowed) for one in asked]
+    return perform_checked(store, checked, limits, together=together, rehearse=rehearse)
+
+
+def perform_checked(
+    store: Store,
+    checked: Sequence[Checked],
+    limits: Limits | None = None,
+    *,
+    together: bool = False,
+    rehearse: bool = False,
+) -> Performed:
+    """The same for what was looked through before: nothing is searched while others wait for their writes."""
 
     def decide(rows: Rows, base: Base) -> Decided[tuple[Answer, ...]]:
-        decided = _decide(tried, rows, base)
+        decided = _decide(checked, rows, base, limits or Limits())
         stopped = together and any(isinstance(one, Refused) for one in decided.answer)
         return decided._replace(draft=None) if stopped or rehearse else decided
 
@@ -97,10 +110,10 @@ def found(places: Places, identity: tuple[str, str], asked: Asked) -> tuple[Stor
     """Make the records with the operation that founds them. Raises :class:`cn.values.errors.Refused` where a rule
     says no, or there are some already.
     """
-    tried = [_prepare(asked, Limits(), no_secrets_allowed)]
+    checked = [look_through(asked, no_secrets_allowed)]
 
     def decide(rows: Rows, base: Base) -> Decided[Done]:
-        draft, (answer,) = _decide(tried, rows, base)
+        draft, (answer,) = _decide(checked, rows, base, Limits())
         if isinstance(answer, Refused):
             raise RefusedError(f"{answer.rule}: {answer.reason}", answer.remedy)
         return Decided(draft, answer)
@@ -121,60 +134,65 @@ def new_entropy() -> bytes:
     return os.urandom(_ENTROPY)
 
 
-class _Tried(NamedTuple):
-    """An operation with what does not change where it is planned again."""
+class Checked(NamedTuple):
+    """An operation whose texts were looked through: what is written is made of these alone. It has what does not change
+    where it is planned again; ``refused`` is for what looks like a secret. :func:`look_through` alone makes one.
+    """
 
     asked: Asked
     entropy: bytes
-    limits: Limits
     refused: Refused | None
 
-    def moment(self, base: Base) -> Moment:
-        return Moment(base.clock, self.entropy, self.limits)
 
-
-def _prepare(asked: Asked, limits: Limits, allowed: Callable[[], Collection[str]]) -> _Tried:
-    return _Tried(asked, asked.entropy or new_entropy(), limits, _no_secret(asked.operation, allowed))
-
-
-def _no_secret(operation: Operation, allowed: Callable[[], Collection[str]]) -> Refused | None:
-    """Looked for before the lock is taken: the detector takes a while."""
-    findings = find_secrets(list(_texts(operation)))
+def look_through(asked: Asked, allowed: Callable[[], Collection[str]] = no_secrets_allowed) -> Checked:
+    """Look for secrets in all that the operation may bring into the records. It takes a while for a large text, so this
+    is done before one waits for the lock, or for others. ``allowed`` as in :func:`perform`. For any thread.
+    """
+    findings = find_in_turn(list(_texts(asked)))
     refusal = refuse(findings, allowed()) if findings else None
-    return Refused(refusal.rule, refusal.reason, refusal.remedy) if refusal else None
+    refused = Refused(refusal.rule, refusal.reason, refusal.remedy) if refusal else None
+    return Checked(asked, asked.entropy or new_entropy(), refused)
 
 
-def _texts(operation: Operation) -> Iterator[Text]:
-    for part in fields(operation):
-        value = getattr(operation, part.name)
-        if isinstance(value, bytes):
-            value = value.decode("utf-8", "replace")
-        if isinstance(value, str) and value:
-            yield text_of(part.name, value)
+def _texts(asked: Asked) -> Iterator[Text]:
+    yield text_of("the name of the request", asked.request_id)
+    for part in fields(asked.operation):
+        yield from _texts_in(part.name, getattr(asked.operation, part.name))
 
 
-def _decide(tried: Sequence[_Tried], rows: Rows, base: Base) -> Decided[tuple[Answer, ...]]:
-    writing = _Writing(rows, base)
-    answers = tuple(writing.answer(one) for one in tried)
+def _texts_in(name: str, value: object) -> Iterator[Text]:
+    if isinstance(value, tuple):
+        for one in value:
+            yield from _texts_in(name, one)
+    elif isinstance(value, bytes):
+        yield text_of(name, value.decode("utf-8", "replace"))
+    elif isinstance(value, str):
+        yield text_of(name, value)
+
+
+def _decide(checked: Sequence[Checked], rows: Rows, base: Base, limits: Limits) -> Decided[tuple[Answer, ...]]:
+    writing = _Writing(rows, base, limits)
+    answers = tuple(writing.answer(one) for one in checked)
     return Decided(writing.draft(), answers)
 
 
 class _Writing:
     """A commit in the making: events in order, the files that they need, and the pages that they change."""
 
-    def __init__(self, rows: Rows, base: Base) -> None:
-        self._rows, self._base = rows, base
+    def __init__(self, rows: Rows, base: Base, limits: Limits) -> None:
+        self._rows, self._base, self._limits = rows, base, limits
         self._events: list[Event] = []
         self._files: dict[str, bytes | None] = {}
         self._pages: dict[Uuid, None] = {}
 
-    def answer(self, one: _Tried) -> Answer:
+    def answer(self, one: Checked) -> Answer:
         """Plan an operation, and take what comes of it into the commit."""
         operation, principal, request_id, _, said = one.asked
         before = done_before(operation, principal, request_id, self._rows, said)
         if isinstance(before, Request):
             return Done(answer_again(before, self._rows))
-        planned = before or one.refused or plan(operation, principal, self._rows, one.moment(self._base))
+        moment = Moment(self._base.clock, one.entropy, self._limits)
+        planned = before or one.refused or plan(operation, principal, self._rows, moment)
         if isinstance(planned, Refused):
             return planned
         self._files |= {f"{folder_of(content.file)}/{content.hash}": content.data for content in planned.contents}

@@ -414,10 +414,18 @@ def _signatures(executor: Executor, found: Sequence[Arrival]) -> dict[tuple[Name
 
 
 def _deletion(executor: Executor, peer: Peer, arrival: Arrival) -> str:
-    """What takes a branch away that may be nobody's whom we know: ours to do where it lies in our mailbox."""
+    """Who takes a branch away that may be nobody's whom we know, and how.
+
+    In our mailbox it has the prefix of the peer, and a host that keeps peers apart lets nobody else delete it
+    (``docs/hosts.md``); in a repository without one we are the host.
+    """
+    branch = one_line(arrival.branch, 100)
     if peer.deliver == PICKUP:
-        return f"ask {peer.name} to delete {one_line(arrival.branch, 100)} in its hub"
-    return command("git push {} {}", executor.settings.mailbox or ".", f":refs/heads/{arrival.branch}") + " deletes it"
+        return f"ask {peer.name} to delete {branch} in its hub"
+    if not (mailbox := executor.settings.mailbox):
+        return f"{command('git branch -D {}', arrival.branch)} deletes it"
+    push = command("git push {} :{}", mailbox, arrival.branch)
+    return f"ask {peer.name}, whose prefix it has, to delete {branch}; {push} does it where the host lets you"
 
 
 def _signature_refusal(peer: Peer, sign: Signature | None, is_message: bool, delete: str) -> Refusal | None:

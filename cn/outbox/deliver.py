@@ -426,7 +426,7 @@ def _rename(executor: Executor, path: HubPath, entry: Deliver, another: str) -> 
     own = executor.settings.peers[entry.to].deliver != MAILBOX
     where = "our own mailbox" if own else f"{entry.to}'s hub"
     text = f"{another} in {where} is not ours: somebody else made it. What we send goes as {renamed.branch} instead"
-    push = command("git push {} {}", executor.settings.mailbox or ".", f":{HEADS}{another.rpartition(' at ')[0]}")
+    push = command("git push {} :{}", executor.settings.mailbox or ".", another.rpartition(" at ")[0])
     who = f"unless somebody here made that branch, {push} deletes it" if own else f"{entry.to} can delete that branch"
     executor.notes.info(f"{text}; {who}", source=entry_source(entry))
     return outbox_path(renamed), renamed

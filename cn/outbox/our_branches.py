@@ -138,7 +138,7 @@ def _record_found(
         text = f"{branch} at {peer} is not ours: somebody else made it at {tip[:8]}, and ours went under another name"
         executor.notes.info(text, source=source)
     elif _is_message(executor, tip):  # whoever may write there could speak for us
-        push = command("git push {} {}", settings.delivery_url(executor.hub, settings.peers[peer]), f":{branch}")
+        push = command("git push {} :{}", settings.delivery_url(executor.hub, settings.peers[peer]), branch)
         text = f"{branch} at {peer} is a message in our name at {tip[:8]} that cn did not send; it is not adopted"
         executor.notes.info(f"{text}; unless somebody here pushed it, {push} deletes it", source=source)
     else:

@@ -137,6 +137,8 @@ def refuse(findings: Sequence[Finding], allowed: Collection[str]) -> Refusal | N
     places = list(dict.fromkeys(map(describe, left)))
     shown = "; ".join(places[:5])
     more = f" and {len(places) - 5} more" if len(places) > 5 else ""
+    if not all(one.fingerprint for one in left):
+        return Refusal(NO_SECRETS, f"{shown}{more}", "take them out; what are none stands in several smaller texts")
     known = dict.fromkeys(one.fingerprint for one in left if describe(one) in places[:5])
     marks = ", ".join(f'"{mark}"' for mark in dict.fromkeys([*allowed, *known]))
     return Refusal(

@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import threading
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from cn.protocol.layout import DONE, INBOX
@@ -99,6 +101,8 @@ _KEPT = r"(?:#{1,6} |- )?(?:(?:refused: )?(?:\*\*)?[A-Za-z][A-Za-z_-]{0,19}:(?:\
 _LONGEST = 2_000
 _Hit = tuple[str, str]
 """A kind, and what a detector found of it."""
+_FORMS: list[re.Pattern[str]] = []
+_SETTING_UP = threading.Lock()
 
 
 class Text(NamedTuple):
@@ -242,15 +246,30 @@ def is_placeholder(kind: str, found: str, after: str = "") -> bool:
     return cut and after.startswith(("…", "..."))
 
 
-def find_secrets(texts: Sequence[Text], sources: Sequence[Text] = ()) -> list[Finding]:
-    """What looks like a secret, in the order of the texts. Nothing is asked of any network.
+class Pace:
+    """How a search goes on. After ``most`` different secrets of a text it ends (0: it goes to the end), with a finding
+    that says so and has no fingerprint: nobody can let that pass.
+    """
+
+    def __init__(self, most: int = 0) -> None:
+        self.most = most
+
+    def went_on(self) -> None:
+        """Called behind each line, and each part of a long one: others may have a turn here."""
+
+
+_TO_THE_END = Pace()
+
+
+def find_secrets(texts: Sequence[Text], sources: Sequence[Text] = (), pace: Pace = _TO_THE_END) -> list[Finding]:
+    """What looks like a secret, in the order of the texts. Nothing is asked of any network. For any thread.
 
     What stands in one of the ``sources`` too is told of there: a person can edit that.
     """
     ours = _own_values()
     if not may_hold(joined(texts), ours):  # all at once: thousands of letters have four texts each
         return []
-    hits = (hit for text in texts for hit in _search(text, ours))
+    hits = (hit for text in texts for hit in _search(text, ours, pace))
     return list(dict.fromkeys(_placed(one, found, sources) for one, found in hits))
 
 
@@ -319,18 +338,20 @@ def _own_values() -> list[str]:
     return [value for value in values if len(value) > 8]
 
 
-def _search(text: Text, ours: Sequence[str]) -> list[tuple[Finding, str]]:
+class _Enough(Exception):
+    """More different secrets than are looked for."""
+
+
+def _search(text: Text, ours: Sequence[str], pace: Pace = _TO_THE_END) -> list[tuple[Finding, str]]:
     """The findings of one text, each with what was found."""
     if not may_hold(text, ours):
         return []
-    from detect_secrets.settings import get_settings, transient_settings
-
     hits = dict[tuple[Finding, str], None]()
-    inside = (0, 0)
-    with transient_settings({"plugins_used": [{"name": name} for name in _DETECTORS]}):
-        get_settings().disable_filters(*_GUESSES)
+    found_in = cache(_Line(ours, pace).search)  # many lines are the same: empty, or a rule of a table
+    inside, index = (0, 0), 0
+    try:
         for index, line in enumerate(text.lines):
-            for kind, found in sorted(_in_line(line, ours)):
+            for kind, found in found_in(line):
                 for start in ([place for _, place in key_starts([line])] or [0]) if kind == PRIVATE_KEY else [0]:
                     if kind == PRIVATE_KEY:
                         if (index, start) < inside:
@@ -338,14 +359,34 @@ def _search(text: Text, ours: Sequence[str]) -> list[tuple[Finding, str]]:
                         inside = end_of_key(text.lines, index, start) or (index, start + 1)
                     mark = fingerprint(whole(kind, found, text.lines, index, start))
                     hits[Finding(text.where, text.first + index, kind, mark), found] = None
+            pace.went_on()
+    except _Enough:
+        hits[Finding(text.where, text.first + index, f"more than {pace.most} different ones", ""), ""] = None
     return list(hits)
 
 
-def _in_line(line: str, ours: Sequence[str]) -> set[_Hit]:
-    """What stands in one line. A secret counts once: as a whole, and as one kind."""
-    parts = [_found(part, ours) for part in _parts(line)]
-    near = [set().union(*parts[max(0, at - 1) : at + 2]) for at in range(len(parts))]
-    return {hit for at, part in enumerate(parts) for hit in part if not any(_covers(o, hit) for o in near[at])}
+class _Line:
+    """The lines of one text. ``ours`` are the keys of this hub."""
+
+    def __init__(self, ours: Sequence[str], pace: Pace) -> None:
+        self._ours, self._pace = ours, pace
+        self._different = set[_Hit]()
+
+    def search(self, line: str) -> list[_Hit]:
+        """What stands in one line, sorted. A secret counts once: as a whole, and as one kind."""
+        parts = [self._found(part) for part in _parts(line)]
+        near = [set().union(*parts[max(0, at - 1) : at + 2]) for at in range(len(parts))]
+        return sorted(
+            {hit for at, part in enumerate(parts) for hit in part if not any(_covers(o, hit) for o in near[at])}
+        )
+
+    def _found(self, part: str) -> set[_Hit]:
+        found = _found(part, self._ours)
+        self._different |= found
+        if 0 < self._pace.most < len(self._different):
+            raise _Enough
+        self._pace.went_on()
+        return found
 
 
 def _covers(other: _Hit, hit: _Hit) -> bool:
@@ -364,10 +405,8 @@ def _found(part: str, ours: Sequence[str]) -> set[_Hit]:
 
 
 def _scan(part: str, ours: Sequence[str]) -> set[_Hit]:
-    from detect_secrets.core.scan import scan_line
-
     text = re.sub(_HALF, "\N{REPLACEMENT CHARACTER}", part)
-    kinds = {(secret.type, str(secret.secret_value)) for secret in scan_line(text)}
+    kinds = _detected(text)
     if text != part:
         # What stands in the part where the text, as long as that, holds what was found; else the whole part.
         places = ((kind, text.find(found), len(found)) for kind, found in kinds)
@@ -376,6 +415,35 @@ def _scan(part: str, ours: Sequence[str]) -> set[_Hit]:
         kinds |= {(kind, match[match.re.groups]) for match in re.finditer(form, part)}
     kinds |= {("a key of this hub", secret) for secret in ours if secret in part}
     return {(kind, found) for kind, found in kinds if not is_placeholder(kind, found, part.partition(found)[2])}
+
+
+def _detected(text: str) -> set[_Hit]:
+    """What detect-secrets finds. It asks its filters of each line, which takes ten times as long as its expressions: so
+    only where one of these finds something.
+    """
+    if not any(form.search(text) for form in _forms()):
+        return set()
+    from detect_secrets.core.scan import scan_line
+
+    return {(secret.type, str(secret.secret_value)) for secret in scan_line(text)}
+
+
+def _forms() -> list[re.Pattern[str]]:
+    """The expressions of its detectors. Its settings are global to the process, and may not change while another thread
+    searches (its documentation, "settings"): so they are set once, by the first who searches, and then only read.
+    """
+    with _SETTING_UP:
+        if not _FORMS:
+            from detect_secrets.core.scan import scan_line
+            from detect_secrets.settings import get_plugins, get_settings
+
+            settings = get_settings()
+            settings.clear()
+            settings.configure_plugins([{"name": name} for name in _DETECTORS])
+            settings.disable_filters(*_GUESSES)
+            list(scan_line(""))  # which changes them too, the first time
+            _FORMS.extend(form for plugin in get_plugins() for form in plugin.denylist)
+    return _FORMS
 
 
 def _parts(line: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from cn.agency.agency import Agency
 from cn.agency.names import Uuid
 from cn.agency.operations import ByHandler, Operation, Principal
-from cn.agency.perform import Answer, Asked, perform, read_content
+from cn.agency.perform import Answer, Asked, Checked, look_through, perform_checked, read_content
 from cn.agency.plan.access import is_current
 from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
@@ -42,7 +42,7 @@ class SharedRecords:
     def __init__(self, agency: Agency, wrote: Callable[[Sequence[str]], None]) -> None:
         self.agency, self._wrote = agency, wrote
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="records")
-        self._group: Group[Asked, Answer] = Group(self._write)
+        self._group: Group[Checked, Answer] = Group(self._write)
         self._lines: dict[str, _Line] = {}
         self._begun = set[asyncio.Task[Answer]]()
 
@@ -58,8 +58,8 @@ class SharedRecords:
         return answer if isinstance(answer, Refused) else answer.answer
 
     async def _in_line(self, asked: Asked) -> Answer:
-        """One write of an agent at a time: looking through what it wants to write may take long, and others wait for
-        that as well, once and not for all that it sends.
+        """One write of an agent at a time: looking through what it wants to write may take long, and it has one turn
+        among those who have something large, not one for each that it sends.
         """
         if not isinstance(asked.principal, ByHandler):
             return await self.ask(asked)
@@ -79,7 +79,11 @@ class SharedRecords:
 
     async def ask(self, asked: Asked) -> Answer:
         """The same with its changes."""
-        return await self._in_thread(functools.partial(self._group.ask, asked))
+        return await self._in_thread(functools.partial(self._ask, asked))
+
+    def _ask(self, asked: Asked) -> Answer:
+        """What it says is looked through before it is one of a group: nobody waits for that but who asks."""
+        return self._group.ask(look_through(asked, self.agency.allowed_secrets))
 
     async def look(self, view: Callable[[Facts], T], principal: Principal) -> T | Refused:
         """What a view shows of the state as it is now; refused to who is no more."""
@@ -103,17 +107,17 @@ class SharedRecords:
         """A version of a file, whose reading was told."""
         return await self._in_thread(functools.partial(read_content, self.agency.store, file, hash))
 
-    def _write(self, asked: Sequence[Asked]) -> Sequence[Answer | Exception]:
+    def _write(self, checked: Sequence[Checked]) -> Sequence[Answer | Exception]:
         """One commit for all. A question that breaks its planner does not break the others."""
         agency = self.agency
         try:
-            performed = perform(agency.store, asked, agency.limits, agency.allowed_secrets)
+            performed = perform_checked(agency.store, checked, agency.limits)
         except (CnError, OSError):
             raise
         except Exception as broken:
-            if len(asked) == 1:
+            if len(checked) == 1:
                 return [broken]
-            return [answer for one in asked for answer in self._write([one])]
+            return [answer for one in checked for answer in self._write([one])]
         self._wrote(performed.told)
         return performed.answers
 

@@ -16,21 +16,23 @@ NAME = "NAME"
 _SPECIAL = r"[\s!\"#$&'()*;<=>?\[\\\]^`{|}~]"
 _PATTERN = r"^:|\\[*?\[\\]"
 """What git reads as more than a path (gitglossary(7), "pathspec")."""
+_BY_PATH = r"\bgit (?=(?:-C \{\} )?(?:add|checkout|commit|log|mv|restore|rm|update-index)\b)"
+"""A git that takes paths. One that takes URLs and names of branches reads none of them as a pattern."""
 
 
 def command(template: str, *words: str) -> str:
     r"""A command to type, in quotes: ``'git rm -- state/queue/a\ b.md'``.
 
     Each ``{}`` of ``template`` becomes one word. Characters that a shell reads are escaped one by one,
-    which holds also where the quotes around the command are typed with it; git is told to read paths
-    literally where a word would be a pattern. A word that is not shown as it is (control and
+    which holds also where the quotes around the command are typed with it; a git that takes paths is told to
+    read them literally where a word would be a pattern. A word that is not shown as it is (control and
     bidirectional characters, passwords in URLs) is never part of a command: ``NAME`` stands for it, and
     the text says how to type it. The caller's own text has to name it.
     """
     plain = [is_plain(word) and redact(word) == word for word in words]
     typed = [escape(word) if ok else NAME for word, ok in zip(words, plain, strict=True)]
     if any(re.search(_PATTERN, word) for word in typed):
-        template = re.sub(r"\bgit (?!--literal)", "git --literal-pathspecs ", template)
+        template = re.sub(_BY_PATH, "git --literal-pathspecs ", template)
     line = f"'{template.format(*typed)}'"
     if all(plain):
         return line

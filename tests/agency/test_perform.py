@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
+import cn
 from cn.agency.events import FileRead, parse_message
 from cn.agency.names import Uuid, parse_uuid
 from cn.agency.operations import (
@@ -27,10 +30,11 @@ from cn.agency.operations import (
     StopHandler,
     SubmitAudit,
     UpdateOutcome,
+    Wanted,
     WriteFile,
 )
 from cn.agency.operations import Seen as SeenVersion
-from cn.agency.perform import Answer, Asked, Done, found, new_entropy, perform, read_content
+from cn.agency.perform import Answer, Asked, Done, found, look_through, new_entropy, perform, read_content
 from cn.agency.plan.result import Refused
 from cn.agency.store.check import check_records
 from cn.agency.store.store import Store, open_store
@@ -139,6 +143,50 @@ def test_what_looks_like_a_secret_is_refused_unless_it_is_allowed(store: Store, 
     if isinstance(operation, CreateFile):
         (allowed,) = perform(store, [Asked(operation, ADA)], allowed=lambda: marks).answers
         assert isinstance(allowed, Done)
+
+
+def _with_a_secret(kind: type[Any]) -> Iterator[Operation]:
+    """The operation with a secret in each of its parts that may hold a text, whatever they are."""
+    blank: dict[str, Any] = {part.name: None for part in fields(kind)}
+    for part in fields(kind):
+        declared = str(part.type)
+        if "bytes" in declared:
+            yield kind(**blank | {part.name: SECRET})
+        elif "Wanted" in declared:
+            wanted = Wanted(SECRET.decode(), "read")
+            yield kind(**blank | {part.name: (wanted,) if "tuple" in declared else wanted})
+        elif any(word in declared for word in ("str", "Uuid", "Party")):
+            yield kind(**blank | {part.name: (SECRET.decode(),) if "tuple" in declared else SECRET.decode()})
+
+
+@pytest.mark.parametrize("operation", [one for kind in get_args(Operation) for one in _with_a_secret(kind)], ids=repr)
+def test_each_text_of_each_operation_is_looked_through(operation: Operation) -> None:
+    refused = look_through(Asked(operation, ADA)).refused
+    assert refused
+    assert refused.rule == "no-secrets"
+
+
+def test_the_name_of_a_request_is_looked_through_too(store: Store) -> None:
+    (refused,) = ask(store, CreateOutcome("Deploy", "", (root(store),)), request="AKIA" + "A1B2" * 4)
+    assert isinstance(refused, Refused)
+    assert refused.rule == "no-secrets"
+    assert "the name of the request" in refused.reason
+
+
+def test_nothing_is_written_but_what_was_looked_through() -> None:
+    """Who writes to the records, founds them, and makes what may be written: one module, one function."""
+    sources = {path: path.read_text("utf-8") for path in Path(cn.__file__).parent.rglob("*.py")}
+
+    def naming(words: str) -> list[str]:
+        return sorted(path.name for path, text in sources.items() for _ in re.finditer(words, text))
+
+    assert naming(r"store\.write\(") == ["perform.py"]
+    assert naming(r"(?<!def )\bcreate_store\(") == ["perform.py"]
+    agencys = {
+        path for path in sources if re.search(r"import .*\bChecked\b", sources[path]) or path.name == "perform.py"
+    }
+    made = sorted(path.name for path in agencys for _ in re.finditer(r"\bChecked\(", sources[path]))
+    assert made == ["perform.py", "perform.py"], "its class, and look_through"
 
 
 def test_a_rehearsal_answers_and_writes_nothing(store: Store) -> None:

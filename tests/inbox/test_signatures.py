@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +67,35 @@ def test_a_hub_that_signs_is_verified_at_its_peer(world: World, tmp_path: Path, 
     assert "**Signature:** verified SHA256:" in text
     raw = git(root, "cat-file", "commit", "main")
     assert "\ngpgsig -----BEGIN SSH SIGNATURE-----" in raw
+
+
+@pytest.mark.parametrize("place", ["apart", "open", "here"])
+def test_who_may_delete_what_is_not_signed_is_told(world: World, keys: Keys, place: str) -> None:
+    """A host that keeps peers apart lets only pi delete what has pi's prefix; in its own repository sigma may."""
+    sigma, pi = world.hub("sigma", origin=place != "here"), world.hub("pi")
+    world.link(sigma, pi, b_key=keys.public)
+    world.propose(pi, sigma)
+    told = sigma.cn("sync", check=None).stderr
+    if place == "here":
+        assert "if pi did not make it, 'git branch -D pi/proposal' deletes it" in told
+    else:
+        assert "ask pi, whose prefix it has, to delete pi/proposal" in told
+        assert "does it where the host lets you" in told
+    if place == "apart":
+        hook = sigma.home / "hooks/update"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text('#!/bin/sh\ncase $1 in refs/heads/pi/*) [ "$WHO" = pi ];; esac\n')
+        hook.chmod(0o755)
+    (line,) = re.findall(r"'(git [^']*pi/proposal)'", told)
+    done = subprocess.run(shlex.split(line), cwd=sigma.root, capture_output=True, timeout=60, check=False)
+    assert (done.returncode == 0) is (place != "apart")
+    assert ("pi/proposal" in branches(sigma.home)) is (place == "apart")
+    if place == "apart":
+        pushed = subprocess.run(
+            ["git", "push", sigma.url, ":pi/proposal"],
+            cwd=pi.root, env={**os.environ, "WHO": "pi"}, capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert pushed.returncode == 0, pushed.stderr
 
 
 @pytest.mark.sliced(2)

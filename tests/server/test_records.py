@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Collection
 
+import pytest
+
+from cn.agency.agency import Agency
 from cn.agency.names import Uuid
 from cn.agency.operations import CreateFile, StopHandler
 from cn.agency.plan.access import ACTIVE
@@ -68,3 +73,37 @@ def test_what_a_stopped_agent_has_in_line_is_not_done(office: Office) -> None:
     last = answers[-1]
     assert isinstance(last, Refused)
     assert last.rule == ACTIVE
+
+
+def test_a_small_write_ends_while_a_large_text_of_another_is_looked_through(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What looks like a secret is held against what is allowed at the end of a search, which is stopped there."""
+    many, one = office.lease(office.handler("many")), office.lease(office.handler("one"))
+    searching, go_on = threading.Event(), threading.Event()
+
+    def allowed(agency: Agency) -> Collection[str]:
+        searching.set()
+        assert go_on.wait(60)
+        return ()
+
+    monkeypatch.setattr(Agency, "allowed_secrets", allowed)
+
+    async def scene() -> tuple[View | Refused, View | Refused]:
+        records = SharedRecords(office.agency, lambda told: None)
+        try:
+            large = CreateFile("large", b"some words\n" * 10_000 + b"AKIA" + b"A1B2" * 4 + b"\n")
+            sent = asyncio.create_task(records.perform(large, many.principal))
+            assert await asyncio.to_thread(searching.wait, 60)
+            small = await asyncio.wait_for(records.perform(CreateFile("small", b"x"), one.principal), 60)
+            assert not sent.done()
+            go_on.set()
+            return small, await sent
+        finally:
+            go_on.set()
+            records.close()
+
+    small, large = asyncio.run(scene())
+    assert not isinstance(small, Refused)
+    assert isinstance(large, Refused)
+    assert large.rule == "no-secrets"

@@ -160,8 +160,9 @@ def test_a_refused_arrival_stands_in_the_status_until_it_is_gone(world: World, s
         sigma.cn(*words, check=None)
         status = json.loads(sigma.cn("status", "--json").stdout)
         assert [told in one["text"] for one in status["standing"]] == [True]
-        assert "push origin :refs/heads/pi/proposal' deletes it" in status["standing"][0]["remedy"]
-    assert "→ if pi did not make it, 'git" in sigma.cn("status").stdout
+        remedy = status["standing"][0]["remedy"]
+        assert "ask pi, whose prefix it has, to delete pi/proposal; 'git push origin :pi/proposal' does it" in remedy
+    assert "→ if pi did not make it, ask pi" in sigma.cn("status").stdout
     world.withdraw(pi, sigma)
     sigma.cn("sync", check=None)
     assert json.loads(sigma.cn("status", "--json").stdout)["standing"] == []

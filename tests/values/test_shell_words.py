@@ -70,6 +70,13 @@ def test_what_cannot_be_typed_is_never_part_of_a_command(name: str) -> None:
 def test_git_reads_a_name_as_a_path_and_not_as_a_pattern() -> None:
     for name in ("state/queue/*", "a?", "a[b]", ":(glob)**", "a\\b"):
         assert command("git rm -- {}", name).startswith("'git --literal-pathspecs rm -- ")
+        assert command("git -C {} checkout main -- {}", "hub", name).startswith("'git --literal-pathspecs -C hub ")
+
+
+@pytest.mark.parametrize("word", [":pi/topic", "ssh://git@[::1]/pi.git", "0a1b:refs/heads/pi/topic"])
+def test_what_is_no_path_is_typed_in_the_plain_form(word: str) -> None:
+    for template in ("git push {} main", "git fetch {}", "git pull --rebase {} main", "git clone {}"):
+        assert command(template, word) == f"'{template.format(escape(word))}'"
 
 
 # Every remedy of cn.
