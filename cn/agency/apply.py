@@ -44,7 +44,20 @@ from cn.agency.events import (
     subjects_of,
     type_of,
 )
-from cn.agency.names import AUDIT, CLOSED, COMPLETED, NO_ID, OPEN, OUTCOME, STATE, Party, Uuid, is_user, links_in
+from cn.agency.names import (
+    AUDIT,
+    CLOSED,
+    COMPLETED,
+    NO_ID,
+    OPEN,
+    OUTCOME,
+    STATE,
+    SYSTEM,
+    Party,
+    Uuid,
+    is_user,
+    links_in,
+)
 from cn.agency.rows import (
     Agent,
     AuditEntry,
@@ -141,7 +154,8 @@ def _change(rows: Rows, event: Event) -> None:
         case MailDelivered():
             _deliver(rows, event, change)
         case MailDeferred():
-            rows.put(Deferred(**_values(change, mail="id")))  # type: ignore[arg-type]
+            waiting = Deferred(**_values(change, mail="id"))  # type: ignore[arg-type]
+            rows.put(waiting._replace(version=_sent_version(rows, event, change)))
         case MailPassed(to, mail):
             for id in mail:
                 old_mail = _known(rows.mail(id), event)
@@ -237,7 +251,15 @@ def _deliver(rows: Rows, event: Event, change: MailDelivered) -> None:
     if deferred is not None:
         rows.drop(deferred)
     sent = (change.mail, change.file, change.sender, change.sender_tenure, change.to, change.to_tenure)
-    rows.put(Mail(*sent, event.time, event.seq, change.note, True))
+    version = change.version or (deferred.version if deferred else _sent_version(rows, event, change))
+    # Old records do not say of a letter what it is: Agency sends nothing else but what was deferred.
+    letter = change.letter or (event.actor == SYSTEM and deferred is None)
+    rows.put(Mail(*sent, event.time, event.seq, change.note, True, version, letter))
+
+
+def _sent_version(rows: Rows, event: Event, change: MailDelivered | MailDeferred) -> int:
+    """Old records do not say it: it was the latest one then."""
+    return change.version or _known(rows.file(change.file), event).version
 
 
 def _remember(rows: Rows, event: Event) -> None:

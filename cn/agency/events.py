@@ -241,7 +241,11 @@ class FileRead:
 
 @dataclass(frozen=True)
 class MailDelivered:
-    """A message is in somebody's inbox; a deferred one has the id that it had."""
+    """A message is in somebody's inbox; a deferred one has the id that it had.
+
+    ``version`` of its file is what was sent; 0, in old records: the one of then. ``letter``: by Agency itself, about
+    the sender's work.
+    """
 
     mail: Uuid
     file: Uuid
@@ -250,11 +254,13 @@ class MailDelivered:
     to: Party
     to_tenure: int
     note: str = ""
+    version: int = 0
+    letter: bool = False
 
 
 @dataclass(frozen=True)
 class MailDeferred:
-    """A message waits to be delivered."""
+    """A message waits to be delivered; ``version`` as in :class:`MailDelivered`."""
 
     mail: Uuid
     file: Uuid
@@ -263,6 +269,7 @@ class MailDeferred:
     to: Party
     to_tenure: int
     due: datetime
+    version: int = 0
 
 
 @dataclass(frozen=True)

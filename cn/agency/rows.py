@@ -140,7 +140,11 @@ class Reference(NamedTuple):
 
 
 class Mail(NamedTuple):
-    """A message that was delivered; ``pending`` until its addressee says that it is done."""
+    """A message that was delivered; ``pending`` until its addressee says that it is done.
+
+    ``version`` of the file is what was sent, whatever is written to it later. ``letter``: Agency itself wrote it, about
+    the work of ``sender``.
+    """
 
     id: Uuid
     file: Uuid
@@ -152,10 +156,12 @@ class Mail(NamedTuple):
     seq: int
     note: str
     pending: bool
+    version: int
+    letter: bool
 
 
 class Deferred(NamedTuple):
-    """A message to be delivered when it is ``due``."""
+    """A message to be delivered when it is ``due``: this ``version`` of its file."""
 
     id: Uuid
     file: Uuid
@@ -164,6 +170,7 @@ class Deferred(NamedTuple):
     to: Party
     to_tenure: int
     due: datetime
+    version: int
 
 
 class Agent(NamedTuple):

@@ -135,7 +135,9 @@ class Loop:
 
 
 def _line(mail: Mapping[str, Any]) -> str:
-    return f"- {mail.get('mail')} from {mail.get('from')}: {mail.get('subject')} (kb://{mail.get('file')})"
+    sender = f"{mail.get('from')}, about {mail['about']}" if mail.get("about") else mail.get("from")
+    what = f"kb://{mail.get('file')}, version {mail.get('version')}"
+    return f"- {mail.get('mail')} from {sender}: {mail.get('subject')} ({what})"
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from cn.agency.names import Uuid, is_user
+from cn.agency.names import SYSTEM, Uuid, is_user
 from cn.agency.operations import ByHandler
 from cn.agency.plan.structure import is_workable
 from cn.agency.plan.views import view_ancestors
@@ -82,4 +82,5 @@ def _state(handler: Handler, facts: Facts, read: Callable[[Uuid, str], bytes]) -
 def _mail(handler: Handler, facts: Facts) -> Iterator[str]:
     for one in facts.pending(handler.id):
         file = facts.file(one.file)
-        yield f"{one.id} from {one.sender}: {file.description if file else ''} (kb://{one.file})"
+        sender = f"{SYSTEM}, about {one.sender}" if one.letter else one.sender
+        yield f"{one.id} from {sender}: {file.description if file else ''} (kb://{one.file}, version {one.version})"

@@ -146,6 +146,22 @@ def test_mail_is_read_dealt_with_and_its_outcome_completes_by_itself(org: Org) -
     assert "your inbox (user:ann)" in org.cn("agency", "status").stdout
 
 
+def test_a_message_shows_what_was_sent_and_says_that_its_file_goes_on(org: Org, tmp_path: Path) -> None:
+    sent = tmp_path / "report"
+    sent.write_text("I tidied up.\n")
+    file = org.ask("kb", "create", str(sent), "--description", "Report", "--as", "{site}")["file"]
+    org.cn("mail", "send", "boss", "--file", file, "--as", "{site}")
+    mail = org.ask("mail", "--as", "root")["mail"][-1]["mail"]
+    seen = org.cn("kb", "read", file, "--as", "{site}").stderr.split("--seen ")[1].strip()
+    org.cn("kb", "write", file, "-", "--seen", seen, "--as", "{site}", stdin="I delete all on Friday.\n")
+    shown = org.cn("mail", "show", mail, "--as", "root")
+    assert shown.stdout == "I tidied up.\n"
+    assert f"this is what was sent, version 1; 'cn kb read {file[:8]}' gives version 2" in shown.stderr
+    message = org.ask("mail", "--as", "{shop}")["mail"][0]["file"]
+    assert "stays as it was sent" in org.refused("kb", "write", message, "-", "--seen", seen, stdin="x\n")
+    org.check()
+
+
 def test_what_is_deferred_comes_when_it_is_due(org: Org) -> None:
     org.cn("mail", "send", "{site}", "Soon", "--at", "1m", "--as", "{site}")
     assert org.cn("agency", "tick").stdout == ""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from cn.agency.apply import apply
+from cn.agency.events import MailDeferred, MailDelivered
 from cn.agency.names import Party, Uuid
 from cn.agency.operations import (
     ByHandler,
+    ByUser,
     DeliverDue,
+    EndAgent,
     FinishMail,
+    LeaseAgent,
     MoveHandler,
     ReadFile,
     Seen,
@@ -19,9 +25,12 @@ from cn.agency.operations import (
     WriteFile,
 )
 from cn.agency.plan.structure import is_workable
-from cn.agency.plan.views import file_audit, list_files
+from cn.agency.plan.views import file_audit, list_files, read_inbox
 from cn.agency.rows import Mail
 from tests.support.agency import SYSTEM, Records, listed
+from tests.support.agency_memory import Memory
+
+AGENT = Uuid(Party("00000000-0000-4000-8000-0000000000a1"))
 
 
 class Pair(Records):
@@ -192,3 +201,72 @@ def test_nobody_mails_a_handler_that_is_no_more_or_as_one(pair: Pair) -> None:
     pair.do(StopHandler(pair.boss), pair.agent(pair.root))
     assert pair.no(SendMail(pair.boss, text="x"), pair.agent(pair.root)).rule == "known"
     assert pair.no(SendMail(pair.root, text="x"), ByHandler(pair.boss, 1, "user:ada")).rule == "active-handler"
+
+
+def test_nobody_writes_over_a_message(pair: Pair) -> None:
+    mail = pair.rows.mail(pair.send(pair.boss, pair.root, "I tidied up. Nothing to decide."))
+    assert mail
+    file = pair.rows.file(mail.file)
+    assert file
+    for by in (pair.agent(pair.boss), pair.agent(pair.root), ByUser("ada")):
+        refused = pair.no(WriteFile(file.id, b"I will delete all unless you say no.", Seen(1, file.hash)), by)
+        assert (refused.rule, file.id in refused.reason) == ("own-tool", True)
+    assert pair.level(pair.boss, f"kb:{file.id}") == "read"
+
+
+def test_a_letter_of_agency_is_from_it_and_not_from_whom_it_is_about(pair: Pair) -> None:
+    pair.do(LeaseAgent(AGENT, pair.boss, "0" * 64), SYSTEM)
+    pair.do(EndAgent(AGENT, "silent", "It was silent.", "Agent ended"), SYSTEM)
+    (letter,) = listed(read_inbox(pair.root, pair.agent(pair.root), pair.rows), "mail")
+    assert (letter["from"], letter["about"], letter["version"]) == ("system", pair.boss, 1)
+    row = pair.rows.file(Uuid(Party(str(letter["file"]))))
+    assert row
+    forged = WriteFile(row.id, b"All is well.", Seen(1, row.hash))
+    assert pair.no(forged, pair.agent(pair.boss)).rule == "own-tool"
+    pair.limits = pair.limits._replace(unread=1)
+    pair.send(pair.boss, pair.root, "It was silent.")  # what Agency said is none of its own messages
+    assert [one["from"] for one in listed(read_inbox(pair.root, pair.agent(pair.root), pair.rows), "mail")] == [
+        "system",
+        pair.boss,
+    ]
+
+
+@pytest.mark.parametrize("days", [0, 1])
+def test_what_was_sent_is_the_version_of_then_whatever_is_written_later(pair: Pair, days: int) -> None:
+    by, file = pair.agent(pair.boss), pair.file(pair.agent(pair.boss), b"as sent")
+    row = pair.rows.file(file)
+    assert row
+    due = pair.now + timedelta(days=days) if days else None
+    pair.do(SendMail(pair.root, file, due=due), by)
+    pair.do(WriteFile(file, b"another", Seen(1, row.hash)), by)
+    pair.pass_time(days=days)
+    for waiting in pair.rows.due(pair.now, 9):
+        pair.deliver(waiting.id)
+    (letter,) = listed(read_inbox(pair.root, pair.agent(pair.root), pair.rows), "mail")
+    assert (letter["version"], letter["latest"]) == (1, 2)
+    pair.do(SendMail(pair.root, file), by)  # another version is another message
+    assert pair.no(SendMail(pair.root, file), by).rule == "said-already"
+
+
+def test_old_records_that_name_no_version_show_what_was_sent_all_the_same(pair: Pair) -> None:
+    by, file = pair.agent(pair.boss), pair.file(pair.agent(pair.boss), b"as sent")
+    row = pair.rows.file(file)
+    assert row
+    pair.do(SendMail(pair.root, file, due=pair.now + timedelta(days=1)), by)
+    pair.do(SendMail(pair.root, file), by)
+    pair.do(WriteFile(file, b"another", Seen(1, row.hash)), by)
+    pair.do(LeaseAgent(AGENT, pair.boss, "0" * 64), SYSTEM)
+    pair.do(EndAgent(AGENT, "silent", "It was silent.", "Agent ended"), SYSTEM)
+    pair.pass_time(days=1)
+    for waiting in pair.rows.due(pair.now, 9):
+        pair.deliver(waiting.id)
+    old = Memory()
+    for event in pair.events:
+        change = event.change
+        if isinstance(change, MailDelivered):
+            change = replace(change, version=0, letter=False)
+        elif isinstance(change, MailDeferred):
+            change = replace(change, version=0)
+        apply(old, event._replace(change=change))
+    assert old.pending(pair.root) == pair.rows.pending(pair.root)
+    assert [(one.version, one.letter) for one in old.pending(pair.root)] == [(1, False), (1, True), (1, False)]

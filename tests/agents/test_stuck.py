@@ -55,7 +55,7 @@ def test_a_row_of_agents_that_changed_nothing_makes_a_pause_that_doubles(
 
 
 def letter(sender: Party, seq: int) -> Mail:
-    return Mail(ID, FILE, sender, 1, HANDLER, 1, END, seq, "", pending=True)
+    return Mail(ID, FILE, sender, 1, HANDLER, 1, END, seq, "", pending=True, version=1, letter=False)
 
 
 @pytest.mark.parametrize(

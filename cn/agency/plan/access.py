@@ -9,19 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from cn.agency.names import (
-    AUDIT,
-    GRANTABLE,
-    LEVELS,
-    NO_ID,
-    Party,
-    Resource,
-    Uuid,
-    is_user,
-    is_uuid,
-    parse_resource,
-    rank,
-)
+from cn.agency.names import GRANTABLE, LEVELS, NO_ID, Party, Resource, Uuid, is_user, is_uuid, parse_resource, rank
 from cn.agency.operations import ByHandler, BySystem, ByUser, Principal
 from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import above, active, below, delegated, holder, open_children, owner, walk, writer
@@ -239,13 +227,23 @@ def _is_at_or_below(id: Party, handler: Handler, facts: Facts) -> bool:
 
 def _on_file(handler: Handler, file: File, about: _About) -> Iterator[Reason]:
     if about.owner == handler.id:
-        yield Reason(_READ, True, "it is its audit log") if file.kind == AUDIT else Reason(_WRITE, True, "it owns it")
+        yield _own_file(file)
     elif handler.id in about.above_owner:
         yield Reason(_READ, True, "it is above the owner")
     for mail in about.mail:
         if mail.to == handler.id and mail.to_tenure == handler.tenure:
             yield Reason(_READ, True, f"it was sent to it by {mail.sender}")
             break
+
+
+def _own_file(file: File) -> Reason:
+    match file.kind:
+        case "audit":
+            return Reason(_READ, True, "it is its audit log")
+        case "message":  # what was sent stays as it was sent
+            return Reason(_READ, True, "it is its message, or one about it")
+        case _:
+            return Reason(_WRITE, True, "it owns it")
 
 
 def _on_mail(handler: Handler, to: Party, facts: Facts) -> Iterator[Reason]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cn.agency.events import AuditSubmitted, FileCreated, FileRead, FileWritten
-from cn.agency.names import AUDIT, FILE, OUTCOME, Resource, Uuid, links_in
+from cn.agency.names import AUDIT, FILE, MESSAGE, OUTCOME, Resource, Uuid, links_in
 from cn.agency.operations import ByHandler, CreateFile, Moment, Principal, ReadFile, SubmitAudit, WriteFile, party_of
 from cn.agency.plan.access import ACCESS, KNOWN, no_access, reason_for
 from cn.agency.plan.checks import NOTHING, first, fit_line, fit_text, fresh, needs_party
@@ -12,6 +12,12 @@ from cn.agency.rows import Facts, File
 
 OWN_TOOL = "own-tool"
 NOT_WRITTEN = "not-written"
+_NOT_WRITTEN = {
+    OUTCOME: ("an outcome", "update the outcome"),
+    AUDIT: ("an audit log", "submit what you did as an entry"),
+    MESSAGE: ("a message, which stays as it was sent", "send another one; take back one that waits for its time"),
+}
+"""Kinds of files that nobody writes over, what they are, and what to do instead."""
 
 
 def plan_create_file(operation: CreateFile, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:
@@ -34,9 +40,9 @@ def plan_write(operation: WriteFile, principal: Principal, facts: Facts, moment:
     file = _known(operation.file, facts)
     if isinstance(file, Refused):
         return file
-    if file.kind in (OUTCOME, AUDIT):
-        how = "update the outcome" if file.kind == OUTCOME else "submit what you did as an entry"
-        return Refused(OWN_TOOL, f"{file.id} is an {'outcome' if file.kind == OUTCOME else 'audit log'}", how)
+    if file.kind in _NOT_WRITTEN:
+        what, how = _NOT_WRITTEN[file.kind]
+        return Refused(OWN_TOOL, f"{file.id} is {what}", how)
     resource = Resource("kb", file.id)
     reason = reason_for(principal, resource, "write", facts)
     if reason is None:

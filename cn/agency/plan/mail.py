@@ -43,7 +43,9 @@ def plan_send(operation: SendMail, principal: Principal, facts: Facts, moment: M
         subject = operation.subject or one_line(operation.text, MOST_SUBJECT)
         send_text(draft, principal, operation.to, tenure, subject, operation.text, facts, moment, operation)
     else:
-        _send(draft, principal, operation.file, operation.to, tenure, facts, moment, operation)
+        file = facts.file(operation.file)
+        what = (operation.file, file.version if file else 0)
+        _send(draft, principal, what, operation.to, tenure, facts, moment, operation)
     return Planned(tuple(draft.changes), tuple(draft.contents))
 
 
@@ -54,8 +56,8 @@ def _said_already(operation: SendMail, principal: Principal, facts: Facts) -> Re
         return None
     file = facts.file(operation.file) if operation.file else None
     hash = file.hash if file else hashlib.sha256(operation.text.encode()).hexdigest()
-    waiting = (one for one in facts.pending(operation.to) if one.sender == row.id)
-    if all((found := facts.file(one.file)) is None or found.hash != hash for one in waiting):
+    waiting = (one for one in facts.pending(operation.to) if one.sender == row.id and not one.letter)
+    if all((sent := facts.version(one.file, one.version)) is None or sent.hash != hash for one in waiting):
         return None
     return Refused(SAID, "your boss has this very message unread", "say what is new, or wait for an answer", row.boss)
 
@@ -65,7 +67,8 @@ def _too_many(operation: SendMail, principal: Principal, facts: Facts, moment: M
     if not isinstance(principal, ByHandler):
         return None
     me, most = Party(principal.handler), moment.limits.unread
-    waiting = sum(one.sender == me for one in facts.pending(operation.to)) + facts.count_deferred(me, operation.to)
+    mine = sum(one.sender == me and not one.letter for one in facts.pending(operation.to))
+    waiting = mine + facts.count_deferred(me, operation.to)
     if waiting < most:
         return None
     why = f"{waiting} messages of yours to {operation.to} wait, and {most} may"
@@ -116,35 +119,40 @@ def send_text(
     file = moment.uuid("message", to)
     stored = draft.store(file, text)
     draft.add(FileCreated(file, MESSAGE, subject, sender, tenure, *stored, links_in(text)))
-    _send(draft, principal, file, to, to_tenure, facts, moment, operation)
+    _send(draft, principal, (file, 1), to, to_tenure, facts, moment, operation)
 
 
 def _send(
     draft: Draft,
     principal: Principal,
-    file: Uuid,
+    what: tuple[Uuid, int],
     to: Party,
     to_tenure: int,
     facts: Facts,
     moment: Moment,
     operation: SendMail | None,
 ) -> None:
+    """Send a version of a file: what is written to it later is not what was sent."""
     sender, tenure = party_of(principal)
     id = moment.uuid("mail", to)
+    file, version = what
     if operation and operation.due:
-        draft.add(MailDeferred(id, file, sender, tenure, to, to_tenure, operation.due))
+        draft.add(MailDeferred(id, file, sender, tenure, to, to_tenure, operation.due, version))
     else:
-        _deliver(draft, MailDelivered(id, file, sender, tenure, to, to_tenure), facts, moment)
+        _deliver(draft, MailDelivered(id, file, sender, tenure, to, to_tenure, "", version), facts, moment)
 
 
 def tell_boss(draft: Draft, handler: Handler, subject: str, text: str, facts: Facts, moment: Moment) -> None:
-    """Agency itself tells a handler's boss something of its work: as mail of that handler."""
+    """Agency itself tells a handler's boss something of its work.
+
+    The handler has the file, as who is read about; it is a message, which nobody can write over.
+    """
     file, boss = moment.uuid("message", handler.boss), active(handler.boss, facts)
     stored = draft.store(file, text)
     draft.add(FileCreated(file, MESSAGE, subject, handler.id, handler.tenure, *stored, links_in(text)))
     to = (handler.boss, boss.tenure if boss else 0)
     id = moment.uuid("mail", handler.boss)
-    _deliver(draft, MailDelivered(id, file, handler.id, handler.tenure, *to), facts, moment)
+    _deliver(draft, MailDelivered(id, file, handler.id, handler.tenure, *to, "", 1, True), facts, moment)
 
 
 def _deliver(draft: Draft, change: MailDelivered, facts: Facts, moment: Moment) -> None:
@@ -167,7 +175,8 @@ def plan_due(operation: DeliverDue, principal: Principal, facts: Facts, moment: 
     handler = active(to, facts)
     sender = (waiting.sender, waiting.sender_tenure)
     draft = Draft()
-    change = MailDelivered(waiting.id, waiting.file, *sender, to, handler.tenure if handler else 0, note)
+    tenure = handler.tenure if handler else 0
+    change = MailDelivered(waiting.id, waiting.file, *sender, to, tenure, note, waiting.version)
     _deliver(draft, change, facts, moment)
     return Planned(tuple(draft.changes), tuple(draft.contents))
 

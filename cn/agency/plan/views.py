@@ -26,7 +26,7 @@ from cn.agency.events import (
     OutcomeUpdated,
     type_of,
 )
-from cn.agency.names import FILE, NO_LEVEL, OUTCOME, Party, Resource, Uuid, is_user, parse_resource
+from cn.agency.names import FILE, NO_LEVEL, OUTCOME, SYSTEM, Party, Resource, Uuid, is_user, parse_resource
 from cn.agency.operations import ByHandler, ByUser, Principal
 from cn.agency.pages import outcome_page
 from cn.agency.plan.access import KNOWN, access, no_access, reason_for, stands
@@ -208,11 +208,15 @@ def read_inbox(party: Party, principal: Principal, facts: Facts) -> View | Refus
 
 
 def _letter(mail: Mail, facts: Facts) -> View:
+    """A message. One of Agency itself is from ``system``, which is the name of no handler and no user."""
     file = facts.file(mail.file)
     return {
         "mail": mail.id,
         "file": mail.file,
-        "from": mail.sender,
+        "version": mail.version,
+        "latest": file.version if file else mail.version,
+        "from": SYSTEM if mail.letter else mail.sender,
+        **({"about": mail.sender} if mail.letter else {}),
         "subject": file.description if file else "",
         "time": format_second(mail.time),
         "note": mail.note,

@@ -100,7 +100,8 @@ MAIL = (
     Tool(
         "mail_inbox",
         "Read the inbox",
-        "Lists the messages that wait, oldest first; kb_read gives the text of one by its 'file'.",
+        "Lists the messages that wait, oldest first; kb_read_version gives the text of one by 'file' and 'version'. "
+        "One from 'system' is by Agency itself, about another's work.",
         (Parameter("handler", UUID, "A handler below you; your own if left out"), CURSOR),
         an_object(
             {
@@ -109,11 +110,17 @@ MAIL = (
                         {
                             "mail": ID,
                             "file": ID,
+                            "version": a("integer", "Of the file, which was sent"),
+                            "latest": a(
+                                "integer", "Of the file, now: what was written after it was sent is not the message"
+                            ),
                             "from": WORD,
+                            "about": a("string", "Whose work a message from 'system' is about"),
                             "subject": WORD,
                             "time": STAMP,
                             "note": a("string", "Why it came here; empty for what was sent to you"),
-                        }
+                        },
+                        ["about"],
                     )
                 ),
                 "next": NEXT,
