@@ -22,7 +22,7 @@ from cn.agency.names import Uuid
 from cn.agents.launcher import Word
 from cn.agents.machine import Runner
 from cn.agents.place import Address
-from cn.agents.processes import MARK
+from cn.agents.processes import MARK, OF_HUB
 from cn.agents.workspace import Folder, write_below
 from cn.agents.wraps import Inside, has_tmp, killer_of, wrap_argv
 from cn.system.files import write_file
@@ -42,7 +42,7 @@ class Told(NamedTuple):
 
 
 class Start(NamedTuple):
-    """One agent to be started: whose, where, with what."""
+    """One agent to be started: whose, where, with what. ``hub`` names the hub's folder in the mark of its processes."""
 
     agent: Uuid
     handler: Uuid
@@ -52,6 +52,7 @@ class Start(NamedTuple):
     address: Address
     told: Told
     grace: float
+    hub: str = ""
 
 
 def prepare(start: Start, env: Mapping[str, str] = os.environ) -> Word:
@@ -96,7 +97,7 @@ def _environment(start: Start, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _identity(start: Start) -> dict[str, str]:
-    who = {MARK: start.agent, "CN_HANDLER": start.handler, "CN_AGENT_TOKEN": start.token}
+    who = {MARK: start.agent, OF_HUB: start.hub, "CN_HANDLER": start.handler, "CN_AGENT_TOKEN": start.token}
     return who | start.address.variables
 
 

@@ -32,11 +32,12 @@ from cn.agency.store.needs import Need, done_by, find_needs, next_due, past_agen
 from cn.agency.tokens import hash_token, new_token
 from cn.agents import outputs
 from cn.agents.launcher import ERRORS, OUTPUT
+from cn.agents.leftover import end_strays
 from cn.agents.letters import NO_LETTER, Ended, Letter, Whose, letter_of_end
 from cn.agents.machine import Machine, Runner
 from cn.agents.place import Address, Place
 from cn.agents.prepare import Start, Told, prepare
-from cn.agents.processes import kill_processes_of, launch, read_exit, read_launcher
+from cn.agents.processes import kill_processes_of, launch, processes_of, read_exit, read_launcher
 from cn.agents.prompt import TEMPLATE, first_message, system_prompt
 from cn.agents.stuck import IN_A_ROW, Past, has_moved, idle_in_a_row, pause_until, wakes
 from cn.agents.turns import Claim, in_turn
@@ -57,6 +58,7 @@ _LOOK, _POLLS = "mail_inbox ", 10
 _LIVES = 8
 """An agent that gets somewhere keeps its place for so many times as long as one that does not, while others wait."""
 _SYSTEM = BySystem()
+_NO_TRACE = "it was never started, or not here: this account has nothing of it on this machine"
 
 
 @dataclass
@@ -90,6 +92,8 @@ class Spawner:
     faults: dict[Uuid, str] = field(default_factory=dict)
     """What went wrong at the last step, by agent or handler; it kept nobody else from anything."""
     _heard: dict[Uuid, _Heard] = field(default_factory=dict)
+    _swept: bool = False
+    """Did this server look for what earlier ones left where it does not look any more?"""
     _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _looked: tuple[int, datetime | None] | None = None
     _direct: Callable[[Uuid, Facts], Mapping[str, Any]] | None = None
@@ -115,8 +119,24 @@ class Spawner:
             await self._alone(id, self._look_after(folder, live.get(id), now))
         for id in live:
             if id not in folders:
-                await self._alone(id, self._end(id, "it was never started"))
+                await self._alone(id, self._see_off_lost(id))
+        if not self._swept:
+            self._swept = True
+            await asyncio.to_thread(end_strays, self.place.folders, {*live, *folders})
         await self._start_needed(head.seq if head else 0, now)
+
+    async def _see_off_lost(self, agent: Uuid) -> None:
+        """End a lease whose agent has no folder here, and first what it started: after the hub or the agents' folder
+        was moved it works on, unseen, and another one would be started beside it.
+        """
+        hub = self.place.folders.hub
+        ended = await asyncio.to_thread(kill_processes_of, agent, hub)
+        why = f"its folder is not where this server has them: its processes were ended ({ended})" if ended else ""
+        if others := await asyncio.to_thread(processes_of, agent):
+            numbers = ", ".join(map(str, others))
+            why = why or f"it works for another folder of this hub, a copy or where it was before (pid {numbers})"
+            self.faults[agent] = f"agent {agent[:8]} lives, and does not work for this folder: pid {numbers}"
+        await self._end(agent, one_line(why, 200) if why else _NO_TRACE)
 
     async def _alone(self, about: Uuid, work: Awaitable[None]) -> None:
         """What goes wrong with one, by whatever it made or is, keeps nobody else from anything."""
@@ -163,7 +183,7 @@ class Spawner:
                     launcher.signal(signal.SIGTERM)
                 self._heard[agent.id].signalled = True
             return
-        await asyncio.to_thread(kill_processes_of, folder.agent)
+        await asyncio.to_thread(kill_processes_of, folder.agent, self.place.folders.hub)
         if agent is not None:
             await self._end(agent.id, *self._told_of_end(folder, agent, now))
         self._heard.pop(folder.agent, None)
@@ -336,7 +356,17 @@ class Spawner:
         try:
             folder = self.place.folders.make(agent, other_user=bool(runner.wrap and runner.wrap.user))
             told = await asyncio.to_thread(self._told, handler, now)
-            start = Start(agent, handler.id, token, folder, runner, self.address, told, self.machine.watch.grace)
+            start = Start(
+                agent,
+                handler.id,
+                token,
+                folder,
+                runner,
+                self.address,
+                told,
+                self.machine.watch.grace,
+                self.place.folders.hub,
+            )
             self._children.append(await asyncio.to_thread(_launch, start))
         except CnError as why:
             self.problems[handler.id] = f"{why.text}; {why.hint}"
