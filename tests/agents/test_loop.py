@@ -101,6 +101,24 @@ def test_an_answer_that_was_cut_off_goes_on_and_one_that_pauses_too() -> None:
     assert "cut off" in model.told[1]
 
 
+def test_what_an_answer_that_was_cut_off_calls_is_not_done_and_the_model_is_told_so() -> None:
+    """Its last call may lack a part, and look whole: half a text would be written."""
+    model, office = (
+        Model(turn("I write", "kb_read", "kb_write", stop=MAX_TOKENS), turn("", "kb_list"), turn("Done.")),
+        Office(),
+    )
+    assert run(model, office) == DONE
+    assert office.called == ["kb_list"]
+    assert model.told[1].count("not done: your answer was cut off") == 2
+    assert model.told[1].count("'is_error': True") == 2
+
+
+def test_an_api_that_only_pauses_is_asked_as_often_as_there_are_turns() -> None:
+    model = Model(*(turn("wait", stop=PAUSE) for _ in range(50)))
+    assert "only paused its answers" in run(model, limits=Limits(turns=5))
+    assert len(model.told) == 5 + 8
+
+
 @pytest.mark.parametrize(
     ("last", "why"),
     [
