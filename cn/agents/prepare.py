@@ -42,7 +42,9 @@ class Told(NamedTuple):
 
 
 class Start(NamedTuple):
-    """One agent to be started: whose, where, with what. ``hub`` names the hub's folder in the mark of its processes."""
+    """One agent to be started: whose, where, with what. ``hub`` names the hub's folder in the mark of its processes;
+    ``hidden`` are folders that no wrap shows.
+    """
 
     agent: Uuid
     handler: Uuid
@@ -53,6 +55,7 @@ class Start(NamedTuple):
     told: Told
     grace: float
     hub: str = ""
+    hidden: tuple[str, ...] = ()
 
 
 def prepare(start: Start, env: Mapping[str, str] = os.environ) -> Word:
@@ -62,7 +65,9 @@ def prepare(start: Start, env: Mapping[str, str] = os.environ) -> Word:
     given = _placeholders(start)
     _write_files(start, given, mine)
     argv = [_fill(part, given) for part in runner.argv]
-    inside = Inside(folder.workspace, folder.home, folder.files, start.address.socket, argv[0], tuple(mine))
+    inside = Inside(
+        folder.workspace, folder.home, folder.files, start.address.socket, argv[0], tuple(mine), start.hidden
+    )
     return Word(
         argv=wrap_argv(runner.wrap, inside, argv),
         env=mine,
