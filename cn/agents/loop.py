@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from cn.agents.toolkit import Ended, Said
+from cn.agents.unanswered import told_failure
 from cn.llm.request import Block, Failure, Usage
 from cn.llm.tool_turns import FULL, MAX_TOKENS, PAUSE, Conversation, ToolCall, Turn, tool_result
 
@@ -73,14 +74,14 @@ class Loop:
     """The turn after which it ends, once it was told to."""
 
     def run(self, prompt: str) -> str:
-        """Work; why it ended is :data:`DONE`, :data:`OVER`, or begins with :data:`FAILED`."""
+        """Work; why it ended is :data:`DONE`, :data:`OVER`, or begins with :data:`FAILED` or ``UNANSWERED``."""
         try:
             self._known = {str(one["mail"]) for one in self._inbox() if str(one["mail"]) in prompt}
             self._messages = [{"role": "user", "content": "\n\n".join(filter(None, [prompt, self._news()]))}]
             while True:
                 turn = self._turn()
                 if isinstance(turn, Failure):
-                    return f"{FAILED}: {turn.text}; {turn.hint}" if turn.hint else f"{FAILED}: {turn.text}"
+                    return told_failure(turn)
                 if why := self._go_on(turn):
                     return why
         except Ended as ended:

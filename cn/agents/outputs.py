@@ -11,10 +11,13 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from cn.agents.machine import Runner
+from cn.agents.unanswered import EXIT_UNANSWERED, UNANSWERED
 from cn.values.text import one_line, redact
 
 _MOST = 4 << 20
 _LAST = 200
+_API_ERROR = "API Error"
+"""How Claude Code's result begins where the API gave none."""
 _TAIL = 1 << 17
 _TRANSCRIPT = ("assistant", "user", "system", "tool", "ended", "result")
 """Kinds of lines in transcripts: ours (:mod:`cn.agents.builtin`), and Claude Code's."""
@@ -54,8 +57,7 @@ def spent(runner: Runner, output: Path) -> str:
     """What an agent says that it used, in a few words; empty where it does not say."""
     if runner.result == "none":
         return ""
-    size = output.stat().st_size if output.exists() else 0
-    last = [one for one in _lines(_read(output, max(0, size - _MOST), _MOST)) if one.get("type") == "result"]
+    last = _results(output)
     usage = last[-1].get("usage") if last else None
     if not isinstance(usage, dict):
         return ""
@@ -65,6 +67,22 @@ def spent(runner: Runner, output: Path) -> str:
     text = f"{read} tokens in ({cached} cached), {counts.get('output_tokens', 0)} out"
     cost = last[-1].get("total_cost_usd")
     return f"{text}, {cost:.4f} USD" if isinstance(cost, float) and cost > 0 else text
+
+
+def unanswered(runner: Runner, folder: Path, code: int | None) -> str:
+    """The reason of an agent's end where it says that no model answered it; empty where it does not."""
+    if runner.result == "builtin" and code == EXIT_UNANSWERED:
+        words = last_words(folder)
+        return f"{UNANSWERED}: {words.partition(f'{UNANSWERED}: ')[2] or words}"
+    last = _results(folder / "output") if runner.result == "claude" and code else []
+    said = str(last[-1].get("result")) if last and last[-1].get("is_error") is True else ""
+    return f"{UNANSWERED}: {one_line(redact(said), _LAST)}" if said.startswith(_API_ERROR) else ""
+
+
+def _results(output: Path) -> list[dict[str, object]]:
+    """The lines in which a transcript ends."""
+    size = output.stat().st_size if output.exists() else 0
+    return [one for one in _lines(_read(output, max(0, size - _MOST), _MOST)) if one.get("type") == "result"]
 
 
 def last_words(folder: Path) -> str:

@@ -123,9 +123,11 @@ def test_an_api_that_only_pauses_is_asked_as_often_as_there_are_turns() -> None:
     ("last", "why"),
     [
         (turn("", stop=FULL), "its context is full"),
-        (Failure(Kind.AUTH, "the key is refused", "set another"), "the key is refused; set another"),
+        (Failure(Kind.INVALID, "no such field", "lower llm.context"), "failed: no such field"),
+        (Failure(Kind.AUTH, "refused", "see llm.key"), "ANTHROPIC_KEY of the environment of 'cn agency serve'"),
+        (Failure(Kind.NETWORK, "it cannot be reached", "see llm.base_url"), "it is tried again in some minutes"),
     ],
-    ids=["full", "failure"],
+    ids=["full", "failure", "key", "network"],
 )
 def test_what_ends_it_otherwise_is_told(last: Turn | Failure, why: str) -> None:
     assert run(Model(last)).endswith(why)
