@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cn.system.files import read_regular
+from cn.system.files import identity_of, read_regular
 from cn.values.text import one_line
 
 HEALTH = "agency/server.json"
@@ -35,9 +35,14 @@ class ServerSeen(NamedTuple):
 
 
 def see_server(state: Path) -> ServerSeen:
-    """That of the hub whose local state is in ``state``."""
+    """That of the hub whose local state is in ``state``.
+
+    The health file of a copied hub tells of the other folder's server, which is none of this one's.
+    """
     found = _read(state / HEALTH)
     pid = found.get("pid")
+    if not found or found.get("place") != identity_of(state):
+        return ServerSeen()
     if not isinstance(pid, int) or found.get("state") in (None, "stopped") or not _lives(pid):
         return ServerSeen()
     paths = [str(found.get(name, "")) for name in ("socket", "user_socket")]

@@ -16,6 +16,7 @@ from typing import Any
 
 from cn.agents.loop import DONE, FAILED, OVER, Limits, Loop
 from cn.agents.toolkit import Ended, Toolkit
+from cn.agents.unanswered import EXIT_UNANSWERED, UNANSWERED
 from cn.bridge.run import agents_address
 from cn.inherited import refuse_signals
 from cn.llm.request import Failure, Usage
@@ -77,8 +78,10 @@ def _end(why: str, usage: Usage, turns: int, more: str = "") -> int:
         "cache_creation_input_tokens": usage.cache_write_tokens,
     }
     _say({"type": "result", "why": why, "turns": turns, "usage": counts})
-    if why.startswith(FAILED) or more:
+    if why.startswith((FAILED, UNANSWERED)) or more:
         print(f"cn: {more or why}", file=sys.stderr)
+    if why.startswith(UNANSWERED):
+        return EXIT_UNANSWERED
     return 0 if why in (DONE, OVER) else _FAILED
 
 

@@ -17,7 +17,7 @@ from cn.agency.tokens import new_token
 from cn.agents import probe
 from cn.agents.machine import Runner
 from cn.agents.workspace import Folder, Folders
-from cn.agents.wraps import Inside, missing, wrap_argv
+from cn.agents.wraps import Inside, hidden_of, missing, wrap_argv
 from cn.git.repository import Hub
 from cn.system.removal import remove_tree
 
@@ -43,6 +43,7 @@ def examine(runner: Runner, hub: Hub, folders: Folders) -> list[str]:
         token = new_token()
         argv = [sys.executable, "-I", "-S", probe.__file__]
         inside = Inside(own.workspace, own.home, own.files, None, sys.executable, ("CN_AGENT_TOKEN",))
+        inside = inside._replace(hidden=hidden_of(hub.root, hub.git_dir, folders.base.parent))
         env = {"PATH": os.environ.get("PATH", os.defpath), "CN_AGENT_TOKEN": token}
         asked = json.dumps({"paths": paths, "token": token})
         return _run(wrap_argv(runner.wrap, inside, argv), asked, env, own)

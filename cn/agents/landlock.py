@@ -1,7 +1,7 @@
 """Start a command inside sandlock: ``python -P landlock.py {JSON object} command…``.
 
 A program of its own, for it stays beside the agent: sandlock's supervisor answers for the system calls that Landlock
-does not know, such as a connection to another's socket. The object's keys are ``readable``, ``writable`` and ``denied``
+does not know, such as a connection to another's socket. The object's keys are ``readable`` and ``writable``
 (paths), ``network`` (true or false), and ``cwd``. Nothing is imported but the standard library and sandlock.
 """
 
@@ -30,7 +30,6 @@ def main(asked: str, command: Sequence[str]) -> int:
     box = sandlock.Sandbox(
         fs_readable=given["readable"],
         fs_writable=given["writable"],
-        fs_denied=given["denied"],
         net_allow=["*:*", "udp://*:*"] if given["network"] else [],
         net_allow_bind=["*"],
         cwd=given["cwd"],

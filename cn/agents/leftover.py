@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Final
 
 from cn.agency.names import Uuid
-from cn.agents.processes import Launcher, kill_processes_of, processes_of, read_launcher
+from cn.agents.processes import Launcher, find_processes, kill_processes_of, processes_of, read_launcher
 from cn.agents.workspace import Folders
 from cn.values.shell_words import command
 
@@ -29,6 +29,15 @@ def end_agents(folders: Folders, agents: Iterable[Uuid], seconds: float = _SECON
     return [text for agent, launcher in left if (text := _told(folders, agent, launcher))]
 
 
+def end_strays(folders: Folders, known: Collection[str]) -> None:
+    """End what works for this very folder of the hub, though nobody knows its agent any more: its lease ended while no
+    server ran that has its folder.
+    """
+    if folders.hub:
+        for agent in {one.agent for one in find_processes(hub=folders.hub)} - {*known}:
+            kill_processes_of(agent, folders.hub)
+
+
 def _quit(folders: Folders, agent: Uuid) -> Launcher | None:
     """Signal the launcher, if it runs."""
     folder = folders.find(agent)
@@ -45,12 +54,15 @@ def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
     if launcher and launcher.is_running:
         how = command("kill -QUIT {}", str(launcher.pid))
         return f"{name} lives on, pid {launcher.pid}, though its lease has ended: {how} ends it with all it started"
-    killed = kill_processes_of(agent)
-    if pids := processes_of(agent):
+    killed = kill_processes_of(agent, folders.hub)
+    if pids := processes_of(agent, folders.hub):
         ends = ", ".join(command("kill -KILL {}", str(pid)) for pid in pids)
         return f"processes of {name} live on, though its lease has ended: {ends} ends them"
     if launcher or killed:
         return f"{name} and all that it started are ended" + (f" (pid {launcher.pid})" if launcher else "")
     if folders.find(agent) or folders.ended(agent).path.is_dir():
         return ""  # it had ended before
+    if others := processes_of(agent):
+        numbers = ", ".join(map(str, others))
+        return f"{name} works for another folder of this hub, a copy or where it was before: left alone (pid {numbers})"
     return f"{name} was not started by this account on this machine: end its processes where it runs, if it does"

@@ -39,7 +39,8 @@ class Whose(NamedTuple):
 
 class Ended(NamedTuple):
     """How an agent ended: why it was made to (empty: it was not), its last call then, which one it was in a row that
-    got nowhere (0: it got somewhere), what it said last, and until when the next one has to wait.
+    got nowhere (0: it got somewhere), what it said last, and until when the next one has to wait. ``unanswered``: which
+    one it was in a row that no model answered.
     """
 
     ending: str
@@ -47,6 +48,7 @@ class Ended(NamedTuple):
     idle: int
     said: str
     until: datetime | None = None
+    unanswered: int = 0
 
 
 def letter_of_end(whose: Whose, agent: Uuid, ended: Ended) -> Letter:
@@ -63,6 +65,13 @@ def letter_of_end(whose: Whose, agent: Uuid, ended: Ended) -> Letter:
         )
         lines.append(
             f"To go on at once, write to it: {command('cn mail send {} TEXT', whose.handler[:8])}. {_or(whose)}"
+        )
+    if ended.unanswered == IN_A_ROW:
+        subject = f"{whose.name} waits: no model answers"
+        lines.append(
+            f"No model answered {IN_A_ROW} agents of {whose.name} in a row. That is no fault of theirs, and counts as "
+            "no attempt: the API is asked again every few minutes, and work goes on once it answers. 'cn agency "
+            "status' and 'cn doctor' say how it is."
         )
     if not lines:
         return NO_LETTER

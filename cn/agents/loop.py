@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from cn.agents.toolkit import Ended, Said
+from cn.agents.unanswered import told_failure
 from cn.llm.request import Block, Failure, Usage
 from cn.llm.tool_turns import FULL, MAX_TOKENS, PAUSE, Conversation, ToolCall, Turn, tool_result
 
@@ -23,10 +24,16 @@ OVER: Final = "its lease is over"
 _LAST_TURNS: Final = 8
 """How many turns it has to save what it knows."""
 _CUT_OFF: Final = "Your last answer was cut off. Go on, in smaller steps."
+_NOT_DONE: Final = (
+    "not done: your answer was cut off, so it may lack what you meant to ask; ask again, in smaller steps"
+)
 _SAVE: Final = (
     "You have to end soon: your context is nearly full. Update the state document so that the next agent can go on, "
     "submit your entry for the audit log, and stop."
 )
+
+
+_PAUSED: Final = "the API only paused its answers, again and again"
 
 
 class Tools(Protocol):
@@ -67,14 +74,14 @@ class Loop:
     """The turn after which it ends, once it was told to."""
 
     def run(self, prompt: str) -> str:
-        """Work; why it ended is :data:`DONE`, :data:`OVER`, or begins with :data:`FAILED`."""
+        """Work; why it ended is :data:`DONE`, :data:`OVER`, or begins with :data:`FAILED` or ``UNANSWERED``."""
         try:
             self._known = {str(one["mail"]) for one in self._inbox() if str(one["mail"]) in prompt}
             self._messages = [{"role": "user", "content": "\n\n".join(filter(None, [prompt, self._news()]))}]
             while True:
                 turn = self._turn()
                 if isinstance(turn, Failure):
-                    return f"{FAILED}: {turn.text}; {turn.hint}" if turn.hint else f"{FAILED}: {turn.text}"
+                    return told_failure(turn)
                 if why := self._go_on(turn):
                     return why
         except Ended as ended:
@@ -98,8 +105,8 @@ class Loop:
         if turn.stop == FULL:
             return f"{FAILED}: its context is full"
         if turn.stop == PAUSE:
-            return ""
-        blocks = [self._do(call) for call in turn.calls]
+            return "" if self.turns < self.limits.turns + _LAST_TURNS else f"{FAILED}: {_PAUSED}"
+        blocks = [self._do(call) if turn.is_whole else self._leave(call) for call in turn.calls]
         if turn.stop == MAX_TOKENS and not blocks:
             blocks.append(_text(_CUT_OFF))
         if news := self._news():
@@ -120,6 +127,11 @@ class Loop:
         told = {"name": call.name, "arguments": dict(call.arguments), "error": said.is_error, "said": said.text}
         self.say({"type": "tool"} | told)
         return dict(tool_result(call, said.text or "done", is_error=said.is_error))
+
+    def _leave(self, call: ToolCall) -> dict[str, Any]:
+        """What it wanted in an answer that does not end where it meant to is not done, and it is told so."""
+        self.say({"type": "tool", "name": call.name, "error": True, "said": _NOT_DONE})
+        return dict(tool_result(call, _NOT_DONE, is_error=True))
 
     def _inbox(self) -> list[dict[str, Any]]:
         found = self.tools.call("mail_inbox", {}).value.get("mail")

@@ -11,10 +11,16 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from cn.agents.machine import Runner
+from cn.agents.unanswered import EXIT_UNANSWERED, UNANSWERED
 from cn.values.text import one_line, redact
 
 _MOST = 4 << 20
 _LAST = 200
+_API_ERROR = "API Error"
+"""How Claude Code's result begins where the API gave none."""
+_TAIL = 1 << 17
+_TRANSCRIPT = ("assistant", "user", "system", "tool", "ended", "result")
+"""Kinds of lines in transcripts: ours (:mod:`cn.agents.builtin`), and Claude Code's."""
 
 
 def problem_of_start(runner: Runner, session: str, output: Path, servers: Collection[str] = ("cn",)) -> str | None:
@@ -51,8 +57,7 @@ def spent(runner: Runner, output: Path) -> str:
     """What an agent says that it used, in a few words; empty where it does not say."""
     if runner.result == "none":
         return ""
-    size = output.stat().st_size if output.exists() else 0
-    last = [one for one in _lines(_read(output, max(0, size - _MOST), _MOST)) if one.get("type") == "result"]
+    last = _results(output)
     usage = last[-1].get("usage") if last else None
     if not isinstance(usage, dict):
         return ""
@@ -64,15 +69,52 @@ def spent(runner: Runner, output: Path) -> str:
     return f"{text}, {cost:.4f} USD" if isinstance(cost, float) and cost > 0 else text
 
 
+def unanswered(runner: Runner, folder: Path, code: int | None) -> str:
+    """The reason of an agent's end where it says that no model answered it; empty where it does not."""
+    if runner.result == "builtin" and code == EXIT_UNANSWERED:
+        words = last_words(folder)
+        return f"{UNANSWERED}: {words.partition(f'{UNANSWERED}: ')[2] or words}"
+    last = _results(folder / "output") if runner.result == "claude" and code else []
+    said = str(last[-1].get("result")) if last and last[-1].get("is_error") is True else ""
+    return f"{UNANSWERED}: {one_line(redact(said), _LAST)}" if said.startswith(_API_ERROR) else ""
+
+
+def _results(output: Path) -> list[dict[str, object]]:
+    """The lines in which a transcript ends."""
+    size = output.stat().st_size if output.exists() else 0
+    return [one for one in _lines(_read(output, max(0, size - _MOST), _MOST)) if one.get("type") == "result"]
+
+
 def last_words(folder: Path) -> str:
-    """The last line that an agent complained with, else said, without what looks like a secret."""
+    """The last line that an agent complained with, else said, without what looks like a secret.
+
+    Of a transcript in JSON it is the text of what was said last, and not a line that only counts tokens.
+    """
     for name in ("errors", "output"):
         path = folder / name
         size = path.stat().st_size if path.exists() else 0
-        lines = _read(path, max(0, size - 4096), 4096).decode("utf-8", "replace").split("\n") if size else []
-        if said := next((line for line in reversed(lines) if line.strip()), ""):
+        lines = _read(path, max(0, size - _TAIL), _TAIL).decode("utf-8", "replace").split("\n") if size else []
+        if said := next((words for line in reversed(lines) if (words := _words(line).strip())), ""):
             return one_line(redact(said), _LAST)
     return ""
+
+
+def _words(line: str) -> str:
+    """What a line says to people: itself, or of a line of our transcript or Claude Code's the texts in it."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return line
+    if not isinstance(found, dict) or found.get("type") not in _TRANSCRIPT:
+        return line
+    message = found.get("message")
+    content = message.get("content") if isinstance(message, dict) else found.get("content")
+    blocks = content if found["type"] == "assistant" and isinstance(content, list) else []
+    texts = [
+        str(one["text"]) for one in blocks if isinstance(one, dict) and one.get("type") == "text" and "text" in one
+    ]
+    last = [str(found[name]) for name in ("result", "why") if isinstance(found.get(name), str)]
+    return " ".join(texts) if found["type"] == "assistant" else last[0] if last and last != ["done"] else ""
 
 
 def _read(path: Path, start: int, most: int) -> bytes:

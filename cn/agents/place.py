@@ -37,6 +37,12 @@ class Place(NamedTuple):
     folders: Folders
     days: int = _DAYS
 
+    @property
+    def private(self) -> tuple[Path, Path, Path]:
+        """What no agent may see: the hub, its repository, and the folders of all agents."""
+        hub = self.agency.hub
+        return hub.root, hub.git_dir, self.folders.base.parent
+
 
 def place_of(agency: Agency) -> Place:
     """The place of an Agency on this machine; ``git config agency.transcripts`` says how many days are kept."""

@@ -22,7 +22,7 @@ from cn.agency.names import Uuid
 from cn.agents.launcher import Word
 from cn.agents.machine import Runner
 from cn.agents.place import Address
-from cn.agents.processes import MARK
+from cn.agents.processes import MARK, OF_HUB
 from cn.agents.workspace import Folder, write_below
 from cn.agents.wraps import Inside, has_tmp, killer_of, wrap_argv
 from cn.system.files import write_file
@@ -42,7 +42,9 @@ class Told(NamedTuple):
 
 
 class Start(NamedTuple):
-    """One agent to be started: whose, where, with what."""
+    """One agent to be started: whose, where, with what. ``hub`` names the hub's folder in the mark of its processes;
+    ``hidden`` are folders that no wrap shows.
+    """
 
     agent: Uuid
     handler: Uuid
@@ -52,6 +54,8 @@ class Start(NamedTuple):
     address: Address
     told: Told
     grace: float
+    hub: str = ""
+    hidden: tuple[str, ...] = ()
 
 
 def prepare(start: Start, env: Mapping[str, str] = os.environ) -> Word:
@@ -61,7 +65,9 @@ def prepare(start: Start, env: Mapping[str, str] = os.environ) -> Word:
     given = _placeholders(start)
     _write_files(start, given, mine)
     argv = [_fill(part, given) for part in runner.argv]
-    inside = Inside(folder.workspace, folder.home, folder.files, start.address.socket, argv[0], tuple(mine))
+    inside = Inside(
+        folder.workspace, folder.home, folder.files, start.address.socket, argv[0], tuple(mine), start.hidden
+    )
     return Word(
         argv=wrap_argv(runner.wrap, inside, argv),
         env=mine,
@@ -96,7 +102,7 @@ def _environment(start: Start, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _identity(start: Start) -> dict[str, str]:
-    who = {MARK: start.agent, "CN_HANDLER": start.handler, "CN_AGENT_TOKEN": start.token}
+    who = {MARK: start.agent, OF_HUB: start.hub, "CN_HANDLER": start.handler, "CN_AGENT_TOKEN": start.token}
     return who | start.address.variables
 
 

@@ -20,6 +20,11 @@ from cn.values.errors import Blocked
 
 MARK = "CN_AGENT_ID"
 """The variable of the environment by which a process of an agent is known, whoever its parent is."""
+OF_HUB = "CN_AGENT_HUB"
+"""Beside it the folder of the hub for which it works (:func:`cn.system.files.identity_of`): a hub that was copied has
+the same agents in its records, and the processes are the original's.
+"""
+_PREFIX = b"CN_AGENT_"
 _MOST = 1 << 16
 _LOOK = 0.01
 
@@ -102,26 +107,47 @@ def _read(path: Path) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def processes_of(agent: str) -> list[int]:
-    """Every living process that an agent started, as far as its environment tells. Empty without ``/proc``."""
-    mark = f"{MARK}={agent}".encode()
-    return [pid for pid, environment in _environments() if mark in environment.split(b"\0")]
+class Found(NamedTuple):
+    """A living process of an agent; ``hub`` is the folder for which it works."""
+
+    pid: int
+    agent: str
+    hub: str
 
 
-def _environments() -> Iterator[tuple[int, bytes]]:
+def find_processes(agent: str = "", hub: str | None = None) -> list[Found]:
+    """Every living process of an agent, of a hub's folder, as far as its environment tells: of any agent where none is
+    named, of any folder for None. Empty without ``/proc``.
+    """
+    found = (Found(pid, marks[MARK], marks.get(OF_HUB, "")) for pid, marks in _marked() if MARK in marks)
+    return [one for one in found if agent in ("", one.agent) and hub in (None, one.hub)]
+
+
+def processes_of(agent: str, hub: str | None = None) -> list[int]:
+    """The numbers of the living processes of an agent."""
+    return [one.pid for one in find_processes(agent, hub)]
+
+
+def _marked() -> Iterator[tuple[int, dict[str, str]]]:
+    """All processes but this one, with their marks."""
     with suppress(OSError):
         for name in os.listdir("/proc"):
-            if name.isdigit():
+            if name.isdigit() and int(name) != os.getpid():
                 with suppress(OSError):
-                    yield int(name), Path("/proc", name, "environ").read_bytes()
+                    yield int(name), _marks(Path("/proc", name, "environ").read_bytes())
 
 
-def kill_processes_of(agent: str) -> int:
+def _marks(environment: bytes) -> dict[str, str]:
+    rows = (row.partition(b"=") for row in environment.split(b"\0") if row.startswith(_PREFIX))
+    return {name.decode("ascii", "replace"): value.decode("ascii", "replace") for name, _, value in rows}
+
+
+def kill_processes_of(agent: str, hub: str | None = None) -> int:
     """Kill what an agent left whose launcher was killed; how many there were."""
     killed: set[int] = set()  # one that is dying is found once more
     nothing = 0
     for _ in range(100):  # what is being started meanwhile is found the next time
-        found = [pid for pid in processes_of(agent) if launcher.start_time(pid)]
+        found = [pid for pid in processes_of(agent, hub) if launcher.start_time(pid)]
         nothing = 0 if found else nothing + 1
         if nothing == 2:  # once is not enough: while a process starts a program, it shows no environment
             break

@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from cn.agency.events import Change, MailDone, OutcomeCompleted
+from cn.agency.events import AgentEnded, Change, MailDone, OutcomeCompleted
 from cn.agency.names import Party, Uuid
 from cn.agency.operations import BySystem, EndAgent, LeaseAgent, Operation, Principal
 from cn.agency.perform import Answer, read_content
@@ -32,16 +32,18 @@ from cn.agency.store.needs import Need, done_by, find_needs, next_due, past_agen
 from cn.agency.tokens import hash_token, new_token
 from cn.agents import outputs
 from cn.agents.launcher import ERRORS, OUTPUT
+from cn.agents.leftover import end_strays
 from cn.agents.letters import NO_LETTER, Ended, Letter, Whose, letter_of_end
 from cn.agents.machine import Machine, Runner
 from cn.agents.place import Address, Place
 from cn.agents.prepare import Start, Told, prepare
-from cn.agents.processes import kill_processes_of, launch, read_exit, read_launcher
+from cn.agents.processes import kill_processes_of, launch, processes_of, read_exit, read_launcher
 from cn.agents.prompt import TEMPLATE, first_message, system_prompt
 from cn.agents.stuck import IN_A_ROW, Past, has_moved, idle_in_a_row, pause_until, wakes
 from cn.agents.turns import Claim, in_turn
+from cn.agents.unanswered import UNANSWERED, Away, wait_longer
 from cn.agents.workspace import Folder
-from cn.agents.wraps import missing
+from cn.agents.wraps import hidden_of, missing
 from cn.system.extras import template_dir
 from cn.values.errors import CnError
 from cn.values.text import one_line
@@ -57,6 +59,7 @@ _LOOK, _POLLS = "mail_inbox ", 10
 _LIVES = 8
 """An agent that gets somewhere keeps its place for so many times as long as one that does not, while others wait."""
 _SYSTEM = BySystem()
+_NO_TRACE = "it was never started, or not here: this account has nothing of it on this machine"
 
 
 @dataclass
@@ -90,6 +93,10 @@ class Spawner:
     faults: dict[Uuid, str] = field(default_factory=dict)
     """What went wrong at the last step, by agent or handler; it kept nobody else from anything."""
     _heard: dict[Uuid, _Heard] = field(default_factory=dict)
+    _away: dict[str, Away] = field(default_factory=dict)
+    """By runner, whose model gave its agents no answer."""
+    _swept: bool = False
+    """Did this server look for what earlier ones left where it does not look any more?"""
     _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _looked: tuple[int, datetime | None] | None = None
     _direct: Callable[[Uuid, Facts], Mapping[str, Any]] | None = None
@@ -115,8 +122,24 @@ class Spawner:
             await self._alone(id, self._look_after(folder, live.get(id), now))
         for id in live:
             if id not in folders:
-                await self._alone(id, self._end(id, "it was never started"))
+                await self._alone(id, self._see_off_lost(id))
+        if not self._swept:
+            self._swept = True
+            await asyncio.to_thread(end_strays, self.place.folders, {*live, *folders})
         await self._start_needed(head.seq if head else 0, now)
+
+    async def _see_off_lost(self, agent: Uuid) -> None:
+        """End a lease whose agent has no folder here, and first what it started: after the hub or the agents' folder
+        was moved it works on, unseen, and another one would be started beside it.
+        """
+        hub = self.place.folders.hub
+        ended = await asyncio.to_thread(kill_processes_of, agent, hub)
+        why = f"its folder is not where this server has them: its processes were ended ({ended})" if ended else ""
+        if others := await asyncio.to_thread(processes_of, agent):
+            numbers = ", ".join(map(str, others))
+            why = why or f"it works for another folder of this hub, a copy or where it was before (pid {numbers})"
+            self.faults[agent] = f"agent {agent[:8]} lives, and does not work for this folder: pid {numbers}"
+        await self._end(agent, one_line(why, 200) if why else _NO_TRACE)
 
     async def _alone(self, about: Uuid, work: Awaitable[None]) -> None:
         """What goes wrong with one, by whatever it made or is, keeps nobody else from anything."""
@@ -163,7 +186,7 @@ class Spawner:
                     launcher.signal(signal.SIGTERM)
                 self._heard[agent.id].signalled = True
             return
-        await asyncio.to_thread(kill_processes_of, folder.agent)
+        await asyncio.to_thread(kill_processes_of, folder.agent, self.place.folders.hub)
         if agent is not None:
             await self._end(agent.id, *self._told_of_end(folder, agent, now))
         self._heard.pop(folder.agent, None)
@@ -192,6 +215,7 @@ class Spawner:
         lease from ending.
         """
         try:
+            self._note_answers(folder, agent, now)
             return self._how(folder, agent), self._message(folder, agent, now)
         except Exception as why:
             self.faults[agent.id] = one_line(f"what it said cannot be read: {type(why).__name__}: {why}", 200)
@@ -206,6 +230,8 @@ class Spawner:
             said = "its launcher was killed" if read_launcher(folder.path) else "it was never started"
         elif ended["why"]:
             said = ended["why"]
+        elif unanswered := self._unanswered(folder, agent):
+            said = unanswered
         else:
             words = outputs.last_words(folder.path) if ended["code"] else ""
             said = f"{_exit_of(folder)}; {words}" if words else _exit_of(folder)
@@ -213,17 +239,34 @@ class Spawner:
         used = outputs.spent(runner, folder.path / OUTPUT) if runner else ""
         return one_line(f"{said}; {used}" if used else said, 200)
 
+    def _unanswered(self, folder: Folder, agent: Agent) -> str:
+        """Why no model answered it, where that ended it by itself; else empty."""
+        heard, ended, runner = self._heard.get(agent.id, _Heard()), read_exit(folder.path), self._runner_of(agent)
+        if heard.ending or ended is None or runner is None:
+            return ""
+        return outputs.unanswered(runner, folder.path, ended["code"])
+
+    def _note_answers(self, folder: Folder, agent: Agent, now: datetime) -> None:
+        """Whether the model of a runner answers holds for all its agents."""
+        if runner := self._runner_of(agent):
+            if why := self._unanswered(folder, agent):
+                self._away[runner.name] = wait_longer(self._away.get(runner.name), why, now, self.machine.watch.pause)
+            else:
+                self._away.pop(runner.name, None)
+
     def _message(self, folder: Folder, agent: Agent, now: datetime) -> Letter:
         """What the boss of a handler has to know of an agent's end."""
         heard = self._heard.get(agent.id, _Heard())
         with self.place.agency.store.reading() as facts:
             moved = _has_moved(agent, facts)
-            idle = 0 if moved else 1 + idle_in_a_row(_past(agent.handler, agent.tenure, facts))
+            away = bool(self._unanswered(folder, agent))
+            idle = 0 if moved or away else 1 + idle_in_a_row(_past(agent.handler, agent.tenure, facts))
+            unanswered = 1 + _unanswered_in_a_row(agent, facts) if away else 0
             outcome, handler = facts.outcome(agent.handler), facts.handler(agent.handler)
         whose = Whose(agent.handler, outcome.title if outcome else "", handler is None or handler.parent is None)
         last = outputs.last_words(folder.path)
         until = pause_until([Past(now, moved=False)] * idle, self.machine.watch.pause)
-        return letter_of_end(whose, agent.id, Ended(heard.ending, heard.told, idle, last, until))
+        return letter_of_end(whose, agent.id, Ended(heard.ending, heard.told, idle, last, until, unanswered))
 
     async def _end(self, agent: Uuid, why: str, letter: Letter = NO_LETTER) -> None:
         answer = await self.perform(EndAgent(agent, why, letter.text, letter.subject), _SYSTEM)
@@ -298,6 +341,9 @@ class Spawner:
                 continue
             if problem := _problem(runner, handler):
                 self.problems[handler.id] = problem
+            elif (away := self._away.get(runner.name if runner else "")) and away.until > now:
+                waits.append(away.until)
+                self.problems[handler.id] = away.told
             elif (until := self._pause(need, facts, now)) and until > now:
                 waits.append(until)
                 self.problems[handler.id] = _paused(until)
@@ -337,6 +383,7 @@ class Spawner:
             folder = self.place.folders.make(agent, other_user=bool(runner.wrap and runner.wrap.user))
             told = await asyncio.to_thread(self._told, handler, now)
             start = Start(agent, handler.id, token, folder, runner, self.address, told, self.machine.watch.grace)
+            start = start._replace(hub=self.place.folders.hub, hidden=hidden_of(*self.place.private))
             self._children.append(await asyncio.to_thread(_launch, start))
         except CnError as why:
             self.problems[handler.id] = f"{why.text}; {why.hint}"
@@ -405,9 +452,22 @@ def _idle_past(handler: Uuid, tenure: int, facts: Facts) -> Iterator[Past]:
         if agent.tenure != tenure:
             return
         moved = _has_moved(agent, facts)
+        if not moved and _was_unanswered(agent, facts):  # no attempt
+            continue
         yield Past(facts.history(agent.id, 2**53, 1)[-1].time, moved)
         if moved:
             return
+
+
+def _was_unanswered(agent: Agent, facts: Facts) -> bool:
+    change = facts.history(agent.id, 2**53, 1)[-1].change
+    return isinstance(change, AgentEnded) and change.why.startswith(UNANSWERED)
+
+
+def _unanswered_in_a_row(agent: Agent, facts: Facts) -> int:
+    """How many of the handler's agents before this one no model answered."""
+    before = islice((one for one in past_agents(agent.handler, facts) if one.id != agent.id), IN_A_ROW)
+    return sum(1 for _ in takewhile(lambda one: _was_unanswered(one, facts), before))
 
 
 def _has_moved(agent: Agent, facts: Facts) -> bool:

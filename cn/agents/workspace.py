@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from cn.agency.names import Uuid, is_uuid
 from cn.git.repository import Hub
-from cn.system.files import write_file
+from cn.system.files import identity_of, write_file
 from cn.system.removal import remove_tree
 from cn.values.errors import Blocked
 
@@ -54,9 +54,10 @@ class Folder(NamedTuple):
 
 
 class Folders(NamedTuple):
-    """Those of all agents of a hub."""
+    """Those of all agents of a hub; ``hub`` names its folder, as the processes of its agents do."""
 
     base: Path
+    hub: str = ""
 
     def make(self, agent: Uuid, *, other_user: bool = False) -> Folder:
         """A new one, which nobody else can look into. ``other_user``: it is another user's who is to work there, who
@@ -132,7 +133,7 @@ def folders_of(hub: Hub, env: Mapping[str, str] = os.environ) -> Folders:
     state = Path(env.get("XDG_STATE_HOME") or Path(env.get("HOME", "/")) / ".local/state")
     mark = hashlib.sha256(os.fsencode(hub.git_dir.resolve())).hexdigest()[:8]
     name = re.sub(r"[^A-Za-z0-9._-]", "-", hub.identity[0])[:40] or "hub"
-    return Folders(state / "cn/agency" / f"{name}-{mark}")
+    return Folders(state / "cn/agency" / f"{name}-{mark}", identity_of(hub.state))
 
 
 def write_below(folder: Path, path: str, text: str) -> None:

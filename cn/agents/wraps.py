@@ -8,6 +8,7 @@ its own workspace and the system's programs; ``sandlock`` lets it open nothing e
 
 from __future__ import annotations
 
+import glob
 import importlib.util
 import json
 import os
@@ -15,14 +16,26 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import cn
 
 NAMED: Final = ("bwrap", "sandlock", "sudo")
-_SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store")
-_WITH_SECRETS: Final = ("/etc", "/opt", "/usr/local/etc")
+_SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
+_SETTINGS: Final = ("/usr/local/etc",)
+"""Below the system's programs, and like /etc: nothing of it is shown that was not chosen."""
+_ETC: Final = """
+passwd group hosts hostname host.conf resolv.conf gai.conf nsswitch.conf services protocols networks netconfig
+localtime timezone locale.alias locale.conf default/locale machine-id os-release lsb-release *_version *-release
+ld.so.cache ld.so.conf ld.so.conf.d ld-musl-* alternatives ssl/certs ssl/cert.pem ssl/openssl.cnf ssl/ca-*
+ca-certificates ca-certificates.conf pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf pki/ca-trust/extracted
+crypto-policies profile profile.d bash.bashrc bashrc inputrc shells terminfo magic magic.mime mime.types fonts
+gitconfig gitattributes python* perl java* claude-code
+"""
+"""What programs need of /etc, as patterns; all else of it, now and later, is not there."""
+_OF_PYTHON: Final = ("bin", "lib", "lib64", "pyvenv.cfg")
 _DEVICES: Final = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
 _KEPT_BY_SUDO: Final = ("HOME", "PATH")
 
@@ -45,7 +58,8 @@ class Inside(NamedTuple):
     """What an agent has to reach: its folders to write, and files to read; ``socket`` to talk to the server, if any.
 
     A server that was started anew has a new socket of the same name, so its folder is shown, which has nothing else.
-    ``program`` is what it runs; ``variables`` are the names in its environment.
+    ``program`` is what it runs; ``variables`` are the names in its environment. ``hidden`` are folders of which nothing
+    is shown wherever they lie, but what is named itself: the hub, the user's home, all agents' folders.
     """
 
     workspace: Path
@@ -54,6 +68,7 @@ class Inside(NamedTuple):
     socket: Path | None
     program: str
     variables: Sequence[str]
+    hidden: Sequence[str] = ()
 
 
 def missing(wrap: Wrap) -> str:
@@ -92,49 +107,74 @@ def has_tmp(wrap: Wrap | None) -> bool:
 
 
 def visible_paths(wrap: Wrap, inside: Inside) -> list[str]:
-    """What has to be readable beside the system's programs: Python, cn, the agent's program and files."""
-    found = [sys.prefix, sys.base_prefix, str(Path(cn.__file__).parent), str(inside.files), *wrap.visible]
+    """What has to be readable beside the system's programs: Python, cn, the agent's program and files.
+
+    What is hidden is left out of what it lies in, unless ``visible`` names that very folder.
+    """
+    python = [part for prefix in (sys.prefix, sys.base_prefix) for part in _python(prefix, inside.hidden)]
+    found = [*python, str(Path(cn.__file__).parent), str(inside.files)]
     program = shutil.which(inside.program)
     if program:
         found += [program, os.path.realpath(program)]
+    named = {os.path.realpath(path) for path in wrap.visible}
+    hidden = [path for path in map(os.path.realpath, inside.hidden) if path not in named]
     kept: list[str] = []
-    for path in dict.fromkeys(found):
-        if os.path.exists(path) and not _is_below(path, (*_SYSTEM, *kept)):
-            kept.append(path)
+    for path in dict.fromkeys([*found, *wrap.visible]):
+        if os.path.exists(path) and not _is_below(path, (*system_paths(inside.hidden), *kept)):
+            kept += around(path, hidden)
     return kept
 
 
-def hidden_paths(wrap: Wrap, folders: Sequence[str] = _WITH_SECRETS) -> list[str]:
-    """What we can read of the system's configuration and others of this machine cannot: where root serves, host keys
-    and passwords. A folder stands for all in it; what is ``visible`` stays.
+def hidden_of(root: Path, git_dir: Path, agents: Path) -> tuple[str, ...]:
+    """Of what no agent is shown anything wherever it lies: a hub, the user's home, the folders of all agents."""
+    found = [os.path.realpath(path) for path in (os.path.expanduser("~"), root, agents)]
+    where = os.path.realpath(git_dir)
+    return tuple(dict.fromkeys([*found, *([] if _is_below(where, [found[1]]) else [where])]))
+
+
+def system_paths(hidden: Sequence[str]) -> list[str]:
+    """The system's programs, and the few files of its configuration that they need, as others of the machine may read
+    them now. Of a folder with secrets nothing could be hidden: a new file, or one in the place of another, would show.
     """
-    found: list[str] = []
-    for top in folders:
-        if os.path.realpath(top) != top:
-            continue
-        for here, names, files in os.walk(top):
-            closed = [name for name in names if _is_ours_alone(os.path.join(here, name), os.X_OK)]
-            names[:] = [name for name in names if name not in closed]
-            hidden = (*closed, *(name for name in files if _is_ours_alone(os.path.join(here, name), os.R_OK)))
-            found += [os.path.join(here, name) for name in hidden]
-    shown = [os.path.realpath(one) for one in wrap.visible]
-    return [path for path in found if not any(_is_below(one, [path]) or _is_below(path, [one]) for one in shown)]
+    without = [*map(os.path.realpath, hidden), *_SETTINGS]
+    programs = [part for path in _SYSTEM if os.path.lexists(path) for part in around(path, without)]
+    chosen = [one for pattern in _ETC.split() for one in sorted(glob.glob(f"/etc/{pattern}"))]
+    return [*programs, *dict.fromkeys(path for one in chosen for path in open_files(one))]
 
 
-def _is_ours_alone(path: str, right: int) -> bool:
-    """May we (``right``: read, or pass) where nobody may who is neither owner nor group? Links are judged where they
-    lead.
+def around(path: str, hidden: Sequence[str]) -> list[str]:
+    """A path, or what is in it, so that nothing of ``hidden`` (real paths) can be reached by it, now or later."""
+    if not any(_is_below(one, [os.path.realpath(path)]) for one in hidden):
+        return [path]
+    if os.path.islink(path) or os.path.realpath(path) in hidden or not os.path.isdir(path):
+        return []
+    with suppress(OSError):
+        return [part for name in sorted(os.listdir(path)) for part in around(os.path.join(path, name), hidden)]
+    return []
+
+
+def open_files(path: str) -> list[str]:
+    """The files in it that others of the machine may read, and links, one by one: what comes into a folder later is not
+    shown.
     """
     try:
-        found = os.lstat(path)
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
+            return [path]
+        if stat.S_ISDIR(mode) and mode & stat.S_IXOTH:
+            return [one for name in sorted(os.listdir(path)) for one in open_files(os.path.join(path, name))]
     except OSError:
-        return False
-    kept = stat.S_ISLNK(found.st_mode) or stat.S_ISSOCK(found.st_mode)
-    return not kept and not found.st_mode & right and os.access(path, right)
+        return []
+    return [path] if stat.S_ISREG(mode) and mode & stat.S_IROTH else []
+
+
+def _python(prefix: str, hidden: Sequence[str]) -> list[str]:
+    """Where Python is; where that is a home folder too, no more of it than it needs."""
+    return [os.path.join(prefix, name) for name in _OF_PYTHON] if prefix in hidden else [prefix]
 
 
 def _is_below(path: str, folders: Sequence[str]) -> bool:
-    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+    return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 
 def _bwrap(wrap: Wrap, inside: Inside) -> Iterator[str]:
@@ -144,13 +184,8 @@ def _bwrap(wrap: Wrap, inside: Inside) -> Iterator[str]:
     if not wrap.network:
         yield "--unshare-net"
     yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run")  # noqa: S108  of its own
-    for path in _SYSTEM:
-        if os.path.islink(path):
-            yield from ("--symlink", os.readlink(path), path)
-        elif os.path.isdir(path):
-            yield from ("--ro-bind", path, path)
-    for path in hidden_paths(wrap):
-        yield from ("--tmpfs", path) if os.path.isdir(path) else ("--ro-bind", "/dev/null", path)
+    for path in system_paths(inside.hidden):
+        yield from ("--symlink", os.readlink(path), path) if os.path.islink(path) else ("--ro-bind", path, path)
     for path in (*_resolver(wrap), *visible_paths(wrap, inside)):
         yield from ("--ro-bind", path, path)
     for folder in (inside.workspace, inside.home):
@@ -170,7 +205,17 @@ def _resolver(wrap: Wrap) -> Iterator[str]:
 def _sandlock(wrap: Wrap, inside: Inside) -> Iterator[str]:
     """The program that starts it there; what is named twice may do what either says."""
     packages = str(Path(cn.__file__).parent.parent)  # Python finds no module in a folder that it cannot list
-    readable = [*_SYSTEM, "/proc", *_DEVICES, *_resolver(wrap), *visible_paths(wrap, inside), packages]
+    system = [
+        path for path in system_paths(inside.hidden) if not os.path.islink(path)
+    ]  # no rule follows a link of /etc
+    readable = [
+        *system,
+        "/proc",
+        *_DEVICES,
+        *_resolver(wrap),
+        *visible_paths(wrap, inside),
+        *around(packages, inside.hidden),
+    ]
     writable = [str(inside.workspace), str(inside.home), "/dev/null"]
     if inside.socket:  # the socket may be connected to, and its folder not be written
         readable.append(str(inside.socket.parent))
@@ -178,7 +223,6 @@ def _sandlock(wrap: Wrap, inside: Inside) -> Iterator[str]:
     asked = {
         "readable": [path for path in readable if os.path.exists(path)],
         "writable": [path for path in writable if os.path.exists(path)],
-        "denied": hidden_paths(wrap),
         "network": wrap.network,
         "cwd": str(inside.workspace),
     }

@@ -208,12 +208,20 @@ def _user_socket(health: str) -> str:
     try:
         with open(health, "rb") as file:
             found = json.loads(file.read(_MOST_HEALTH))
-        path, state = str(found["user_socket"]), found["state"]
+        path, state, place = str(found["user_socket"]), found["state"], found["place"]
     except (ValueError, KeyError, TypeError):
         raise OSError("the file says nothing of it") from None
+    if place != _place_of(health):
+        raise OSError("it tells of the server of another folder, of which this one is a copy: none runs here")
     if state == "stopped":
         raise OSError("it was stopped")
     return path
+
+
+def _place_of(health: str) -> str:
+    """Which folder the hub's own state is in, as its server names it (:func:`cn.system.files.identity_of`)."""
+    found = os.stat(os.path.dirname(os.path.dirname(health)))
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def _is_closed(connection: socket.socket) -> bool:

@@ -25,6 +25,8 @@ _VERSION = "io.modelcontextprotocol/protocolVersion"
 _PATIENCE = 60.0
 _PAUSE = 0.2
 _LONGEST_PAUSE = 2.0
+_AWAY = 503
+"""The status by which the server says that it cannot work any more."""
 _UNREACHABLE, _UNKNOWN_TOKEN, _BAD_ANSWER = -32000, -32001, -32603
 
 Message = dict[str, Any]
@@ -137,6 +139,8 @@ class Relay:
         if response.status == 401:
             told = f"{_reason(response)}: your work has ended, so end" if self._who.token else "a token is needed"
             return _error(request, _UNKNOWN_TOKEN, told)
+        if response.status == _AWAY:
+            return _error(request, _UNREACHABLE, _reason(response))
         try:
             answer = json.loads(response.body)
         except ValueError:
@@ -187,11 +191,11 @@ class Relay:
 
 
 def _reason(response: Response) -> str:
-    """Why the server lets a token not in."""
+    """Why the server lets nobody in, or not this token."""
     try:
         return str(json.loads(response.body)["error"])[:500]
     except (ValueError, KeyError, TypeError):
-        return "no live agent has this token"
+        return f"the server answered {response.status}" if response.status == _AWAY else "no live agent has this token"
 
 
 def _content(data: bytes) -> Message:

@@ -87,6 +87,8 @@ def _check_server(facts: HubFacts) -> Iterator[Finding]:
         remedy = "correct agency.toml of this machine, and start the server anew"
         if why.startswith("it pauses "):
             remedy = command("cn mail send {} TEXT", id[:8])
+        elif why.startswith("no model answered"):
+            remedy = "look at the network, at the API's own word on its state, and at what the reason names"
         yield problem(f"handler {id[:8]} gets no agent: {why}", "what it is to do waits", remedy)
     for id, why in seen.faults.items():
         what = f"something went wrong with {id[:8]}: {why}"

@@ -65,6 +65,11 @@ class Turn:
         return tuple(ToolCall(str(one["id"]), str(one["name"]), _object(one.get("input"))) for one in used)
 
     @property
+    def is_whole(self) -> bool:
+        """Did it end where the model meant to? The last call of one that was cut off may lack a part, unseen."""
+        return self.stop in (TOOL_USE, END_TURN)
+
+    @property
     def text(self) -> str:
         """What it says beside them."""
         return "".join(str(block.get("text", "")) for block in self.content if block.get("type") == "text")

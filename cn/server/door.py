@@ -39,6 +39,8 @@ _OF_BEFORE = (
     "the server was started anew since this token was given, and while it was away anybody could listen at this port: "
     "the token counts over the server's socket alone"
 )
+_GONE = "the hub was moved or removed while this server ran: nothing was done; its user starts one where it is now"
+_UNAUTHORIZED, _UNAVAILABLE = 401, 503
 _MOST_KNOWN = 1000
 
 
@@ -47,7 +49,8 @@ class Door:
 
     ``look`` asks the records; what comes over the socket at ``user_socket`` without a token is ``user``'s. ``tools`` is
     a digest of what a caller is shown. ``before`` are the agents of servers before this one: while none ran, anybody
-    could listen at its port and be told their tokens, so those count over our sockets alone.
+    could listen at its port and be told their tokens, so those count over our sockets alone. Nobody is let in where the
+    hub is no more ``here``: 503, and nothing was done.
     """
 
     def __init__(
@@ -58,9 +61,10 @@ class Door:
         user_socket: str,
         tools: Digest,
         before: Collection[Uuid] = (),
+        here: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock = clock
+        self._here, self._clock = here, clock
         self._app, self._look, self._user, self._user_socket, self._tools = app, look, user, user_socket, tools
         self._before = frozenset(before)
         self._known: dict[str, tuple[float, ByHandler]] = {}
@@ -68,6 +72,9 @@ class Door:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, or the server's own start and end."""
         if scope["type"] == "http":
+            if not self._here():
+                await _refuse(send, _GONE, _UNAVAILABLE)
+                return
             caller = await self._caller(scope)
             if isinstance(caller, str):
                 await _refuse(send, caller)
@@ -126,10 +133,11 @@ def _of_bridge(headers: Mapping[bytes, bytes]) -> tuple[bool, str]:
     return BRIDGE in headers, name.decode() if _REQUEST.fullmatch(name) else ""
 
 
-async def _refuse(send: Send, why: str) -> None:
-    """401 (RFC 6750, section 3)."""
+async def _refuse(send: Send, why: str, status: int = _UNAUTHORIZED) -> None:
+    """401 (RFC 6750, section 3), or another status."""
     body = json.dumps({"error": why}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers.append((b"www-authenticate", b'Bearer realm="cn"'))
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    if status == _UNAUTHORIZED:
+        headers.append((b"www-authenticate", b'Bearer realm="cn"'))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

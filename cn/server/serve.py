@@ -40,7 +40,7 @@ from cn.server.toolbox import Called, Caller, Toolbox
 from cn.system.clock import now
 from cn.system.files import hold
 from cn.system.systemd import Level, Lines, notify, watchdog_seconds
-from cn.values.errors import CnError, LockHeld, Refusal
+from cn.values.errors import Blocked, CnError, LockHeld, Refusal
 
 if TYPE_CHECKING:
     from cn.server.sdk.listen import Listener
@@ -62,7 +62,9 @@ class Plan(NamedTuple):
 
 
 def serve(agency: Agency, places: ServerPlaces, plan: Plan) -> int:
-    """Answer until SIGTERM or SIGINT; 0 then. Raises :class:`LockHeld` where the hub has its server already."""
+    """Answer until SIGTERM or SIGINT; 0 then. Raises :class:`LockHeld` where the hub has its server already, and
+    :class:`Blocked` once the hub is no more where it was.
+    """
     lock = hold(places.lock)
     if lock is None:
         health = read_health(places) or {}
@@ -115,6 +117,11 @@ class _Process:
                 await self._work(gateway)
             finally:
                 self._tell("stopping", STOPPING=1)
+        if not self.health.is_here():
+            raise Blocked(
+                f"{self.agency.hub.root} was moved or removed while this server ran, so it has ended",
+                "'cn agency serve' in the hub's folder starts one where it is now",
+            )
         self._tell("stopped")
         return 0
 
@@ -148,7 +155,7 @@ class _Process:
         toolbox = Toolbox(self.plan.tools, self.records, self.agency.me, now, gateway, self.vault.mask)
         app = make_app(toolbox.list, self._counted(toolbox), _hosts(self._port, settings.hosts), settings.origins)
         before = await self.records.facts(live_agents)
-        door = Door(app, self.records.facts, person, str(self.places.user), toolbox.digest, before)
+        door = Door(app, self.records.facts, person, str(self.places.user), toolbox.digest, before, self.health.is_here)
         listener = Listener(door, sockets, {os.geteuid(), 0, *settings.users})
         await listener.ready()
         self._listener = listener
@@ -161,11 +168,14 @@ class _Process:
         notify(**notice)
 
     async def _work(self, gateway: Gateway) -> None:
-        """Timers and the spawner, once a second and after each write, until the signal to stop."""
+        """Timers and the spawner, once a second and after each write, until the signal to stop, or the hub is gone."""
         assert self._spawner is not None
         watchdog = watchdog_seconds()
         stopped = asyncio.ensure_future(self._stop.wait())
         while not self._stop.is_set():
+            if not self.health.is_here():
+                self._stop.set()
+                break
             self._changed.clear()
             await self._guarded("sockets", self._keep_sockets())
             await self._guarded("what is due", self._deliver())
@@ -258,7 +268,7 @@ class _Process:
         """Packing and the copy, behind the writes, in a thread of its own."""
         while not self._stop.is_set():
             self._to_follow.wait(_LOOK)
-            if self._stop.is_set():
+            if self._stop.is_set() or not self.health.is_here():
                 return
             self._to_follow.clear()
             try:

@@ -371,6 +371,18 @@ def exchange(
     return found, place_below(root, {path: new} if new is not None and found == raw else {})
 
 
+def identity_of(folder: StrPath) -> str:
+    """Which folder this is on this machine, wherever it is moved: a copy of it is another one. Empty where none is.
+
+    Device and number (stat(2)): they say nothing of another machine, or after the next start of this one.
+    """
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return ""
+    return f"{found.st_dev}:{found.st_ino}" if stat.S_ISDIR(found.st_mode) else ""
+
+
 def free_name(path: Path) -> Path:
     """``path``, or ``path.2``, ``path.3`` … if that is taken."""
     name, number = path, 2

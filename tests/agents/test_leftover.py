@@ -1,12 +1,15 @@
 """A command that ends a lease ends what the agent started, whether a server runs or not."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from cn.agency.names import Uuid
+from cn.agency.operations import BySystem, EndAgent
 from cn.agents.leftover import end_agents
 from cn.agents.processes import processes_of, read_launcher
 from cn.agents.workspace import folders_of
@@ -16,7 +19,7 @@ from tests.support.hubs import cn
 STAYS = script_runner("one", "trap '' TERM INT HUP; setsid sleep 600 & touch up; while :; do sleep 0.1; done")
 
 
-def working(staff: Staff) -> tuple[str, str]:
+def working(staff: Staff) -> tuple[Uuid, Uuid]:
     """A handler with an agent that does not end by itself, in the folder in which commands look; the agent."""
     staff.place = staff.place._replace(folders=folders_of(staff.agency.hub))
     staff.restart()
@@ -32,7 +35,7 @@ def working(staff: Staff) -> tuple[str, str]:
 def test_a_stop_ends_the_processes_where_no_server_runs(staffed: Callable[..., Staff], *, launcher_lives: bool) -> None:
     staff = staffed(STAYS)
     handler, agent = working(staff)
-    launcher = read_launcher(staff.folder(agent))  # type: ignore[arg-type]
+    launcher = read_launcher(staff.folder(agent))
     assert launcher
     if not launcher_lives:
         os.kill(launcher.pid, signal.SIGKILL)
@@ -58,16 +61,73 @@ def test_to_close_an_outcome_ends_its_agent_too(staffed: Callable[..., Staff]) -
 def test_what_lives_on_is_told_with_what_ends_it(staffed: Callable[..., Staff], tmp_path: Path) -> None:
     staff = staffed(STAYS)
     _, agent = working(staff)
-    launcher = read_launcher(staff.folder(agent))  # type: ignore[arg-type]
+    launcher = read_launcher(staff.folder(agent))
     assert launcher
     os.kill(launcher.pid, signal.SIGSTOP)
     try:
-        (said,) = end_agents(staff.place.folders, [agent], seconds=0.1)  # type: ignore[list-item]
+        (said,) = end_agents(staff.place.folders, [agent], seconds=0.1)
     finally:
         os.kill(launcher.pid, signal.SIGCONT)
     assert f"lives on, pid {launcher.pid}" in said
     assert f"'kill -QUIT {launcher.pid}' ends it" in said
     elsewhere = staff.place.folders._replace(base=tmp_path / "elsewhere")
     until(lambda: processes_of(agent) == [])
-    (said,) = end_agents(elsewhere, [agent])  # type: ignore[list-item]
+    (said,) = end_agents(elsewhere, [agent])
     assert "was not started by this account on this machine" in said
+
+
+def test_a_stop_in_a_copy_of_the_hub_leaves_the_originals_agents_alone(staffed: Callable[..., Staff]) -> None:
+    """The copy's records have the same agents; whose a process is its mark says, which names the hub's folder."""
+    staff = staffed(STAYS)
+    handler, agent = working(staff)
+    copy = staff.agency.hub.root.with_name("copy")
+    shutil.copytree(staff.agency.hub.root, copy, symlinks=True)
+    said = " ".join(cn("handler", "stop", handler, hub=copy).stdout.split())
+    assert f"agent {agent[:8]} works for another folder of this hub" in said
+    assert len(processes_of(agent)) >= 2
+    assert handler in staff.agents()
+
+
+def test_a_server_of_a_copy_starts_its_own_agent_and_names_the_originals(staffed: Callable[..., Staff]) -> None:
+    staff = staffed(STAYS)
+    handler, agent = working(staff)
+    root = staff.agency.hub.root.with_name("copy")
+    shutil.copytree(staff.agency.hub.root, root, symlinks=True)
+    copy = Staff(root, staff.place.folders.base.parent / "elsewhere", STAYS)
+    copy.place = copy.place._replace(folders=folders_of(copy.agency.hub))
+    copy.restart()
+    try:
+        copy.step()
+        assert "it works for another folder of this hub" in copy.ends(handler)[0]
+        assert "does not work for this folder" in copy.spawner.faults[agent]
+        assert copy.agents()[handler].id != agent
+        assert len(processes_of(agent)) >= 2
+    finally:
+        copy.close()
+
+
+@pytest.mark.parametrize("lease_lives", [True, False])
+def test_after_a_move_of_the_hub_no_agent_works_on_beside_the_next_one(
+    staffed: Callable[..., Staff], *, lease_lives: bool
+) -> None:
+    """Neither its folder is where the next server looks, nor its lease any more where that ended meanwhile."""
+    staff = staffed(STAYS)
+    handler, agent = working(staff)
+    old, root = staff.place.folders, staff.agency.hub.root.with_name("moved")
+    staff.agency.store.close()
+    staff.agency.hub.root.rename(root)
+    if not lease_lives:
+        answer = EndAgent(agent, "by hand")
+    moved = Staff(root, old.base, STAYS)
+    moved.place = moved.place._replace(folders=folders_of(moved.agency.hub))
+    moved.restart()
+    try:
+        if not lease_lives:
+            moved.do(answer, BySystem())
+        assert moved.place.folders.base != old.base
+        moved.step()
+        until(lambda: processes_of(agent) == [])
+        assert moved.agents()[handler].id != agent
+        assert "processes were ended" in moved.ends(handler)[0] or not lease_lives
+    finally:
+        moved.close()

@@ -101,13 +101,33 @@ def test_an_answer_that_was_cut_off_goes_on_and_one_that_pauses_too() -> None:
     assert "cut off" in model.told[1]
 
 
+def test_what_an_answer_that_was_cut_off_calls_is_not_done_and_the_model_is_told_so() -> None:
+    """Its last call may lack a part, and look whole: half a text would be written."""
+    model, office = (
+        Model(turn("I write", "kb_read", "kb_write", stop=MAX_TOKENS), turn("", "kb_list"), turn("Done.")),
+        Office(),
+    )
+    assert run(model, office) == DONE
+    assert office.called == ["kb_list"]
+    assert model.told[1].count("not done: your answer was cut off") == 2
+    assert model.told[1].count("'is_error': True") == 2
+
+
+def test_an_api_that_only_pauses_is_asked_as_often_as_there_are_turns() -> None:
+    model = Model(*(turn("wait", stop=PAUSE) for _ in range(50)))
+    assert "only paused its answers" in run(model, limits=Limits(turns=5))
+    assert len(model.told) == 5 + 8
+
+
 @pytest.mark.parametrize(
     ("last", "why"),
     [
         (turn("", stop=FULL), "its context is full"),
-        (Failure(Kind.AUTH, "the key is refused", "set another"), "the key is refused; set another"),
+        (Failure(Kind.INVALID, "no such field", "lower llm.context"), "failed: no such field"),
+        (Failure(Kind.AUTH, "refused", "see llm.key"), "ANTHROPIC_KEY of the environment of 'cn agency serve'"),
+        (Failure(Kind.NETWORK, "it cannot be reached", "see llm.base_url"), "it is tried again in some minutes"),
     ],
-    ids=["full", "failure"],
+    ids=["full", "failure", "key", "network"],
 )
 def test_what_ends_it_otherwise_is_told(last: Turn | Failure, why: str) -> None:
     assert run(Model(last)).endswith(why)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cn.agents.machine import Runner
-from cn.agents.outputs import last_words, problem_of_start, spent
+from cn.agents.outputs import last_words, problem_of_start, spent, unanswered
 from tests.support.agents import machine_of
 
 SESSION = "11111111-1111-4111-8111-111111111111"
@@ -80,3 +80,32 @@ def test_last_words_are_on_one_line_and_without_credentials(tmp_path: Path) -> N
     (tmp_path / "errors").write_text("it \x1b[31mfailed\n\n")
     assert "failed" in last_words(tmp_path)
     assert "\x1b" not in last_words(tmp_path)
+
+
+def test_last_words_of_a_transcript_are_what_was_said_and_no_counts(tmp_path: Path) -> None:
+    said = {"type": "assistant", "stop": "end_turn", "content": [{"type": "text", "text": "There is nothing to do."}]}
+    tool = {"type": "tool", "name": "kb_list", "arguments": {}, "error": False, "said": "done"}
+    result = {"type": "result", "why": "done", "turns": 3, "usage": {"input_tokens": 9}}
+    output(tmp_path, said, tool, result)
+    assert last_words(tmp_path) == "There is nothing to do."
+    output(tmp_path, said, result | {"why": "its lease is over"})
+    assert last_words(tmp_path) == "its lease is over"
+    claude_said = {"type": "assistant", "message": {"content": [{"type": "text", "text": "I look."}]}}
+    output(tmp_path, claude_said, {"type": "user", "message": {"content": "x"}}, {"type": "result", "subtype": "x"})
+    assert last_words(tmp_path) == "I look."
+    output(tmp_path, {"say": "mine"}, "[1]")
+    assert last_words(tmp_path) == "[1]"
+    output(tmp_path, {"type": "assistant", "content": [3, {"type": "text"}]})
+    assert last_words(tmp_path) == ""
+
+
+def test_that_no_model_answered_is_known_of_programs_that_say_so(tmp_path: Path) -> None:
+    own, builtin = Runner("own", ("x",)), Runner("builtin", ("x",), result="builtin")
+    error = {"type": "result", "is_error": True, "result": "API Error: Connection error."}
+    output(tmp_path, error)
+    assert unanswered(claude(), tmp_path, 1) == "no model answered: API Error: Connection error."
+    assert unanswered(claude(), tmp_path, 0) == unanswered(own, tmp_path, 69) == unanswered(builtin, tmp_path, 1) == ""
+    output(tmp_path, error | {"is_error": False})
+    assert unanswered(claude(), tmp_path, 1) == ""
+    (tmp_path / "errors").write_text("cn: no model answered: x; look\n")
+    assert unanswered(builtin, tmp_path, 69) == "no model answered: x; look"

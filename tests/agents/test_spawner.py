@@ -549,7 +549,7 @@ def test_a_server_that_was_killed_between_lease_and_start_leaves_no_lease(staffe
     staff.do(LeaseAgent(str(uuid.uuid4()), handler, "0" * 64), BySystem())  # type: ignore[arg-type]
     staff.restart()
     staff.step_until(lambda: up(staff, handler))
-    assert staff.ends(handler) == ["it was never started"]
+    assert staff.ends(handler) == ["it was never started, or not here: this account has nothing of it on this machine"]
 
 
 def test_a_launcher_that_was_killed_takes_its_agent_along_and_another_one_comes(staffed: Callable[..., Staff]) -> None:
@@ -626,3 +626,36 @@ def test_an_outcome_that_is_completed_meanwhile_ends_the_agent(staffed: Callable
     staff.step_until(lambda: not staff.place.folders.live())
     assert processes_of(agent) == []
     assert staff.agents() == {}
+
+
+AWAY = script_runner(
+    "one",
+    "echo 'cn: no model answered: x cannot be reached; look' >&2; test -e BASE/back || exit 69; exit 0",
+    "result = 'builtin'",
+)
+
+
+def test_a_model_that_is_not_reached_is_no_fault_of_agents_and_asked_again_soon(
+    staffed: Callable[..., Staff], tmp_path: Path
+) -> None:
+    """Neither pauses grow to a day, nor is a boss told of agents that did nothing."""
+    staff = staffed(AWAY.replace("BASE", str(tmp_path)) + "[agents]\npause = 60\nsilence = 1000000")
+    first, second = staff.handler("Build the site"), staff.handler("Open the shop")
+    staff.step_until(lambda: staff.ends(first) and staff.ends(second))
+    staff.step()
+    assert staff.agents() == {}, "the others of its runner would meet the same"
+    assert staff.ends(first)[0].startswith("no model answered: x cannot be reached; look")
+    assert "agents of its runner are started again at " in staff.spawner.problems[first]
+    for count in range(2, 8):
+        staff.skip += timedelta(minutes=11)
+        staff.step_until(lambda count=count: len(staff.ends(first)) == count and len(staff.ends(second)) == count)  # type: ignore[misc]
+    letters = [text for subject, text in staff.letters(staff.root()) if "Build the site" in subject]
+    subjects = [subject for subject, _ in staff.letters(staff.root())]
+    assert ["no model answers" in subject for subject in subjects] == [True, True], subjects
+    assert "That is no fault of theirs" in letters[0]
+    assert "did no more than" not in "".join(letters)
+    (tmp_path / "back").touch()
+    staff.skip += timedelta(minutes=11)
+    staff.step_until(lambda: len(staff.ends(first)) == 8)
+    staff.step()
+    assert first not in staff.spawner.problems, "that one counts as the first that got nowhere"

@@ -17,7 +17,7 @@ from cn.agents.examine import NotTried, examine
 from cn.agents.machine import Runner
 from cn.agents.processes import read_launcher
 from cn.agents.workspace import Folders
-from cn.agents.wraps import Inside, Wrap, hidden_paths, missing, wrap_argv
+from cn.agents.wraps import Inside, Wrap, around, missing, open_files, wrap_argv
 from tests.support.agents import Staff, machine_of, script_runner, until
 from tests.support.hubs import cn, git
 from tests.support.wraps import NEEDS, WRAPS
@@ -108,22 +108,30 @@ def test_the_servers_socket_can_be_called_and_not_replaced(tmp_path: Path, wrap:
     assert (done.stdout == "it is mine\n") is (wrap is None), done.stdout
 
 
-def test_what_others_of_the_machine_cannot_read_is_hidden_but_what_is_visible(tmp_path: Path) -> None:
-    closed, shown = tmp_path / "private", tmp_path / "shown"
-    for folder in (closed, shown, tmp_path / "open"):
-        folder.mkdir()
-        (folder / "key").write_text("key")
-        (folder / "key").chmod(0o600)
-        (folder / "page").write_text("page")
-        (folder / "page").chmod(0o644)
-    closed.chmod(0o700)
-    shown.chmod(0o700)
-    (tmp_path / "open/link").symlink_to(closed / "key")
-    (tmp_path / "link").symlink_to(tmp_path / "open")
+def test_of_a_folder_of_the_systems_configuration_what_others_may_read_is_shown_one_by_one(tmp_path: Path) -> None:
+    for name in ("private", "open"):
+        (tmp_path / name).mkdir()
+        for file, mode in (("key", 0o600), ("page", 0o644)):
+            (tmp_path / name / file).write_text(file)
+            (tmp_path / name / file).chmod(mode)
+    (tmp_path / "private").chmod(0o700)
+    (tmp_path / "open").chmod(0o755)
+    (tmp_path / "open/link").symlink_to(tmp_path / "private/key")
     tmp_path.chmod(0o755)
-    folders = [str(tmp_path), str(tmp_path / "link"), str(tmp_path / "nothing")]
-    hidden = hidden_paths(BWRAP._replace(visible=(str(shown / "key"),)), folders)
-    assert sorted(hidden) == sorted([str(tmp_path / "open/key"), str(closed)])
+    assert open_files(str(tmp_path)) == [str(tmp_path / "open/link"), str(tmp_path / "open/page")]
+    assert open_files(str(tmp_path / "nothing")) == []
+
+
+def test_what_is_hidden_is_in_nothing_that_is_shown_and_a_link_is_no_way_round(tmp_path: Path) -> None:
+    for name in ("a/b/hub", "a/b/tools", "a/c"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "a/link").symlink_to(tmp_path / "a/b")
+    (tmp_path / "a/other").symlink_to(tmp_path / "a/c")
+    shown = around(str(tmp_path / "a"), [str(tmp_path / "a/b/hub")])
+    assert shown == [str(tmp_path / "a" / name) for name in ("b/tools", "c", "other")]
+    assert around(str(tmp_path / "a/c"), [str(tmp_path / "a/b/hub")]) == [str(tmp_path / "a/c")]
+    assert around(str(tmp_path / "a/b/hub"), [str(tmp_path / "a/b/hub")]) == []
+    assert "/" not in around("/", [str(tmp_path)])
 
 
 READS = """
@@ -145,6 +153,75 @@ def test_a_wrap_shows_nothing_of_the_systems_that_others_cannot_read(tmp_path: P
     inside = Inside(place.workspace, place.home, place.files, None, sys.executable, ())
     argv = wrap_argv(Wrap(wrap), inside, [sys.executable, "-I", "-c", READS])
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == ""
+
+
+WAITS_FOR = """
+import os, sys, time
+os.close(os.open("up", os.O_CREAT | os.O_WRONLY))
+while not os.path.exists("go"):
+    time.sleep(0.01)
+for path in sys.argv[1:]:
+    try:
+        print(path, open(path, "rb").read(1))
+    except OSError:
+        pass
+"""
+
+
+@each_wrap
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may write in /etc")
+def test_no_file_that_comes_into_etc_while_an_agent_works_is_shown(tmp_path: Path, wrap: str) -> None:
+    """Neither a new one, nor one that takes the place of another, as useradd(8) writes /etc/shadow."""
+    place = Folders(tmp_path / "place").make("00000000-0000-4000-8000-000000000001")  # type: ignore[arg-type]
+    inside = Inside(place.workspace, place.home, place.files, None, sys.executable, ())
+    name = f"cn-test-{os.getpid()}"
+    paths = [f"/etc/{name}", f"/etc/profile.d/{name}", f"/etc/{name}.new"]
+    private(paths[0])
+    argv = wrap_argv(Wrap(wrap), inside, [sys.executable, "-I", "-c", WAITS_FOR, *paths, "/etc/passwd"])
+    try:
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=place.workspace) as started:
+            until((place.workspace / "up").exists)
+            for path in paths:
+                private(path)
+            (place.workspace / "go").touch()
+            assert started.stdout
+            assert started.stdout.read() == "/etc/passwd b'r'\n"
+    finally:
+        for path in paths:
+            Path(path).unlink(missing_ok=True)
+
+
+def private(path: str) -> None:
+    """A file of the owner's alone, in the place of whatever was there."""
+    beside = Path(f"{path}.beside")
+    beside.write_text("secret")
+    beside.chmod(0o600)
+    beside.rename(path)
+
+
+@each_wrap
+@pytest.mark.parametrize("named", ["", "above", "itself"])
+def test_hub_home_and_agents_folders_are_hidden_wherever_they_lie(tmp_path: Path, wrap: str, named: str) -> None:
+    """Below what is visible, and what comes there later too; who names the very folder has it shown, and no other."""
+    account = tmp_path / "opt/account"
+    (account / "hub").mkdir(parents=True)
+    (tmp_path / "opt/tool").mkdir()
+    (tmp_path / "opt/tool/help").write_text("help")
+    place = Folders(account / "agents").make("00000000-0000-4000-8000-000000000001")  # type: ignore[arg-type]
+    visible = {"": (), "above": (str(tmp_path / "opt"),), "itself": (str(account),)}[named]
+    hidden = (str(account), str(account / "hub"), str(account / "agents"))
+    inside = Inside(place.workspace, place.home, place.files, None, sys.executable, (), hidden)
+    paths = [str(account / "later"), str(account / "hub/later"), str(tmp_path / "opt/tool/help")]
+    argv = wrap_argv(Wrap(wrap, visible=visible), inside, [sys.executable, "-I", "-c", WAITS_FOR, *paths])
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=place.workspace) as started:
+        until((place.workspace / "up").exists)
+        for path in paths[:2]:
+            Path(path).write_text("secret")
+        (place.workspace / "go").touch()
+        assert started.stdout
+        said = started.stdout.read()
+    assert "later" not in said
+    assert ("help" in said) is (named == "above")
 
 
 def doctor(staff: Staff, machine: str) -> tuple[int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from cn.bridge.files import Workspace
 from cn.bridge.owners import NotOurs, check_peer, check_place
 from cn.bridge.relay import Relay, Who
 from cn.bridge.run import find_server
+from cn.system.files import identity_of
 from tests.support.hubs import cn_env
 
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "kb_list", "arguments": {}}}
@@ -302,15 +304,38 @@ def test_a_socket_of_ours_at_which_another_listens_is_told_nothing(tmp_path: Pat
 
 def test_the_users_bridge_follows_what_the_server_says_at_the_moment(tmp_path: Path) -> None:
     health = tmp_path / "server.json"
-    health.write_text(json.dumps({"state": "stopped", "user_socket": str(tmp_path / "old")}))
+    place = identity_of(tmp_path.parent)
+    health.write_text(json.dumps({"state": "stopped", "place": place, "user_socket": str(tmp_path / "old")}))
     relay = Relay(Address(health=str(health)), Who(), Workspace(str(tmp_path)), lambda message: None, 0.1)
     with _scripted(tmp_path / "old", lambda request: _result(content=[])) as old:
         assert "it was stopped" in relay.answer(dict(CALL))["error"]["message"]
         assert old == []
-    health.write_text(json.dumps({"state": "running", "user_socket": str(tmp_path / "new")}))
+    health.write_text(json.dumps({"state": "running", "place": place, "user_socket": str(tmp_path / "new")}))
     with _scripted(tmp_path / "new", lambda request: _result(content=[])):
         assert "result" in relay.answer(dict(CALL))
     relay.close()
+
+
+def test_in_a_copy_of_a_hub_the_users_bridge_does_not_reach_the_originals_server(tmp_path: Path) -> None:
+    """The health file comes with the copy, and names a socket at which the other hub's server answers."""
+    original, copy = tmp_path / "one/.git/cn", tmp_path / "two/.git/cn"
+    (original / "agency").mkdir(parents=True)
+    said = {"state": "running", "place": identity_of(original), "user_socket": str(tmp_path / "s")}
+    (original / "agency/server.json").write_text(json.dumps(said))
+    shutil.copytree(original, copy)
+
+    def ask(state: Path) -> dict[str, Any]:
+        address = Address(health=str(state / "agency/server.json"))
+        relay = Relay(address, Who(write=True), Workspace(str(tmp_path)), lambda message: None, 0.1)
+        try:
+            return relay.answer(dict(CALL))
+        finally:
+            relay.close()
+
+    with _scripted(tmp_path / "s", lambda request: _result(content=[])) as seen:
+        assert "of which this one is a copy: none runs here" in ask(copy)["error"]["message"]
+        assert seen == []
+        assert "result" in ask(original)
 
 
 def _bridge(text: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from cn.agency.events import FileRead
 from cn.agency.operations import CreateFile, CreateOutcome, GrantAccess, SendMail, Wanted, actor_of
 from cn.agency.store.check import check_records
 from cn.system.clock import now
-from cn.values.errors import EXIT_CONFIG
+from cn.values.errors import EXIT_CONFIG, EXIT_REFUSED
 from tests.support.agency_server import Office, Server, open_office, serving, start_server, stop_server, uuid
 from tests.support.hubs import ROOT, bare, cn, cn_env, git
 from tests.support.mcp_clients import BRIDGE, connect, talk
@@ -363,3 +363,29 @@ def test_a_configuration_that_makes_no_sense_ends_it_for_good(office: Office) ->
     ended = cn("agency", "serve", hub=office.root, check=EXIT_CONFIG)
     assert "runners.x.argv" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_server_whose_hub_was_moved_says_so_does_nothing_and_ends(office: Office, workspace: Path) -> None:
+    agent = office.lease(office.handler("Goes on"))
+    server = start_server(office.root)
+    try:
+        headers = {"Authorization": f"Bearer {agent.token}", "Content-Type": "application/json"}
+        os.kill(server.process.pid, signal.SIGSTOP)  # the call comes before it looks by itself
+        moved = office.root.rename(office.root.with_name("moved"))
+        waiting = threading.Timer(0.2, os.kill, (server.process.pid, signal.SIGCONT))
+        waiting.start()
+        with suppress(httpx2.HTTPError):  # it may have ended before
+            told = httpx2.post(server.url, json={}, headers=headers, timeout=_SECONDS)
+            assert (told.status_code, "moved or removed" in told.json()["error"]) == (503, True)
+        waiting.join()
+        assert server.process.wait(_SECONDS) == EXIT_REFUSED
+    finally:
+        server.process.kill()
+        server.process.wait()
+    log = (office.root.parent / "server.log").read_text()
+    assert f"{office.root} was moved or removed while this server ran" in log
+    assert "Traceback" not in log
+    assert not office.root.exists()
+    assert "server: none runs" in cn("agency", "status", hub=moved).stdout
+    with serving(moved) as again:
+        assert again.health["state"] == "running"

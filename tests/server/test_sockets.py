@@ -15,6 +15,7 @@ import pytest
 from cn.agency.server_seen import see_server
 from cn.server.places import ServerPlaces, make_folder
 from cn.server.sockets import Sockets
+from cn.system.files import identity_of
 from tests.support.agency_server import Office, Server, open_office, serving
 from tests.support.hubs import cn
 from tests.support.mcp_clients import connect, talk
@@ -119,6 +120,7 @@ def test_status_and_doctor_say_who_gets_no_agent_and_where_the_server_is_not_rea
     health = hub / ".git/cn/agency/server.json"
     value = {
         "pid": os.getpid(),
+        "place": identity_of(health.parent.parent),
         "state": "running",
         "socket": str(tmp_path / "agents.sock"),
         "user_socket": str(tmp_path / "user.sock"),
@@ -134,6 +136,12 @@ def test_status_and_doctor_say_who_gets_no_agent_and_where_the_server_is_not_rea
     assert f"handler {handler[:8]} gets no agent: this machine has no runner 'nosuch'" in doctor
     for text in (status, doctor):
         assert "the disk is full" in text
+    other = value | {"place": identity_of(tmp_path)}
+    health.write_text(json.dumps(other))
+    assert "server: none runs" in cn("agency", "status", hub=hub).stdout, (
+        "it is that of the hub of which this is a copy"
+    )
+    assert "not reached" not in cn("doctor", hub=hub, check=None).stdout
     health.write_text(json.dumps(value | {"state": "stopped"}))
     assert "server: none runs" in cn("agency", "status", hub=hub).stdout
 
