@@ -21,7 +21,7 @@ from tests.support.world import Node, World
 KEYS = {"ANTHROPIC_KEY": "sk-ant-key-of-this-user", "TELEGRAM_TOKEN": "123456:token-of-this-user"}
 _WORDS = {
     "NAME": "nobody", "URL": "https://eve.example/x.git", "KEY": "no-key", "THREAD": "pi/proposal",
-    "DECISION": "do:merge", "PEER": "pi", "MESSAGE": "hello", "TOPIC": "topic", "ID": "nothing", "TITLE": "title", 
+    "DECISION": "do:merge", "PEER": "pi", "MESSAGE": "hello", "TOPIC": "topic", "ID": "nothing", "TITLE": "title",
     "DESCRIPTION": "concern",
     "TO": "pi", "SHELL": "bash", "FOLDER": "exported", "WHO": "root", "OUTCOME": "root", "HANDLER": "root",
     "LEVEL": "read", "RESOURCE": "root", "RATIONALE": "why", "CHILD": "root", "PARENT": "root", "OUTCOMES": "root",
