@@ -24,12 +24,13 @@ from cn.protocol.draft import Draft
 from cn.protocol.effects import Plan
 from cn.protocol.ledger import IN
 from cn.protocol.log import Row
-from cn.protocol.ops import Op, format_op
+from cn.protocol.ops import Op, Reply, format_op
 from cn.protocol.own_thread import parse_own
 from cn.run.executor import Executor
 from cn.run.find_thread import NoThread, find_pending
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, without_secrets
+from cn.run.shown import check_head, refuse_unseen
 from cn.run.snapshot import Snapshot
 from cn.secrets.findings import unnamed
 from cn.secrets.scanner import Text, joined, text_of
@@ -52,11 +53,17 @@ class Overtaken(NoThread):
         self.row = row
 
 
-def decide(hub: Hub, thread: str, make: Make, *, actor: str = "", body: str = "", dry_run: bool = False) -> Report:
-    """Decide a thread now: a pending one of a peer, or one of our own."""
+def decide(
+    hub: Hub, thread: str, make: Make, *, actor: str = "", body: str = "", head: str = "", dry_run: bool = False
+) -> Report:
+    """Decide a thread now: a pending one of a peer, or one of our own.
+
+    The decision is about ``head``, at least seven digits of it, else about the head that this clone showed last.
+    """
+    check_head(head)
     with telling_what_waits(), open_run(hub, dry_run=dry_run) as run:
         waited = run.snapshot.outbox_paths()
-        decide_now(run, thread, make, actor=actor, body=body)
+        decide_now(run, thread, make, actor=actor, body=body, head=head)
         deliver(run, waited=waited)
     return run.report
 
@@ -109,14 +116,16 @@ def decide_now(
     *,
     actor: str = "",
     body: str = "",
+    head: str = "",
     at: datetime | None = None,
     commit: Commit | None = None,
 ) -> None:
     """The same in a run that is open; ``at`` is when it was said, if that was before.
 
-    Raises :class:`Refused` with the rule that forbids it.
+    Raises :class:`Refused` with the rule that forbids it, and where the branch moved since it was shown here; ``head``
+    is the one that it is about, where that was said.
     """
-    deciding = _deciding(run, make, actor, body)._replace(at=at)
+    deciding = _deciding(run, make, actor, body)._replace(at=at, head=head)
 
     def plan(executor: Executor) -> str | None:
         facts = _decide_one(run, executor, deciding, thread)
@@ -124,7 +133,7 @@ def decide_now(
             return "cn: written anew"
         update_queue(run, executor)
         told = format_op(make(thread))[0]
-        executor.notes.done(f"{facts.source}: {told} by {deciding.who}", source=facts.source)
+        executor.notes.done(f"{facts.source}: {told} by {deciding.who}{_head_of(facts)}", source=facts.source)
         return f"cn: {facts.source} {one_line(told, 80)} by {deciding.who}"
 
     try:
@@ -171,19 +180,20 @@ def _decide_each(
             continue
         if facts is not None:
             told, decided = format_op(deciding.make(one.thread))[0], decided + 1
-            executor.notes.done(f"{facts.source}: {told} by {deciding.who}", source=facts.source)
+            executor.notes.done(f"{facts.source}: {told} by {deciding.who}{_head_of(facts)}", source=facts.source)
     update_queue(run, executor)
     return f"cn: {told} for {decided} threads by {deciding.who}" if decided else None, overtaken
 
 
 class _Deciding(NamedTuple):
-    """Who decides what, with which text; ``seen`` is what they could look at."""
+    """Who decides what, with which text; ``seen`` is what they could look at, ``head`` what they say it is about."""
 
     make: Make
     who: Name
     body: str
     seen: Snapshot
     at: datetime | None = None
+    head: str = ""
 
 
 def _deciding(run: Run, make: Make, actor: str, body: str) -> _Deciding:
@@ -209,6 +219,8 @@ def _decide_one(
         return None
     if shown is not None and shown.head and isinstance(facts, Facts):
         _require_as_shown(executor, facts, shown)
+    if isinstance(facts, Facts) and not (isinstance(op, Reply) and facts.is_proposal):  # which waits
+        refuse_unseen(run.hub, facts.source, facts.item.get("thread"), facts.item.head, deciding.head)
     artifacts = find_artifacts(executor.snapshot, (op,))
     order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", artifacts, deciding.at)
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", deciding.body)]
@@ -229,6 +241,11 @@ def _require_as_shown(executor: Executor, facts: Facts, shown: Chosen) -> None:
         what = f"decided since it was shown: {one_line(stands.words, 200)}" if stands.text or stands.problem else ""
         what = what or "changed since it was shown: what was decided there was taken out"
         raise Refused(f"{facts.source} is left as it is, {what}", "look at it again; named, it is decided otherwise")
+
+
+def _head_of(facts: Facts | OwnFacts) -> str:
+    """The head that was decided about, for who reads what was done; a thread of our own has none."""
+    return f"; head {facts.item.head[:8]}" if isinstance(facts, Facts) else ""
 
 
 def _overtaken(run: Run, executor: Executor, seen: Snapshot, thread: str, op: Op) -> Row | None:

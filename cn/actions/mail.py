@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from cn.actions.decide import Overtaken, decide_now, say_comment
 from cn.actions.drafts import Commit, First, Say, is_as_seen, say_now_or_later
@@ -21,6 +22,7 @@ from cn.run.executor import Executor
 from cn.run.find_thread import NoThread, look_for_pending, read_call
 from cn.run.run import Run
 from cn.run.secret_gate import check_plan, mask_line
+from cn.run.shown import check_head
 from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import Text, text_of
 from cn.system.clock import now
@@ -90,19 +92,27 @@ def reply(
     message: str,
     *,
     body: str = "",
+    head: str = "",
     dry_run: bool = False,
     waiting: Progress | None = None,
     first: First | None = None,
 ) -> Report:
-    """Reply to a thread. A pending message is decided by it (``do:reply:re-<topic>``), a proposal goes on waiting."""
+    """Reply to a thread. A pending message is decided by it (``do:reply:re-<topic>``), a proposal goes on waiting.
+
+    It is about ``head``, if that is given, else about the head that this clone showed last.
+    """
     _subject(message, body)
+    check_head(head)
     draft = Draft("reply", thread, message, "", now(), body.encode())
-    return say_now_or_later(hub, draft, _reply, dry_run=dry_run, waiting=waiting, first=first)
+    return say_now_or_later(hub, draft, partial(_reply, head=head), dry_run=dry_run, waiting=waiting, first=first)
 
 
-def _reply(run: Run, draft: Draft, commit: Commit) -> None:
+def _reply(run: Run, draft: Draft, commit: Commit, *, head: str = "") -> None:
+    """``head`` is what who replies says that it is about; a draft that waited has the one that it was written for."""
+
     def decide(run: Run, draft: Draft, commit: Commit) -> None:
-        decide_now(run, draft.to, Reply, body=draft.text, at=draft.written, commit=commit)
+        about = draft.head or head
+        decide_now(run, draft.to, Reply, body=draft.text, head=about, at=draft.written, commit=commit)
 
     _say_in_thread(run, draft, commit, decide)
 

@@ -232,8 +232,8 @@ def _write(hub: Hub, chat: str, names: Sequence[str]) -> str:
 
     number = chat_id(f"telegram:{chat}") if chat else 0
     view = open_view(hub)
-    require_accepted(view)
-    bot = read_agent_config(view.snapshot.read).require_telegram()
+    accepted = require_accepted(view)
+    bot = read_agent_config(view.snapshot.read).require_telegram(accepted)
     if not chat and not bot.allowed_users:
         return f"nobody is named: write {TELEGRAM}:CHAT, or allowed_users in .cn/agent.yaml"
     number = number or bot.allowed_users[0]

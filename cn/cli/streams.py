@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cn.values.errors import NotShown
+from cn.values.text import for_terminal
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -24,10 +25,18 @@ def guard_streams() -> None:
                 stream.flush()
             raw = _Guarded(stream.fileno(), "w", closefd=False)
             # A terminal that cannot show ✓ gets \\u2713, not an error.
-            made = io.TextIOWrapper(
-                io.BufferedWriter(raw), stream.encoding, "backslashreplace", "\n", stream.line_buffering
-            )
+            kind = _Terminal if raw.isatty() else io.TextIOWrapper
+            made = kind(io.BufferedWriter(raw), stream.encoding, "backslashreplace", "\n", stream.line_buffering)
             setattr(sys, name, made)
+
+
+class _Terminal(io.TextIOWrapper):
+    """A terminal: no character that hides, moves or reorders what is shown reaches it, whoever forgot to look."""
+
+    def write(self, text: str, /) -> int:
+        """As :meth:`io.TextIOWrapper.write`, of the text that is seen."""
+        super().write(for_terminal(text))
+        return len(text)
 
 
 class _Guarded(io.FileIO):

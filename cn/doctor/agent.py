@@ -17,9 +17,8 @@ from cn.run.view import View
 from cn.runtime.daemon_files import health_path, read_dead, read_health
 from cn.system.extras import ExtraMissing, require_runtime
 from cn.transaction.base import find_pipes
-from cn.transaction.protected_files import refuse_untrusted, trusted_commit
 from cn.transaction.push import clone_id
-from cn.values.errors import Blocked, ConfigError
+from cn.values.errors import ConfigError
 from cn.values.names import HubPath
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
@@ -116,14 +115,12 @@ def _model(facts: HubFacts, config: AgentConfig) -> Finding:
     llm = config.llm
     if not llm.model or not llm.api_key:
         return info("the model was not looked up: there is no model or no key to ask with")
-    try:
-        refuse_untrusted(facts.hub, facts.snapshot.commit, trusted_commit(facts.hub))
-    except Blocked:
+    if facts.accepted is None:
         return info(
             "the model was not looked up: this clone has not accepted main's configuration", "", "see 'cn trust'"
         )
     try:
-        found = check_model(llm.model, api_key=llm.api_key, base_url=llm.base_url)
+        found = check_model(llm.model, api_key=llm.api_key.open(facts.accepted), base_url=llm.base_url)
     except ExtraMissing as why:
         return info(f"the model was not looked up: {why.text}", "", why.hint)
     if isinstance(found, Failure):

@@ -310,11 +310,15 @@ def check_host(facts: HubFacts) -> Iterator[Finding]:
     """Our host has main as HEAD, and gives the rights that cn needs; with ``--full`` every peer's does."""
     if facts.settings is None:
         return
+    peers = facts.settings.peers.values() if facts.full else ()
+    if peers and facts.accepted is None:
+        yield info("no peer was asked: this clone has not accepted main's configuration", "", "see 'cn trust'")
+        peers = ()
     with tempfile.TemporaryDirectory(prefix="cn-doctor-") as scratch:
         hub = scratch_objects(facts.hub, scratch)
         try:
             lacks = list(look_at_origin(hub, facts.settings)) if facts.hub.origin else []
-            for peer in facts.settings.peers.values() if facts.full else ():
+            for peer in peers:
                 lacks += look_at_peer(hub, facts.settings, peer)
         except Blocked as error:
             yield info(f"what the host allows was not tried: {error.text}", "", error.hint)

@@ -19,8 +19,9 @@ from cn.protocol import ledger
 from cn.protocol.ledger import Event, LedgerRefused
 from cn.run.settings import Settings, read_settings
 from cn.run.snapshot import Snapshot
+from cn.run.view import Accepted, find_accepted
 from cn.system.clock import now
-from cn.values.errors import EXIT_CONFIG, EXIT_DONE, EXIT_REFUSED, CnError, ConfigError
+from cn.values.errors import EXIT_CONFIG, EXIT_DONE, EXIT_REFUSED, Blocked, CnError, ConfigError
 from cn.values.names import Name, Oid, is_name
 
 
@@ -54,6 +55,13 @@ class HubFacts:
         """Main, for checks that need one."""
         assert self.main is not None
         return Snapshot(self.hub.git, self.main)
+
+    @cached_property
+    def accepted(self) -> Accepted | None:
+        """That this clone has accepted main's configuration; None: it has not, and nobody is contacted by it."""
+        with suppress(Blocked):
+            return find_accepted(self.hub, self.main) if self.main else None
+        return None
 
     @cached_property
     def histories(self) -> dict[Name, History]:

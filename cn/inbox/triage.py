@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
+from typing import NamedTuple
 
 from cn.git.objects import contained, resolve
 from cn.git.repository import Hub
@@ -26,6 +27,7 @@ from cn.protocol.thread_file import (
 from cn.run.find_thread import NoThread, find_pending
 from cn.run.secret_gate import check_plan, check_words, mask_line
 from cn.run.settings import Settings, read_head_settings
+from cn.run.shown import check_head, refuse_unseen
 from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import own_lines, text_of, text_of_word
 from cn.system.clock import now
@@ -33,7 +35,7 @@ from cn.system.files import write_file
 from cn.transaction.lock import hub_lock
 from cn.transaction.unplaced import forget_left
 from cn.values.errors import Refusal, Refused, UsageError
-from cn.values.names import HubPath, NameRefused, ThreadName, parse_name
+from cn.values.names import HubPath, NameRefused, Oid, ThreadName, parse_name
 from cn.values.report import Report
 from cn.values.text import is_text
 from cn.values.timestamps import StampRefused, parse_until
@@ -52,15 +54,18 @@ def write_triage(
     until: str = "",
     actor: str = "",
     approval: str = "",
+    head: str = "",
     dry_run: bool = False,
     shown: bytes | None = None,
 ) -> Report:
     """Write or replace the section in the working copy. Nothing is executed here.
 
-    ``shown`` is the file as the actor saw it, where that is known: :class:`Changed` if it is another now. Raises
-    :class:`Refused` for a secret in it: who decides is told now, not by the run that executes it.
+    ``shown`` is the file as the actor saw it, where that is known: :class:`Changed` if it is another now. Else the
+    decision is about ``head``, if that is given, or the head that this clone showed last. Raises :class:`Refused`
+    where the branch is at another one, and for a secret: who decides is told now, not by the run that executes it.
     """
     report = Report()
+    check_head(head)
     if not is_text(decision + body + until + actor + approval):
         raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
     hub, settings = read_head_settings(hub)
@@ -82,14 +87,15 @@ def write_triage(
     except (TriageRefused, NameRefused, StampRefused) as refused:
         raise UsageError(refused.text, refused.hint) from None
     with nullcontext(hub) if dry_run else hub_lock(hub, settings.config.lock_wait) as held:
-        name, in_main = _write(held, settings, thread, triage, dry_run=dry_run, shown=shown)
+        written = _write(held, settings, thread, triage, head, dry_run=dry_run, shown=shown)
+    name = written.thread
     ends = "final, the thread ends and its creator deletes the branch"
-    ends = ends if is_final(parsed, settings.config) else "it stays"
+    ends = f"({ends if is_final(parsed, settings.config) else 'it stays'}); head {written.head[:8]}"
     if dry_run:
-        report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)} ({ends})")
+        report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)} {ends}")
     else:
-        report.done(f"{name}: {format_decision(parsed)} by {who} ({ends}); 'cn inbox process' executes it")
-    if in_main:
+        report.done(f"{name}: {format_decision(parsed)} by {who} {ends}; 'cn inbox process' executes it")
+    if written.in_main:
         report.info(f"{IN_MAIN}: {END_IN_MAIN}", source=name)
     return report
 
@@ -108,10 +114,17 @@ def _snapshot(hub: Hub) -> Snapshot:
     return Snapshot(hub.git, main)
 
 
+class _Written(NamedTuple):
+    """The thread, the head that is decided about, and whether main holds its proposal already."""
+
+    thread: ThreadName
+    head: Oid
+    in_main: bool
+
+
 def _write(
-    hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run: bool, shown: bytes | None
-) -> tuple[ThreadName, bool]:
-    """The thread, and whether main holds its proposal already."""
+    hub: Hub, settings: Settings, thread: str, triage: Triage, head: str, *, dry_run: bool, shown: bytes | None
+) -> _Written:
     snapshot = _snapshot(hub)
     peer, item = find_pending(snapshot, thread)
     name = ThreadName(item.get("thread"))
@@ -126,6 +139,8 @@ def _write(
         if not dry_run:
             _save(hub, path, text, working)
         raise Refused(f"{path}: {why}", ANEW.replace("is written", "would be written") if dry_run else ANEW)
+    if shown is None:
+        refuse_unseen(hub, f"{peer}/{item.topic}", name, item.head, head)
     try:
         text = read_text(data)
     except TriageRefused as refused:
@@ -147,7 +162,8 @@ def _write(
         raise Refused.by(outcome)
     if not dry_run:
         _save(hub, path, text, working)
-    return name, facts.is_proposal and item.head in contained(hub.git, snapshot.commit, [item.head])
+    in_main = facts.is_proposal and item.head in contained(hub.git, snapshot.commit, [item.head])
+    return _Written(name, item.head, in_main)
 
 
 def _save(hub: Hub, path: HubPath, text: str, working: Working | None) -> None:

@@ -12,12 +12,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cn.protocol.hub_config import AGENT_PATH
 from cn.values.config_reader import Missing, Reader, is_loopback
 from cn.values.errors import ConfigError
 from cn.values.names import HubPath
 from cn.values.text import one_line
+
+if TYPE_CHECKING:
+    from cn.run.view import Accepted
 
 ANTHROPIC_ORIGIN = "https://api.anthropic.com"
 TELEGRAM_ORIGIN = "https://api.telegram.org"
@@ -28,6 +32,51 @@ LEVELS = ("debug", "info", "warning", "error")
 UNLIMITED = "unlimited"
 
 
+class Sealed:
+    """A key or a token. Whether there is one, everybody may know; what it is, only who shows that the configuration
+    is accepted which says where it goes. So no command sends one to an address that somebody pushed.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str = "") -> None:
+        self._value = value
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sealed) and self._value == other._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __repr__(self) -> str:
+        return "Sealed(…)" if self else "Sealed()"
+
+    def open(self, accepted: Accepted) -> str:
+        """What it is; ``accepted`` is what :func:`cn.run.view.require_accepted` gives, and nobody else."""
+        return self._value
+
+
+@dataclass(frozen=True)
+class Bot:
+    """The bot as it is used: the token opened, whom it hears, and where Telegram is."""
+
+    token: str = field(repr=False)
+    allowed_users: tuple[int, ...]
+    base_url: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """The model as it is asked: its id, the key opened, and where it is."""
+
+    model: str
+    api_key: str = field(repr=False)
+    base_url: str
+
+
 @dataclass(frozen=True)
 class Telegram:
     """The bot. ``allowed_users`` are user ids; empty: nobody. ``base_url`` is an origin.
@@ -35,7 +84,7 @@ class Telegram:
     ``enabled``: the file has the section, or the environment a token.
     """
 
-    token: str = field(default="", repr=False)
+    token: Sealed = field(default_factory=Sealed)
     allowed_users: tuple[int, ...] = ()
     base_url: str = TELEGRAM_ORIGIN
     enabled: bool = False
@@ -47,7 +96,7 @@ class Llm:
 
     provider: str = "anthropic"
     model: str = ""
-    api_key: str = field(default="", repr=False)
+    api_key: Sealed = field(default_factory=Sealed)
     max_tokens: int = 8192
     base_url: str = ANTHROPIC_ORIGIN
 
@@ -125,15 +174,15 @@ class AgentConfig:
         missing = tuple(one for one in self.missing if one.key != "llm.model")
         return replace(self, llm=replace(self.llm, model=model), missing=missing, path="--model")
 
-    def require_llm(self) -> Llm:
+    def require_llm(self, accepted: Accepted) -> Model:
         """All that a call needs."""
         self._require("llm.")
-        return self.llm
+        return Model(self.llm.model, self.llm.api_key.open(accepted), self.llm.base_url)
 
-    def require_telegram(self) -> Telegram:
+    def require_telegram(self, accepted: Accepted) -> Bot:
         """All that the bot needs; raises too where there is no bot."""
         self._require("telegram.")
-        return self.telegram
+        return Bot(self.telegram.token.open(accepted), self.telegram.allowed_users, self.telegram.base_url)
 
     def _require(self, prefix: str) -> None:
         for missing in self.missing:
@@ -213,7 +262,7 @@ def _telegram(section: Reader, *, present: bool) -> Telegram:
     url = section.origin("base_url", "TELEGRAM_BASE_URL", TELEGRAM_ORIGIN)
     if token and url.startswith("http://") and not is_loopback(url):
         section.warn("base_url", "the token goes over plain http", "use https")
-    return Telegram(token, tuple(dict.fromkeys(u for u in users if u)), url, present or bool(token))
+    return Telegram(Sealed(token), tuple(dict.fromkeys(u for u in users if u)), url, present or bool(token))
 
 
 def _llm(section: Reader) -> Llm:
@@ -225,7 +274,7 @@ def _llm(section: Reader) -> Llm:
     url = section.origin("base_url", "ANTHROPIC_BASE_URL", ANTHROPIC_ORIGIN)
     if key and url.startswith("http://") and not is_loopback(url):
         section.warn("base_url", "the API key goes over plain http", "use https")
-    return Llm(provider, model, key, section.number("max_tokens", (int, 1, 10**6), Llm.max_tokens), url)
+    return Llm(provider, model, Sealed(key), section.number("max_tokens", (int, 1, 10**6), Llm.max_tokens), url)
 
 
 def _context(section: Reader) -> ContextConfig:

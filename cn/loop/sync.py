@@ -26,6 +26,7 @@ from cn.protocol.queue_item import LOGS, QUEUE, REFLECTIONS, TURN, Cadence
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.settings import MAILBOX_KEY
+from cn.run.shown import sweep_shown
 from cn.transaction.checkout import has_written_asides
 from cn.transaction.housekeeping import sweep_kept, sweep_stale, tidy
 from cn.transaction.push import parse_pin
@@ -206,6 +207,7 @@ def sync(
         if not dry_run and run.memory.begin("sweep"):
             sweep_stale(run.hub)
             sweep_kept(run.hub)
+            sweep_shown(run.hub, {item.get("thread") for _, item in run.snapshot.pending()})
         run.report.untidy = not dry_run and run.memory.begin("tidy", "%Y%m%d%H")
         if note is not None:
             run.memory.save()

@@ -97,11 +97,26 @@ def _peers_here(hub: Hub) -> list[Name]:
     return []
 
 
-def require_accepted(view: View) -> None:
+class Accepted(NamedTuple):
+    """That this clone has accepted the configuration of ``commit``: who opens a key or a token has to show it.
+
+    Only :func:`find_accepted` makes one.
+    """
+
+    commit: Oid
+
+
+def require_accepted(view: View) -> Accepted:
     """Raise :class:`Blocked` where main's configuration is not what this clone accepted: it sends nothing by it."""
+    return find_accepted(view.hub, view.snapshot.commit, view.settings.us)
+
+
+def find_accepted(hub: Hub, commit: Oid, ours: str = "") -> Accepted:
+    """The same of a commit; ``ours`` is the name of the hub, if it is known."""
     from cn.transaction.protected_files import refuse_untrusted, trusted_commit
 
-    refuse_untrusted(view.hub, view.snapshot.commit, trusted_commit(view.hub), ours=view.settings.us)
+    refuse_untrusted(hub, commit, trusted_commit(hub), ours=ours)
+    return Accepted(commit)
 
 
 def read_events(view: View, peer: Name, *, since: str = "", about: str = "") -> list[Event]:

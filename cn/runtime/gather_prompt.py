@@ -24,7 +24,7 @@ from cn.llm.usage import ASKED, Call, end_call, log_call
 from cn.protocol.queue_item import REFLECTIONS, Cadence, period, reflection_path
 from cn.run.memory import Memory, put_bounded
 from cn.run.snapshot import Snapshot
-from cn.run.view import View
+from cn.run.view import Accepted, View
 from cn.system.clock import now
 from cn.system.extras import template_dir
 from cn.system.files import read_regular
@@ -55,14 +55,14 @@ class Measured:
     why: str = ""
 
 
-def measure(packed: prompt.Packed, config: AgentConfig) -> Measured:
+def measure(packed: prompt.Packed, config: AgentConfig, accepted: Accepted) -> Measured:
     """Count by the API, free of charge, where there are a key and a model; else estimate."""
     llm = config.llm
     if not llm.api_key or not llm.model:
         return Measured(packed.tokens, why="there is no API key in the environment, or no model")
-    url = llm.base_url
+    url, key = llm.base_url, llm.api_key.open(accepted)
     try:
-        found = client.count_tokens(packed.request, api_key=llm.api_key, base_url=url, seconds=COUNT_SECONDS)
+        found = client.count_tokens(packed.request, api_key=key, base_url=url, seconds=COUNT_SECONDS)
     except CnError as error:  # the client is not installed
         return Measured(packed.tokens, why=error.text)
     return (
@@ -128,9 +128,9 @@ def ask_packed(
     return outcome, call
 
 
-def asker(config: AgentConfig) -> Ask:
+def asker(config: AgentConfig, accepted: Accepted) -> Ask:
     """Asks the configured model; raises :class:`ConfigError` where its name or the key is missing."""
-    llm = config.require_llm()
+    llm = config.require_llm(accepted)
     return partial(client.call, api_key=llm.api_key, base_url=llm.base_url)
 
 
@@ -191,9 +191,9 @@ def is_due(memory: Memory, config: AgentConfig) -> bool:
     return not memory.at < until <= memory.at + _SURE  # a clock that went backwards ends the pause
 
 
-def look_up(hub: Hub, config: AgentConfig, report: Report) -> None:
+def look_up(hub: Hub, config: AgentConfig, report: Report, accepted: Accepted) -> None:
     """Ask the Models API, and remember; raises :class:`ConfigError` for what no call can work with."""
-    llm = config.require_llm()
+    llm = config.require_llm(accepted)
     found = client.check_model(llm.model, api_key=llm.api_key, base_url=llm.base_url)
     if isinstance(found, Failure):
         if found.kind is not Kind.PERMISSION:

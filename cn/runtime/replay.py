@@ -24,7 +24,7 @@ from cn.llm.request import Answer, Failure, Stop, parse_sent
 from cn.llm.usage import Call, over_budget
 from cn.protocol.ops import Commit, Defer, Delegate, Op, Send, format_whole
 from cn.protocol.queue_item import LOGS, Shown, Trigger, parse_input, parse_trigger
-from cn.run.view import View
+from cn.run.view import Accepted, View
 from cn.runtime.gather_prompt import Ask, ask_packed, asker, pack_text
 from cn.system.clock import now
 from cn.system.extras import require_runtime
@@ -236,14 +236,14 @@ def pack_pair(view: View, config: AgentConfig, pair: Pair, *, as_sent: bool = Fa
 
 
 def replay(
-    view: View, config: AgentConfig, pairs: Sequence[tuple[Pair, Packed]], ask: Ask | None = None
+    view: View, config: AgentConfig, pairs: Sequence[tuple[Pair, Packed]], accepted: Accepted, ask: Ask | None = None
 ) -> Iterator[Replayed]:
     """Ask each again, one after the other. Nothing is executed; what it used is logged at once.
 
     Where the server cannot be reached, the others are not asked: each would wait as long.
     """
     if ask is None:
-        ask = asker(config)
+        ask = asker(config, accepted)
         require_runtime("anthropic")
     down = ""
     for pair, packed in pairs:

@@ -15,7 +15,7 @@ from cn.llm.request import Failure
 from cn.llm.usage import over_budget
 from cn.protocol.ops import ACKNOWLEDGED, Reply, format_op
 from cn.protocol.queue_item import Cadence, Input, format_input, new_input_id
-from cn.run.view import View, open_view, require_accepted
+from cn.run.view import Accepted, View, open_view, require_accepted
 from cn.runtime.gather_prompt import ask_packed, asker, is_due, look_up, pack_text
 from cn.system.clock import now
 from cn.system.extras import require_runtime
@@ -43,6 +43,7 @@ class QuestionSession:
 
     view: View
     config: AgentConfig
+    accepted: Accepted
 
     def pack(self, question: str, at: datetime) -> Packed:
         """The request of a question."""
@@ -59,7 +60,7 @@ class QuestionSession:
         if over:
             raise Refused(f"not asked: {over}", "raise it in agent.yaml, or wait")
         packed = self.pack(question, at)
-        answer, _ = ask_packed(self.view, packed, asker(self.config), SENDER)
+        answer, _ = ask_packed(self.view, packed, asker(self.config, self.accepted), SENDER)
         if isinstance(answer, Failure):
             raise Refused(answer.text, answer.hint)
         output = parse_output(answer.text.encode("utf-8", "replace"))
@@ -74,11 +75,11 @@ class QuestionSession:
 def open_session(hub: Hub, path: Path | None, report: Report, *, dry_run: bool = False) -> QuestionSession:
     """Read the hub's configuration, look the model up; raises :class:`ConfigError` where one is missing."""
     view = open_view(hub)
-    require_accepted(view)
+    accepted = require_accepted(view)
     config = read_agent_config(view.snapshot.read, path)
     if not dry_run:
-        config.require_llm()
+        config.require_llm(accepted)
         require_runtime("anthropic")
         if is_due(view.memory, config):
-            look_up(hub, config, report)
-    return QuestionSession(view, config)
+            look_up(hub, config, report, accepted)
+    return QuestionSession(view, config, accepted)

@@ -37,7 +37,7 @@ from cn.run.memory import Memory
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.settings import Settings
-from cn.run.view import View, open_view, require_accepted, require_queue
+from cn.run.view import Accepted, View, open_view, require_accepted, require_queue
 from cn.runtime.chat_delivery import Speak, Unsent, send_texts
 from cn.runtime.daemon_files import UNASKED, is_stopping
 from cn.runtime.gather_prompt import Ask, ask_packed, asker, is_due, look_up, pack_item, pack_text
@@ -67,6 +67,7 @@ class TurnTools:
     hub: Hub
     settings: Settings
     config: AgentConfig
+    accepted: Accepted
     ask: Ask | None
     speak: Speak | None
     look: bool = False
@@ -120,7 +121,7 @@ def _check(view: View, tools: TurnTools, report: Report) -> bool:
         wanted.append(turn.input)
     if wanted or tools.look or tools.ask is None:
         try:
-            look_up(tools.hub, tools.config, report)
+            look_up(tools.hub, tools.config, report, tools.accepted)
         except ConfigError as broken:
             _tell_unasked(tools, broken, wanted, report)
             raise
@@ -350,7 +351,7 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report, look
         stack.callback(os.close, lock)
         view = open_view(hub)
         require_queue(view)
-        require_accepted(view)
+        accepted = require_accepted(view)
         config = read_agent_config(view.snapshot.read, path)
         report.level = config.log_level
         # Before anything is claimed.
@@ -361,8 +362,8 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report, look
             report.info(warning)
         ask: Ask | None = None
         with suppress(ConfigError):  # what can be done without a model is done, then it is told
-            ask = asker(config)
-        tools = TurnTools(hub, view.settings, config, ask, _speaker(config, stack), look)
+            ask = asker(config, accepted)
+        tools = TurnTools(hub, view.settings, config, accepted, ask, _speaker(config, accepted, stack), look)
         more, turns = run_turn(tools, view, report), 1
         while (until_idle or under_daemon) and more and turns < _MOST_TURNS:
             if under_daemon and time.monotonic() - begun > _ENOUGH:
@@ -377,12 +378,12 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report, look
     return under_daemon and more
 
 
-def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:
+def _speaker(config: AgentConfig, accepted: Accepted, stack: ExitStack) -> Speak | None:
     """The bot, opened when there is something to say."""
 
     @cache
     def bot() -> telegram.Telegram:
-        wanted = config.require_telegram()
+        wanted = config.require_telegram(accepted)
         return stack.enter_context(telegram.Telegram(wanted.token, wanted.base_url))
 
     return (lambda chat, text: bot().send_message(chat, text)) if config.telegram.token else None

@@ -46,6 +46,21 @@ _ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z
 """What colours and moves on a terminal (ECMA-48, 5.4 and 8.3): not even shown, where a program says it."""
 
 
+_OURS = r"(\r|\x1b\[(?:[0-9;]*[mKABCDG]|\?25[hl]))"
+"""What cn itself writes to a terminal beside text: colours, and what draws a bar and its cursor."""
+
+
+def for_terminal(text: str) -> str:
+    """The text as a terminal gets it: whatever is in it, beside colours and bars nothing but what is seen.
+
+    It is the last look, at all of what cn prints. Foreign text is made visible before, where it is put into a line:
+    there its colours too.
+    """
+    if text.isascii() and "\x1b" not in text and text.replace("\n", "").isprintable():
+        return text
+    return "".join(part if n % 2 else visible(part) for n, part in enumerate(re.split(_OURS, text)))
+
+
 def without_escapes(text: str) -> str:
     """What a program said, without the escape sequences that it meant for a terminal."""
     return re.sub(_ESCAPES, "", text) if "\x1b" in text else text

@@ -62,6 +62,13 @@ def show_document(view: View, text: str) -> Document:
     return done_document(view, *_find_done(view, text, read_call(text).file))
 
 
+def shown_head(document: Document) -> str:
+    """The head of which a reader of the document has read: what its file says, which may be an older copy."""
+    from cn.protocol.thread_file import seen_head
+
+    return seen_head(document.text) or document.thread.head
+
+
 def done_document(view: View, peer: Name, life: Life) -> Document:
     """A thread that is done."""
     name = life.thread

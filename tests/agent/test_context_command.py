@@ -11,7 +11,7 @@ import pytest
 from cn.agent.plan.conversation import Conversation, append, format_conversation, new_entry
 from cn.git.repository import open_hub
 from cn.llm.config import read_agent_config
-from cn.run.view import open_view
+from cn.run.view import open_view, require_accepted
 from cn.runtime.gather_prompt import Measured, measure, pack_item
 from cn.values.errors import ConfigError
 from cn.values.timestamps import parse_stamp
@@ -221,9 +221,9 @@ def test_the_same_from_python(queued: Node) -> None:
     config = read_agent_config(view.snapshot.read, env=nowhere)
     packed = pack_item(view, config)
     assert packed.request.messages[-1].text == (queued.root / "state/input.md").read_text()
-    assert measure(packed, config) == Measured(packed.tokens, why="127.0.0.1 does not count")
+    assert measure(packed, config, require_accepted(view)) == Measured(packed.tokens, why="127.0.0.1 does not count")
     keyless = read_agent_config(view.snapshot.read, env={})
-    assert measure(packed, keyless).why == "there is no API key in the environment, or no model"
+    assert measure(packed, keyless, require_accepted(view)).why == "there is no API key in the environment, or no model"
     with pytest.raises(ConfigError, match="cannot be read"):
         read_agent_config(view.snapshot.read, queued.root / "nowhere.yaml", {})
     assert read_agent_config(view.snapshot.read, ROOT / "hub-template/.cn/agent.yaml", {}).llm.model

@@ -11,6 +11,7 @@ from cn.values import errors
 from tests.docs.blocks import Block, blocks_of
 from tests.docs.terminal import Terminal, commands
 from tests.support.hubs import ROOT
+from tests.support.runtime import ACCEPTED
 
 BLOCKS = {block.name: block for block in blocks_of(ROOT / "docs/runtime.md")}
 ENV = {"ANTHROPIC_KEY": "sk-ant-test-1", "TELEGRAM_TOKEN": "123456:TEST-abcdefghijklmnopqrstuvwxyz0123456"}
@@ -23,8 +24,8 @@ def block(name: str) -> Block:
 def test_the_configuration_is_taken_whole() -> None:
     config = parse_agent_config(block("agent-yaml").text, ENV)
     assert (config.warnings, config.missing) == ((), ())
-    assert config.require_telegram().allowed_users == (498316684,)
-    assert config.require_llm().api_key == ENV["ANTHROPIC_KEY"]
+    assert config.require_telegram(ACCEPTED).allowed_users == (498316684,)
+    assert config.require_llm(ACCEPTED).api_key == ENV["ANTHROPIC_KEY"]
     assert config.budgets.total.turns_per_hour == 60
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from cn.agent.plan.prompt import HUB_PAGE, SOUL, USER_PAGE, is_skill
 from cn.cli.commands.agent import agent_command
-from cn.llm.config import parse_agent_config
+from cn.llm.config import Sealed, parse_agent_config
 from cn.llm.request import Block, Request, Said, request_json
 from cn.protocol.queue_item import Cadence, is_period, reflection_path
 from cn.values.names import is_protected
 from tests.support.hubs import ROOT
+from tests.support.runtime import ACCEPTED
 
 AGENT_YAML = """\
 telegram:
@@ -64,9 +65,9 @@ COMMANDS = [
 
 def test_the_configuration_is_read_as_it_stands() -> None:
     config = parse_agent_config(AGENT_YAML, {"TELEGRAM_TOKEN": "1:t", "ANTHROPIC_KEY": "k"})
-    assert (config.telegram.token, config.telegram.allowed_users) == ("1:t", (498316684,))
+    assert (config.telegram.token, config.telegram.allowed_users) == (Sealed("1:t"), (498316684,))
     assert (config.llm.provider, config.llm.model, config.llm.api_key, config.llm.max_tokens) == (
-        "anthropic", "claude-sonnet-4-latest", "k", 8192,
+        "anthropic", "claude-sonnet-4-latest", Sealed("k"), 8192,
     )  # fmt: skip
     found = config.context
     assert (found.daily_threads, found.weekly_thread, found.max_skills, found.conversation_limit) == (3, True, 3, 10)
@@ -77,7 +78,7 @@ def test_the_configuration_is_read_as_it_stands() -> None:
 
 def test_a_key_for_the_model_alone_is_enough() -> None:
     config = parse_agent_config(AGENT_YAML, {"ANTHROPIC_KEY": "k"})
-    assert config.require_llm().api_key == "k"
+    assert config.require_llm(ACCEPTED).api_key == "k"
     assert [one.key for one in config.missing] == ["telegram.token"]
 
 

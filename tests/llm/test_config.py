@@ -8,11 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.llm.config import ANTHROPIC_ORIGIN, Budget, ContextConfig, Daemon, Telegram, parse_agent_config
+from cn.llm.config import (
+    ANTHROPIC_ORIGIN,
+    TELEGRAM_ORIGIN,
+    Bot,
+    Budget,
+    ContextConfig,
+    Daemon,
+    Sealed,
+    Telegram,
+    parse_agent_config,
+)
 from cn.values.config_reader import is_loopback, parse_origin
 from cn.values.errors import EXIT_CONFIG, ConfigError
 from tests.examples.test_configuration import AGENT_YAML
 from tests.support.hubs import ROOT
+from tests.support.runtime import ACCEPTED
 
 SECRET, TOKEN = "sk-ant-Very-Secret_1", "12345:AAbbCC-dd_ee"
 ENV = {"ANTHROPIC_KEY": SECRET, "TELEGRAM_TOKEN": TOKEN}
@@ -28,10 +39,10 @@ def error(text: str, env: dict[str, str] | None = None) -> ConfigError:
 
 def test_a_whole_file_is_read() -> None:
     config = parse_agent_config(AGENT_YAML, ENV)
-    assert config.telegram == Telegram(TOKEN, (498316684,), enabled=True)
-    assert config.require_telegram() is config.telegram
-    assert config.llm.api_key == SECRET
-    assert config.require_llm().model == "claude-sonnet-4-latest"
+    assert config.telegram == Telegram(Sealed(TOKEN), (498316684,), enabled=True)
+    assert config.require_telegram(ACCEPTED) == Bot(TOKEN, (498316684,), TELEGRAM_ORIGIN)
+    assert config.llm.api_key.open(ACCEPTED) == SECRET
+    assert config.require_llm(ACCEPTED).model == "claude-sonnet-4-latest"
     assert (config.llm.provider, config.llm.max_tokens) == ("anthropic", 8192)
     assert (config.context, config.daemon, config.log_level) == (ContextConfig(), Daemon(), "info")
     assert (config.warnings, config.missing) == ((), ())
@@ -41,7 +52,7 @@ def test_a_whole_file_is_read() -> None:
 def test_the_template_is_read_and_needs_no_telegram() -> None:
     text = (ROOT / "hub-template/.cn/agent.yaml").read_text("utf-8")
     config = parse_agent_config(text, {"ANTHROPIC_KEY": SECRET})
-    assert config.require_llm().api_key == SECRET
+    assert config.require_llm(ACCEPTED).api_key == SECRET
     assert not config.telegram.enabled
     shown = parse_agent_config(re.sub(r"^# ?(?=[a-z ]+:|  +)", "", text, flags=re.M), ENV)
     assert shown.telegram.allowed_users == (498316684,)
@@ -54,7 +65,7 @@ def test_nothing_is_all_defaults_until_something_is_needed(text: str) -> None:
     assert (config.context, config.daemon, config.llm.base_url) == (ContextConfig(), Daemon(), ANTHROPIC_ORIGIN)
     for require in (config.require_llm, config.require_telegram):
         with pytest.raises(ConfigError) as caught:
-            require()
+            require(ACCEPTED)
         assert caught.value.exit_code == EXIT_CONFIG
         assert re.match(r"\.cn/agent\.yaml:\d+: (llm|telegram)\.\w+: ", caught.value.text)
         assert caught.value.hint
@@ -63,19 +74,19 @@ def test_nothing_is_all_defaults_until_something_is_needed(text: str) -> None:
 @pytest.mark.parametrize("name", ["ANTHROPIC_KEY", "ANTHROPIC_API_KEY"])
 @pytest.mark.parametrize("text", ["", "llm:\n  api_key: ${ANTHROPIC_KEY}\n", "llm: {api_key: '${ANTHROPIC_API_KEY}'}"])
 def test_either_name_of_the_key_will_do(name: str, text: str) -> None:
-    assert parse_agent_config(text, {name: f" {SECRET}\n"}).llm.api_key == SECRET
+    assert parse_agent_config(text, {name: f" {SECRET}\n"}).llm.api_key.open(ACCEPTED) == SECRET
 
 
 def test_a_missing_variable_is_named_with_file_line_key_and_remedy() -> None:
     config = parse_agent_config(AGENT_YAML, {"ANTHROPIC_KEY": ""})
     with pytest.raises(ConfigError) as caught:
-        config.require_llm()
+        config.require_llm(ACCEPTED)
     assert caught.value.text == (
         ".cn/agent.yaml:9: llm.api_key: the environment has no ANTHROPIC_KEY or ANTHROPIC_API_KEY"
     )
     assert caught.value.hint == "set ANTHROPIC_KEY or ANTHROPIC_API_KEY in the environment"
     with pytest.raises(ConfigError, match=re.escape(".cn/agent.yaml:2: telegram.token: the environment has no")):
-        config.require_telegram()
+        config.require_telegram(ACCEPTED)
 
 
 def test_a_variable_that_any_run_needs_is_missed_at_once() -> None:
@@ -112,14 +123,14 @@ def test_what_a_variable_holds_is_a_value_and_adds_no_key() -> None:
     assert evil not in found.text
     # A variable's own '${…}' is not expanded again.
     config = parse_agent_config("llm:\n  api_key: ${K}\n", {"K": "${ANTHROPIC_KEY}", **ENV})
-    assert config.llm.api_key == "${ANTHROPIC_KEY}"
+    assert config.llm.api_key.open(ACCEPTED) == "${ANTHROPIC_KEY}"
 
 
 def test_the_environment_says_what_the_file_does_not() -> None:
     env = {**ENV, "ANTHROPIC_BASE_URL": "http://localhost:1/", "TELEGRAM_BASE_URL": "http://[::1]:2"}
     config = parse_agent_config("", env)
     assert (config.llm.base_url, config.telegram.base_url) == ("http://localhost:1", "http://[::1]:2")
-    assert (config.llm.api_key, config.telegram.token, config.telegram.enabled) == (SECRET, TOKEN, True)
+    assert (config.llm.api_key, config.telegram.token, config.telegram.enabled) == (Sealed(SECRET), Sealed(TOKEN), True)
     given_ = parse_agent_config("llm:\n  base_url: https://a.example\n", env)
     assert given_.llm.base_url == "https://a.example"
     found = error("", {"TELEGRAM_BASE_URL": "http://u:hush@h/"})
@@ -133,7 +144,7 @@ def test_the_environment_says_what_the_file_does_not() -> None:
 ])  # fmt: skip
 def test_a_secret_in_the_file_works_with_a_warning_that_does_not_show_it(text: str) -> None:
     config = parse_agent_config(text, {})
-    assert SECRET in (config.llm.api_key, SECRET if config.telegram.token == TOKEN else "")
+    assert Sealed(SECRET) in (config.llm.api_key, Sealed(SECRET if config.telegram.token == Sealed(TOKEN) else ""))
     (warning,) = config.warnings
     assert warning.startswith(".cn/agent.yaml:2: ")
     assert SECRET not in warning

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cn.git.repository import Hub, open_hub
-from cn.llm.config import Telegram
+from cn.llm.config import Bot
 from cn.runtime.daemon.daemon import run_daemon
 from cn.runtime.daemon.monitor import Times
 from cn.telegram.api import Command, Incoming, Pauses
@@ -78,7 +78,7 @@ def main() -> int:
 
         cn.runtime.daemon.receiver.write_offset = write_offset  # type: ignore[attr-defined]
 
-    bot = Telegram(config.get("token", TOKEN), tuple(config["users"]), config["base_url"])
+    bot = Bot(config.get("token", TOKEN), tuple(config["users"]), config["base_url"])
     given = {"period": 3600.0, "health": 0.05, "pauses": (0.02, 0.1), **config.get("times", {})}
     polls = {"poll_interval": config.get("poll_interval", 0.0), "poll_timeout": config.get("poll_timeout", 20.0)}
     times = Times(**{**given, **polls, "pauses": Pauses(*given["pauses"])})

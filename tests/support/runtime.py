@@ -7,9 +7,14 @@ import re
 import subprocess
 from typing import Any
 
+from cn.run.view import Accepted
+from cn.values.names import Oid
 from tests.support.desk import work_queue
 from tests.support.model_server import KEY, MODEL, ModelServer, fill
 from tests.support.world import Node
+
+ACCEPTED = Accepted(Oid("0" * 40))
+"""For what only needs to see one."""
 
 
 def work_runtime(node: Node, more: str = "", hub: str = "") -> None:

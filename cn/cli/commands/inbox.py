@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cn.cli.completers import THREAD, complete_decision, complete_peer
-from cn.cli.options import ACTOR, DRY_RUN, FOLDER, Env, action, body_options, deciding, list_group, options
+from cn.cli.options import ACTOR, DRY_RUN, FOLDER, HEAD, Env, action, body_options, deciding, list_group, options
 
 if TYPE_CHECKING:
     from cn.values.names import Name
@@ -58,13 +58,13 @@ def show_command(env: Env, thread: str) -> None:
 
     On a terminal in colours, and beyond a screen in the pager that git uses.
     """
-    from cn.cli.render.thread_page import document_lines
+    from cn.cli.commands.pages import show_page
     from cn.views.sent import show_or_sent
     from cn.views.thread_page import show_document
 
     view = env.view()
     document = show_or_sent(view, thread, show_document)
-    env.page(document, lambda: document_lines(document, view.now), view.hub)
+    show_page(env, view, document)
 
 
 _DECIDE = """Write DECISION into THREAD.
@@ -76,6 +76,9 @@ defer, and delegate to a reviewer, keep the thread. All others are final: the th
 done, its creator is told and deletes the branch. 'cn comment' says something and
 decides nothing. Nothing is executed before 'cn inbox process'; until then another
 decision takes the place of this one.
+
+It is about the head that --head says, else about the one that this clone showed last:
+where the branch moved since, nothing is written.
 
 An agent's ops have names of their own: reply is do:reply, surface is do:custom.
 """
@@ -89,6 +92,7 @@ inbox.add_command(
         body_options("Markdown below the fields: the text of a reply."),
         deciding("--until", "For defer: a date or time (UTC), tomorrow, tuesday, or 12h, 3d."),
         ACTOR,
+        HEAD,
         deciding("--approval", "APPROVED, where the hub wants it in so many words."),
     )
 )

@@ -42,8 +42,7 @@ def context_command(env: Env, id: str | None, text: bool) -> None:
     if text and not env.json:
         click.echo(visible(_request_text(packed)), nl=False)
         return
-    require_accepted(view)
-    measured = measure(packed, config)
+    measured = measure(packed, config, require_accepted(view))
     env.facts(_context_json(packed, measured), lambda: _context_lines(packed, measured))
     if not (env.json or env.quiet):
         for note in (*config.warnings, *packed.notes):
@@ -111,12 +110,12 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str, as_se
         facts = [shape(pair, "id=name source") | shape(sent, _SENT) for pair, sent in planned]
         env.facts(facts, lambda: _plan_lines(planned))
         return
-    report = Report()
+    accepted, report = require_accepted(view), Report()
     if pairs and is_due(view.memory, config):
-        look_up(view.hub, config, report)
+        look_up(view.hub, config, report, accepted)
     found = []
     with env.progress(f"asking {config.llm.model}") as step:
-        for one in replay(view, config, planned):
+        for one in replay(view, config, planned, accepted):
             found.append(one)
             if step is not None:
                 step(one.pair.name)

@@ -12,7 +12,7 @@ import click
 
 from cn.cli.commands.inbox import sync_peers
 from cn.cli.completers import PEER, THREAD, complete_peer
-from cn.cli.options import DRY_RUN, Env, Group, action, list_group, options, refused_as_usage
+from cn.cli.options import DRY_RUN, HEAD, Env, Group, action, list_group, options, refused_as_usage
 
 if TYPE_CHECKING:
     from cn.values.report import Report
@@ -152,7 +152,7 @@ send_command = action("send", _saying("send"), "Send MESSAGE to PEER.", PEER, _M
 
 _MORE = click.option("--body", default="", help="More text below the message.")
 _REPLY = "Reply to THREAD; a pending message is decided by it, a proposal goes on waiting."
-reply_command = action("reply", _saying("reply"), _REPLY, THREAD, _MESSAGE, _MORE)
+reply_command = action("reply", _saying("reply"), _REPLY, THREAD, _MESSAGE, _MORE, HEAD)
 
 _COMMENT = "Say something about THREAD to its creator; it decides nothing, and the thread stays."
 _ACTOR = click.option("--actor", default="", help="Who says it; this hub's agent if not given.")

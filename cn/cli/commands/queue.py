@@ -9,7 +9,7 @@ import click
 
 from cn.cli.commands.several import Choice, decide_one, decide_several
 from cn.cli.completers import complete_peer, complete_thread
-from cn.cli.options import ACTOR, DRY_RUN, Env, Group, action, deciding, list_group, options
+from cn.cli.options import ACTOR, DRY_RUN, HEAD, Env, Group, action, deciding, list_group, options
 from cn.protocol import ops
 
 
@@ -128,13 +128,13 @@ def _decision(name: str, make: Callable[..., ops.Op], help: str, *arguments: Any
     """A command that decides threads with one op, made of each one's name, the arguments, and the options ``given``."""
 
     @options(DRY_RUN)
-    def decided(env: Env, actor: str, **words: Any) -> None:
+    def decided(env: Env, actor: str, head: str, **words: Any) -> None:
         choice = Choice(*(words.pop(word) for word in ("threads", "peer", "everything", "yes")))
         act = decide_several if choice.is_several(words.get("to")) else decide_one
-        act(env, name, choice, lambda id: make(id, **words), actor=actor)
+        act(env, name, choice, lambda id: make(id, **words), actor=actor, head=head)
 
     made = decided
-    for parameter in reversed([_THREADS, *arguments, *_given(given, required=False), _PEER, _ALL, ACTOR, _YES]):
+    for parameter in reversed([_THREADS, *arguments, *_given(given, required=False), _PEER, _ALL, ACTOR, HEAD, _YES]):
         made = parameter(made)
     return click.command(name, help=f"{help}\n\n{_SEVERAL}")(made)
 

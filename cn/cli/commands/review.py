@@ -14,6 +14,7 @@ import click
 from cn.actions import review as act
 from cn.actions.mail import comment
 from cn.actions.review import Changed, NoThread, Review, Written
+from cn.cli.commands.pages import note_page
 from cn.cli.completers import complete_peer, complete_thread
 from cn.cli.options import ACTOR, DRY_RUN, Env, options
 from cn.cli.render.foreground import run_in_foreground
@@ -162,6 +163,7 @@ class _Session:
         held = in_main_lines(document.thread)
         lines = [*head, *text_lines(without_form(document.text)), "", *held]
         show_lines(lines, lambda: user_choice(self.hub.root, PAGER), "q leads to the keys that decide")
+        note_page(view, document)
         self.shown = document
 
     def _ask(self) -> str:

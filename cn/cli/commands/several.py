@@ -37,14 +37,14 @@ class Choice(NamedTuple):
         return bool(selected) or len(self.threads) > 1
 
 
-def decide_one(env: Env, name: str, choice: Choice, make: Make, *, actor: str) -> None:
+def decide_one(env: Env, name: str, choice: Choice, make: Make, *, actor: str, head: str) -> None:
     """Decide the thread that is named."""
     from cn.actions.decide import decide
 
-    env.show(decide(env.hub(), choice.threads[0], make, actor=actor, dry_run=env.dry_run))
+    env.show(decide(env.hub(), choice.threads[0], make, actor=actor, head=head, dry_run=env.dry_run))
 
 
-def decide_several(env: Env, name: str, choice: Choice, make: Make, *, actor: str) -> None:
+def decide_several(env: Env, name: str, choice: Choice, make: Make, *, actor: str, head: str) -> None:
     """Show the threads, ask, and decide exactly these at the heads that were shown."""
     from cn.actions.decide import decide_all
     from cn.cli.render.report import show_error
@@ -52,6 +52,8 @@ def decide_several(env: Env, name: str, choice: Choice, make: Make, *, actor: st
     from cn.protocol.ops import Delegate
     from cn.views.words import state_text
 
+    if head:
+        raise UsageError("--head is for one thread", "name that thread alone, or leave it out")
     view = env.view()
     op = make("")
     if isinstance(op, Delegate):

@@ -97,13 +97,13 @@ def show_command(env: Env, name: str) -> None:
 
     What we sent is shown too: NAME is its branch, PEER:TOPIC, or its file in threads/mail/.
     """
-    from cn.cli.render.thread_page import document_lines
+    from cn.cli.commands.pages import show_page
     from cn.views.sent import show_or_sent
     from cn.views.thread_page import show_any
 
     view = env.view()
     found = show_or_sent(view, name, show_any)
-    env.page(found, lambda: document_lines(found, view.now), view.hub)
+    show_page(env, view, found)
 
 
 _CLOSE = "Close the thread NAME of our own; a concern is filed away as done."

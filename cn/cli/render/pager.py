@@ -10,6 +10,7 @@ from shutil import get_terminal_size
 import click
 
 from cn.cli.render.foreground import run_in_foreground
+from cn.values.text import for_terminal
 
 _LIKE_GIT = {"LESS": "FRX", "LV": "-c"}
 """What git gives a pager where the user said nothing: colours yes, and no wait for what fits (git-config(1),
@@ -37,4 +38,4 @@ def _page(command: str, text: str, prompt: str) -> bool:
     sys.stdout.flush()
     less = f"{_LIKE_GIT['LESS']} -Ps?e(END) .{prompt}$" if prompt else _LIKE_GIT["LESS"]
     env = {**_LIKE_GIT, "LESS": less, **os.environ}
-    return run_in_foreground(command, text=f"{text}\n", env=env) not in _NOT_STARTED
+    return run_in_foreground(command, text=f"{for_terminal(text)}\n", env=env) not in _NOT_STARTED

@@ -64,7 +64,8 @@ def text_lines(text: str) -> list[str]:
 def chain_lines(document: Document, now: datetime) -> list[str]:
     """The chain with times; what is waited for says since when."""
     thread = document.thread
-    head = f"{thread.source} is {state_text(thread)}"
+    state = state_text(thread)
+    head = f"{clean(thread.source)} {state if state.startswith('waits ') else f'is {state}'}"
     if thread.result.merge:
         head += f" as {thread.result.merge}"
     lines = [paint("-- chain " + "-" * 31, dim=True), head]
@@ -76,7 +77,7 @@ def chain_lines(document: Document, now: datetime) -> list[str]:
 def sent_lines(document: SentDocument, now: datetime) -> list[str]:
     """What we sent, and what became of it."""
     sent = document.sent
-    head = f"{sent.branch} is {sent_text(sent)}"
+    head = f"{clean(sent.branch)} is {sent_text(sent)}"
     chain = [paint("-- chain " + "-" * 31, dim=True), head, *_link_lines(sent.chain, now)]
     text = document.text
     if sent.kind == PROPOSAL and sys.stdout.isatty():  # files are shown letter by letter, as a peer's thread shows them

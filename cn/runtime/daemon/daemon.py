@@ -19,7 +19,7 @@ from pathlib import Path
 
 from cn.agent.chat import enqueue
 from cn.git.repository import Hub
-from cn.llm.config import Telegram, read_agent_config
+from cn.llm.config import Bot, read_agent_config
 from cn.llm.usage import over_budget
 from cn.protocol.queue_item import Input
 from cn.run.run import Run
@@ -43,7 +43,7 @@ _FINISH = 10.0
 
 def run_daemon(
     hub: Hub,
-    bot: Telegram,
+    bot: Bot,
     enqueue: Enqueue,
     view: View,
     times: Times,
@@ -85,7 +85,7 @@ def is_running(hub: Hub) -> bool:
     return lock is None
 
 
-async def _run(monitor: Monitor, bot: Telegram, enqueue: Enqueue, view: View, make_runner: Callable[[], Runner]) -> int:
+async def _run(monitor: Monitor, bot: Bot, enqueue: Enqueue, view: View, make_runner: Callable[[], Runner]) -> int:
     runner = make_runner()
     receiver = Receiver(monitor, bot, _without_signals(enqueue, runner), view, runner.run_soon)
     try:
@@ -177,9 +177,9 @@ def serve(hub: Hub, path: Path | None) -> int:
     """Run the daemon until it is ended; the exit code. Raises :class:`ConfigError` without a token."""
     view = open_view(hub)
     require_queue(view)
-    require_accepted(view)
+    accepted = require_accepted(view)
     config = read_agent_config(view.snapshot.read, path)
-    bot = config.require_telegram()
+    bot = config.require_telegram(accepted)
     require_runtime()  # the processor's too
     # -P: what lies in the hub's tree is data, not modules that Python could pick up.
     command = [sys.executable, "-P", "-m", "cn", "--hub", str(hub.root), "agent", "--process"]

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, assert_never
 
 from cn.git.repository import Hub
-from cn.llm.config import Telegram
+from cn.llm.config import Bot
 from cn.runtime.daemon.monitor import Monitor, clock
 from cn.runtime.daemon_files import read_dead, write_dead, write_offset
 from cn.system.clock import now
@@ -40,7 +40,7 @@ View = Callable[[api.Command], str]
 class Receiver:
     """The conversation with Telegram. ``work`` is called when something was queued."""
 
-    def __init__(self, monitor: Monitor, bot: Telegram, enqueue: Enqueue, view: View, work: Callable[[], None]) -> None:
+    def __init__(self, monitor: Monitor, bot: Bot, enqueue: Enqueue, view: View, work: Callable[[], None]) -> None:
         self._monitor, self._allowed = monitor, bot.allowed_users
         self._enqueue, self._view, self._work = enqueue, view, work
         self._offset: int | None = monitor.health["offset"]
