@@ -313,7 +313,7 @@ def _looked_at(run: Run, entry: Propose, listing: Listing) -> Outcome | None:
         return Outcome("", f"asked for the branches under {_prefix(entry)}/, {TOO_MUCH}")
     if tip is not None and not _is_ours(run, entry, tip):
         url = run.settings.delivery_url(run.hub, run.settings.peers[entry.to])
-        look = command("git fetch {} {}", url, entry.branch)
+        look = command("git fetch {} {}", url, HEADS + entry.branch)
         reason = f"it is at {tip[:8]} there, which cn did not propose"
         return Outcome("", reason, f"it waits; {look} shows what somebody pushed there")
     return _no_room(entry, listing) or _lacking(run, entry)
