@@ -13,7 +13,7 @@ from cn.actions.signed import refuse_unsigned
 from cn.git.entries import read_changes
 from cn.git.objects import is_ancestor, merge_bases, read_info, read_objects
 from cn.git.read_branches import Patience, first_title, read_histories
-from cn.git.remote import fetch_commits, fetch_tips
+from cn.git.remote import HEADS, fetch_commits, fetch_tips
 from cn.git.repository import Hub, open_hub, share
 from cn.git.work_clone import WorkClone, find_work_clone, work_trees
 from cn.inbox.merges import read_facts
@@ -269,7 +269,7 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         raise Refused(f"{head[:8]} changes nothing against {whose}", "commit something, then propose that")
     found = [rules.no_protected_path(facts.changes), rules.only_fit_names(facts.changes), rules.clean(facts)]
     if refused := rules.join_refusals(found):
-        fetch, onto = command("git fetch {} {}", target.hub, target.main), "git rebase --onto FETCH_HEAD"
+        fetch, onto = command("git fetch {} {}", target.hub, HEADS + target.main), "git rebase --onto FETCH_HEAD"
         hint = f"; a branch that began elsewhere: {fetch}, then '{onto} START' moves what follows START there"
         raise Refused.by(refused, refused.remedy + (hint if refused.rule == rules.PROTECTED_PATHS else ""))
     if facts.stale:
@@ -317,7 +317,7 @@ def _by_another_clone(target: Target, item: Item, head: Oid) -> Refused:
     title = f" ({title})" if (title := one_line(item.get("subject"), 80)) else ""
     text = f"{target.branch} is at {item.head[:8]}{title}, which was proposed from another clone"
     text += f", and {head[:8]} does not hold it: nothing was proposed"
-    fetch = command("git fetch {} {}", target.place, target.branch)
+    fetch = command("git fetch {} {}", target.place, HEADS + target.branch)
     take = f"{fetch} and 'git log ..FETCH_HEAD' show it, 'git rebase FETCH_HEAD' puts yours onto it"
     if item.state == "queued":
         take = f"it waits in the outbox: 'cn outbox flush' delivers it; then {take}"

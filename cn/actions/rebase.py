@@ -7,7 +7,7 @@ from cn.actions.propose import Target, find_target, queue_proposal
 from cn.git.entries import read_changes
 from cn.git.objects import merge_bases, read_info
 from cn.git.rebase import commits_to_rebase, rebase, says_the_same
-from cn.git.remote import fetch_commits, list_remotes
+from cn.git.remote import HEADS, fetch_commits, list_remotes
 from cn.git.repository import Hub
 from cn.git.work_clone import WorkClone
 from cn.outbox.deliver import deliver
@@ -79,7 +79,7 @@ def _require_there(run: Run, target: Target, item: Item) -> None:
     tip = answer.get(target.branch)
     if tip != item.head:
         there = f"is at {tip[:8]} there, and cn knows {item.head[:8]}" if tip else "is not there any more"
-        look = command("git fetch {} {}", target.place, target.branch) + " shows it; " if tip else ""
+        look = command("git fetch {} {}", target.place, HEADS + target.branch) + " shows it; " if tip else ""
         again = command("cn propose {}", target.topic)
         raise Refused(f"{target.branch} {there}", f"{look}propose it from your clone, with {again}")
     if read_info(git, [item.head]) == [None] and (why := fetch_commits(git, url, [item.head], seconds)):
@@ -92,7 +92,7 @@ def _rebased(run: Run, target: Target, head: Oid) -> Oid:
     new = rebase(run.hub, target.tip, commits, run.now)
     if new.conflicts:
         paths = ", ".join(one_line(path, 80) for path in new.conflicts[:10])
-        fetch = command("git fetch {} {}", target.hub, target.main)
+        fetch = command("git fetch {} {}", target.hub, HEADS + target.main)
         again = command("cn propose {}", target.topic)
         hint = f"on your branch {fetch}, then 'git rebase FETCH_HEAD', resolve as git tells, then {again}"
         raise Refused(
@@ -105,7 +105,7 @@ def _rebased(run: Run, target: Target, head: Oid) -> Oid:
             f"on your branch 'git rebase --rebase-merges', or merge {target.main} into it, then {again}",
         )
     if new.tip == target.tip:
-        delete = command("git push {} :{}", target.place, target.branch)
+        delete = command("git push {} :{}", target.place, HEADS + target.branch)
         text = f"{target.peer.name}'s {target.main} has all that {target.branch} changes; nothing was changed"
         raise Refused(text, f"{delete} takes it back")
     return new.tip

@@ -26,9 +26,11 @@ from cn.agency.plan.access import KNOWN, boss_of, no_access, reason_for
 from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
 from cn.agents.machine import Repositories
-from cn.git.process import Done, Git, transport_options
+from cn.git.process import Git
+from cn.git.remote import Result, push_forward
 from cn.system.files import open_lock
 from cn.system.removal import remove_tree
+from cn.values.names import Oid
 from cn.values.text import one_line, redact
 
 BRANCH: Final = "repo-branch"
@@ -258,19 +260,13 @@ def _unpack(git: Git, file: Path) -> str | Refused:
 
 
 def _push(git: Git, repository: Repository, branch: str, commit: str) -> dict[str, object] | Refused:
-    words = ("push", "--porcelain", *transport_options(repository.url), "--", repository.url)
-    done = git.run(*words, f"{commit}:refs/heads/{branch}", check=False, seconds=SECONDS)
-    if done.ok:
+    pushed = push_forward(git, repository.url, branch, Oid(commit), SECONDS)
+    if pushed.result is Result.DONE:
         return {"repo": repository.name, "branch": branch, "commit": commit}
-    return _refused_push(repository, branch, done)
-
-
-def _refused_push(repository: Repository, branch: str, done: Done) -> Refused:
-    rejected = next((line for line in done.lines if line.startswith("!")), "")
-    if "fetch first" in rejected or "non-fast-forward" in rejected:
+    if "fetch first" in pushed.reason or "non-fast-forward" in pushed.reason:
         reason = f"{branch} of {repository.name} has commits that yours does not build on"
         return Refused(BRANCH, reason, "clone again, put your work on top of it, or push another branch")
-    what = one_line(redact(rejected.split("\t")[-1])) if rejected else redact(done.reason)
+    what = one_line(redact(pushed.reason))
     return Refused(UNREACHED, f"{repository.name} did not take {branch}: {what}", "ask who runs the server")
 
 

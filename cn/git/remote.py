@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from typing import NamedTuple
 from cn.git.environment import find_local_git_dir, quote_path
 from cn.git.host_keys import remedy_of_changed_key
 from cn.git.loose_objects import loose_path
+from cn.git.plain_push import Order, mistaken_for, run_orders
 from cn.git.process import OTHER_FORMAT, REASON, TIMED_OUT, Done, Git, Job, remote_words, transport_options
 from cn.git.repository import read_config
 from cn.system.removal import remove_tree
@@ -30,7 +31,6 @@ from cn.values.errors import CnError
 from cn.values.names import Oid, is_branch, is_oid
 from cn.values.text import one_line, redact
 
-PREFIX = "refs/push/"
 _HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
 
 
@@ -171,7 +171,6 @@ _FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
     *("--no-show-forced-updates", "--refmap=", "--stdin"),
 )
-_PUSH = ("push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags")
 
 
 class Listing(dict[str, Oid]):
@@ -404,25 +403,19 @@ def push_many(
         for key, (url, refs) in pushes.items()
         for start in range(0, len(refs), BATCH)
     ]
-    new = {
-        f"{PREFIX}{number}/{p.branch}": p.new
-        for number, (_, _, refs) in enumerate(batches)
-        for p in refs
-        if p.new is not None and p.expected is None
-    }
-    with outgoing(git, new) as pusher:
+    orders = [_order(git, url, number, refs, mains.get(url)) for number, (_, url, refs) in enumerate(batches)]
+    with outgoing(git, _staged(orders)) as pusher:
         expected = _with_commits(pusher, [mains[url] for _, url, _ in batches if url in mains])
-        jobs = [
-            Job(key, _push(git, url, number, refs, mains.get(url)), seconds=seconds)
-            for number, (key, url, refs) in enumerate(batches)
-        ]
-        answers = expected.run_many(jobs, width=WIDTH)
+        answers = run_orders(expected, orders, seconds, WIDTH)
     outcome: dict[str, dict[str, RefResult]] = {}
-    for (key, url, refs), done in zip(batches, answers, strict=True):
-        main = [HEADS + mains[url].branch] if url in mains else []
-        each = _each(done, [*(HEADS + p.branch for p in refs), *main])
+    for (key, _, _), order, done in zip(batches, orders, answers, strict=True):
+        each = _each(done, order.refs)
         outcome.setdefault(key, {}).update({ref.removeprefix(HEADS): one for ref, one in each.items()})
     return outcome
+
+
+def _staged(orders: Sequence[Order]) -> dict[str, Oid]:
+    return {ref: oid for order in orders for ref, oid in order.staged.items()}
 
 
 def _with_commits(pusher: Git, mains: Sequence[KnownMain]) -> Git:
@@ -438,22 +431,17 @@ def _with_commits(pusher: Git, mains: Sequence[KnownMain]) -> Git:
     return pusher.with_env(GIT_ALTERNATE_OBJECT_DIRECTORIES=os.fsdecode(quote_path(objects)))
 
 
-def _push(git: Git, url: str, number: int, refs: Sequence[Push], main: KnownMain | None) -> tuple[str, ...]:
-    """New branches by one pattern, the rest one by one with its lease.
-
-    The lease without a name is for those: where git tracks nothing, it expects nothing. ``main`` is pushed to what it
-    is known to be: that changes nothing, and where it is anything else its lease keeps all from being sent.
+def _order(git: Git, url: str, number: int, refs: Sequence[Push], main: KnownMain | None) -> Order:
+    """``main`` is pushed to what it is known to be: that changes nothing, and where it is anything else its lease keeps
+    all from being sent.
     """
-    leased = [p for p in refs if p.new is None or p.expected is not None]
-    leases = [f"--force-with-lease={HEADS}{p.branch}:{p.expected or ''}" for p in leased]
-    specs = [f"{p.new or ''}:{HEADS}{p.branch}" for p in leased]
-    if len(leased) < len(refs):
-        leases.append("--force-with-lease")
-        specs.append(f"{PREFIX}{number}/*:{HEADS}*")
+    wanted = {HEADS + p.branch: p.new for p in refs}
+    leases: dict[str, str] = {HEADS + p.branch: p.expected or "" for p in refs}
+    options = push_options(git, url)
     if main is not None:
-        leases += ["--atomic", f"--force-with-lease={HEADS}{main.branch}:{main.tip}"]
-        specs.append(f"{main.tip}:{HEADS}{main.branch}")
-    return (*_PUSH, *push_options(git, url), *leases, "--", url, *specs)
+        wanted[HEADS + main.branch], leases[HEADS + main.branch] = main.tip, main.tip
+        options = (*options, "--atomic")
+    return Order(url, wanted, leases, place=f"{number}/", options=options)
 
 
 def push_own(
@@ -465,50 +453,60 @@ def push_own(
     that somebody holds, fails alone. Of many deletions most go after main; where it was not taken, or a push gave no
     answer, they do not.
     """
-    new = {PREFIX + ref.removeprefix(OWN): oid for ref, oid in refs.items() if oid is not None}
     gone = [ref for ref, oid in refs.items() if oid is None]
     main_ref = HEADS + main.branch if main else ""
-    names = [*([main_ref] if main else []), *(ref for ref, oid in refs.items() if oid is not None)]
-    specs = [f"{main.new}:{main_ref}"] if main else []
-    specs += [f"+{PREFIX}*:{OWN}*"] if new else []
-    leases = [f"--force-with-lease={main_ref}:{main.expected or ''}"] if main else []
-    push = (*_PUSH, *push_options(git, url), *leases, "--", url)
+    first: dict[str, Oid | None] = {main_ref: main.new} if main else {}
+    first |= {ref: oid for ref, oid in refs.items() if oid is not None}
+    leases = {main_ref: str(main.expected or "")} if main else {}
+    order = Order(url, first, leases, forced=True, options=push_options(git, url))
     told: dict[str, RefResult] = {}
-    with outgoing(git, new, "own") if refs else nullcontext(git) as pusher:
+    with outgoing(git, order.staged, "own") as pusher:
         for start in range(0, max(len(gone), 1), BATCH):
-            batch = gone[start : start + BATCH]
-            deletions = [f":{ref}" for ref in batch]
+            batch = order._replace(refs={**order.refs, **dict.fromkeys(gone[start : start + BATCH])})
             try:
-                done = pusher.run(*push, *specs, *deletions, check=False, network=True, seconds=seconds)
+                (done,) = run_orders(pusher, [batch], seconds, 1)
             except (OSError, CnError) as why:
                 if not told:
                     raise
                 # Main is there: that more cannot be asked for does not change it.
                 return dict.fromkeys(gone, RefResult(Result.UNKNOWN, str(why))) | told
-            told |= _each(done, [*names, *batch])
+            told |= _each(done, batch.refs)
             if any(one.result is Result.UNKNOWN for one in told.values()):
                 break
             if main and told[main_ref].result is not Result.DONE:
                 break
-            names, specs = [], []
+            order = order._replace(refs={}, leases={})
     return {ref: told.get(ref) or RefResult(Result.UNKNOWN, done.reason) for ref in (*told, *gone)}
 
 
-def push_forward(git: Git, url: str, branch: str, new: Oid, seconds: float) -> RefResult:
-    """Bring a branch of a remote forward to ``new``: refused where it has what ``new`` does not contain."""
+def push_forward(git: Git, url: str, branch: str, new: Oid, seconds: float, *, over: str = "") -> RefResult:
+    """Bring a branch of a remote, a URL or a name, forward to ``new``: refused where it has what ``new`` does not
+    contain. With ``over`` it must be that commit, and is replaced.
+    """
     ref = HEADS + branch
-    words = (*_PUSH, *push_options(git, url), "--", url, f"{new}:{ref}")
-    return _each(git.run(*words, check=False, network=True, seconds=seconds), [ref])[ref]
+    order = Order(url, {ref: new}, {ref: over} if over else {}, options=push_options(git, url))
+    return _push_few(git, order, seconds, "forward")[ref]
 
 
 def push_refs(git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float) -> dict[str, RefResult]:
     """Set a few refs (full names) at a remote, or delete them (None), whatever they are there."""
-    specs = [f"+{new}:{ref}" if new else f":{ref}" for ref, new in refs.items()]
-    words = (*_PUSH, *push_options(git, url), "--", url, *specs)
-    return _each(git.run(*words, check=False, network=True, seconds=seconds), list(refs))
+    return _push_few(git, Order(url, refs, forced=True, options=push_options(git, url)), seconds, "few")
 
 
-def _each(done: Done, refs: Sequence[str]) -> dict[str, RefResult]:
+def would_push(git: Git, url: str, branch: str, new: Oid, seconds: float) -> Done:
+    """What git says of bringing a branch forward, without doing it (git-push(1), ``--dry-run``)."""
+    order = Order(url, {HEADS + branch: new}, options=(*push_options(git, url), "--dry-run"))
+    with outgoing(git, order.staged, "would") as pusher:
+        return run_orders(pusher, [order], seconds, 1)[0]
+
+
+def _push_few(git: Git, order: Order, seconds: float, name: str) -> dict[str, RefResult]:
+    with outgoing(git, order.staged, name) as pusher:
+        (done,) = run_orders(pusher, [order], seconds, 1)
+    return _each(done, order.refs)
+
+
+def _each(done: Done, refs: Iterable[str]) -> dict[str, RefResult]:
     """What one push says of each of its refs. git names them all, also where it has nothing to do."""
     told = read_pushed(done)
     each = {ref: told.get(ref) or RefResult(Result.UNKNOWN, done.reason) for ref in refs}
@@ -589,8 +587,10 @@ _NO_ROOM = r"'(refs/[^' ]+)' exists; cannot create '(refs/[^' ]+)'"
 
 def in_the_way(reason: str) -> str:
     """The ref that leaves no room for one that was refused for this reason: a file where a folder is needed, or the
-    other way. Empty: it was refused for another one.
+    other way, or a name for which git takes it too. Empty: it was refused for another one.
     """
+    if other := mistaken_for(reason):
+        return other
     found = re.search(_NO_ROOM, reason)
     apart = found is None or not (f"{found[2]}/".startswith(f"{found[1]}/") or found[1].startswith(f"{found[2]}/"))
     return "" if found is None or apart else found[1]

@@ -11,8 +11,19 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cn.git.objects import is_ancestor, list_refs, read_info, update_refs, write_objects
-from cn.git.process import TIMED_OUT, TOO_MUCH, Done, Git
-from cn.git.remote import HEADS, Listing, Push, RefResult, Result, fetch_commits, list_remotes, push_options, remedy_of
+from cn.git.process import TIMED_OUT, TOO_MUCH, Git
+from cn.git.remote import (
+    HEADS,
+    Listing,
+    Push,
+    RefResult,
+    Result,
+    fetch_commits,
+    in_the_way,
+    list_remotes,
+    push_forward,
+    remedy_of,
+)
 from cn.outbox.guarded_push import Guard
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_renamed, plan_returned
 from cn.outbox.push_in_halves import REFUSED, push_in_halves
@@ -288,7 +299,9 @@ def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, li
             if refusal := _refusal(run, entry, tip):
                 hint = refusal.remedy if _is_recorded(run, entry) else f"{refusal.remedy}; {take_out(path)}"
                 return Outcome("", f"{refusal.rule}: {refusal.reason}", hint)
-    return Outcome("", (result.reason if result else "") or "the remote did not take it")
+    reason = (result.reason if result else "") or "the remote did not take it"
+    way = in_the_way(reason)
+    return Outcome("", reason, f"it waits; ask {entry.to} to delete {way} there" if way else "")
 
 
 def _looked_at(run: Run, entry: Propose, listing: Listing) -> Outcome | None:
@@ -300,7 +313,7 @@ def _looked_at(run: Run, entry: Propose, listing: Listing) -> Outcome | None:
         return Outcome("", f"asked for the branches under {_prefix(entry)}/, {TOO_MUCH}")
     if tip is not None and not _is_ours(run, entry, tip):
         url = run.settings.delivery_url(run.hub, run.settings.peers[entry.to])
-        look = command("git fetch {} {}", url, entry.branch)
+        look = command("git fetch {} {}", url, HEADS + entry.branch)
         reason = f"it is at {tip[:8]} there, which cn did not propose"
         return Outcome("", reason, f"it waits; {look} shows what somebody pushed there")
     return _no_room(entry, listing) or _lacking(run, entry)
@@ -478,20 +491,20 @@ def publish_main(run: Run) -> None:
     done = _push_main(run, name, text)
     foreign = run.memory.section(_FOREIGN)
     at, over = str(foreign.get("at", "")), ""
-    if not done.ok and at and foreign.get("looks", 0) >= _LOOKS:
+    if done.result is not Result.DONE and at and foreign.get("looks", 0) >= _LOOKS:
         done = _push_main(run, name, text, at)
         over = f", over {at[:8]}, which somebody else had pushed there"
-    if done.ok:
+    if done.result is Result.DONE:
         update_refs(run.hub.git, [(mark, parse_oid(text))])
         foreign.clear()
         run.report.done(f"published main at {name}{over}")
         run.memory.conditions.clear(PUBLISH)
         return
     told, remedy = f"main is not published at {name}: {done.reason}", "it is tried again at each run"
-    if at or "non-fast-forward" in done.err or "fetch first" in done.err:
+    if at or "non-fast-forward" in done.reason or "fetch first" in done.reason:
         by = f"{at[:8]}, which somebody else pushed, is there" if at else "somebody else's commits are there"
         told = f"{told}; {by}"
-        lease = f"--force-with-lease={run.hub.main}{f':{at}' if at else ''}"
+        lease = f"--force-with-lease={HEADS}{run.hub.main}{f':{at}' if at else ''}"
         push = command("git push {} {} {}", lease, name, f"{text}:{HEADS}{run.hub.main}")
         remedy = f"let nobody but this hub write main there; {push} replaces it"
         remedy += "; so does the next run" if at and foreign.get("looks", 0) < _LOOKS else ", where the host lets you"
@@ -499,9 +512,7 @@ def publish_main(run: Run) -> None:
     run.memory.conditions.set(PUBLISH, told, remedy)
 
 
-def _push_main(run: Run, name: str, text: str, over: str = "") -> Done:
+def _push_main(run: Run, name: str, text: str, over: str = "") -> RefResult:
     """``over`` is the commit that is replaced, if it is still there."""
-    lease = [f"--force-with-lease={HEADS}{run.hub.main}:{over}"] if over else []
-    spec = f"{text}:{HEADS}{run.hub.main}"
-    push = ("push", "--quiet", "--no-verify", *lease, *push_options(run.hub.git, name), "--", name, spec)
-    return run.hub.git.run(*push, check=False, network=True, seconds=run.settings.config.limits.peer_seconds)
+    seconds = run.settings.config.limits.peer_seconds
+    return push_forward(run.hub.git, name, run.hub.main, parse_oid(text), seconds, over=over)

@@ -9,6 +9,7 @@ from itertools import accumulate
 from cn.git.objects import OUTPUT_BYTES, contained, read_info, read_raw
 from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
+from cn.git.remote import HEADS
 from cn.outbox.plan.receipts import (
     Arrival,
     clean_up,
@@ -138,7 +139,7 @@ def _record_found(
         text = f"{branch} at {peer} is not ours: somebody else made it at {tip[:8]}, and ours went under another name"
         executor.notes.info(text, source=source)
     elif _is_message(executor, tip):  # whoever may write there could speak for us
-        push = command("git push {} :{}", settings.delivery_url(executor.hub, settings.peers[peer]), branch)
+        push = command("git push {} {}", settings.delivery_url(executor.hub, settings.peers[peer]), f":{HEADS}{branch}")
         text = f"{branch} at {peer} is a message in our name at {tip[:8]} that cn did not send; it is not adopted"
         executor.notes.info(f"{text}; unless somebody here pushed it, {push} deletes it", source=source)
     else:

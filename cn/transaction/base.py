@@ -264,7 +264,7 @@ def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dr
     push = command("git push --force-with-lease={} origin {}:{}", lease, rescue, hub.main_ref)
     hint = f"push it back ({push})"
     if tip is not None:
-        fetch, forget = (command("git fetch origin {}", hub.main), command("git update-ref {} {}", ORIGIN_REF, tip))
+        fetch, forget = (command("git fetch origin {}", hub.main_ref), command("git update-ref {} {}", ORIGIN_REF, tip))
         steps = [fetch, dropping, forget]
         steps.append("'cn doctor --fix', so that branches which came since come again")
         hint += f"; if the loss is meant, {', then '.join(filter(None, steps))}"

@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree, is_ancestor, list_refs, read_info, resolve, update_refs
-from cn.git.process import Git, GitConfig, GitError, transport_options
-from cn.git.remote import OWN, Push, RefResult, Result, is_unreached, push_own, remedy_of
+from cn.git.process import Git, GitConfig, GitError
+from cn.git.remote import OWN, Push, RefResult, Result, is_unreached, push_own, remedy_of, would_push
 from cn.git.repository import Hub, read_config
 from cn.git.running import find_gits, find_locks
 from cn.protocol.ledger import IN, OUT
@@ -402,8 +402,7 @@ def refuses_push(hub: Hub, base: Base) -> str:
     A main that is not ahead of origin's is another matter.
     """
     url = origin_url(hub, push=True)
-    words = ("push", "--dry-run", "--porcelain", *transport_options(url), "--", url, f"{base.tip}:{hub.main_ref}")
-    done = hub.git.run(*words, check=False, network=True, seconds=SECONDS)
+    done = would_push(hub.git, url, hub.main, base.tip, SECONDS)
     return "" if done.ok or f":{hub.main_ref}\t" in done.text else redact(done.reason)
 
 

@@ -324,7 +324,7 @@ def test_what_another_clone_proposed_is_not_replaced_unless_that_is_said(desk: D
     mine = commit(laptop, {"docs/other.md": "two\n"})
     refused = cn("propose", "fix", cwd=laptop, check=1).stderr
     assert f"pi/fix is at {theirs[:8]} (From the desktop), which was proposed from another clone" in refused
-    assert "'git fetch origin pi/fix'" in refused
+    assert "'git fetch origin refs/heads/pi/fix'" in refused
     assert "'cn propose fix --replace' replaces it" in refused
     assert desk.there() == theirs
     fetch(laptop, desk.sigma.url, "pi/fix")
@@ -442,9 +442,9 @@ def test_a_rebase_that_conflicts_names_the_path_and_changes_nothing(desk: Desk) 
     before = desk.pi.refs()
     refused = desk.cn("rebase", "fix", check=1).stderr
     assert f"{head[:8]} conflicts with sigma's main in {MAIN_FILE}; nothing was changed" in refused
-    assert "on your branch 'git fetch origin main', then 'git rebase FETCH_HEAD'" in refused
+    assert "on your branch 'git fetch origin refs/heads/main', then 'git rebase FETCH_HEAD'" in refused
     git(desk.root, "remote", "remove", "origin")
-    assert f"'git fetch {desk.sigma.url} main'" in desk.cn("rebase", "fix", check=1).stderr
+    assert f"'git fetch {desk.sigma.url} refs/heads/main'" in desk.cn("rebase", "fix", check=1).stderr
     assert (desk.there(), desk.pi.refs()) == (head, before)
 
 

@@ -172,7 +172,7 @@ def push_main_and_delete(
 def test_a_push_of_main_that_died_is_not_known_by_the_deletions_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
-    host, told = push_main_and_delete(tmp_path, monkeypatch, f"*:refs/heads/main*) {answer}")
+    host, told = push_main_and_delete(tmp_path, monkeypatch, f"*=refs/heads/main:*) {answer}")
     assert told["refs/heads/main"].result is Result.UNKNOWN
     assert {told[ref].result for ref in _PINS} == {Result.UNKNOWN}
     assert len(own_refs(host)) == 20, "nothing is deleted for a main that nobody has"

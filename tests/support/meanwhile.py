@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def meanwhile(
-    folder: Path, *, before: str = ":", after: str = ":", verb: str = "push", push: str = ":refs/heads/main"
+    folder: Path, *, before: str = ":", after: str = ":", verb: str = "push", push: str = "=refs/heads/main:"
 ) -> dict[str, str]:
     """An environment in which shell commands run around the first push (or ``verb``) that names such a ref.
 
-    What they say is in ``said`` of the folder, which is made.
+    Main is named by its lease. What they say is in ``said`` of the folder, which is made.
     """
     real = shutil.which("git")
     folder.mkdir()
