@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from cn.git.encodings import decode_in
 from cn.git.entries import Entry, read_tree
 from cn.git.objects import empty_tree, read_known, read_objects
 from cn.git.process import Git
@@ -210,12 +209,10 @@ def _contents(git: Git, *entries: Entry | None) -> list[bytes]:
 def _authors(git: Git, commits: Sequence[Oid]) -> tuple[Author, ...]:
     if not commits:
         return ()
-    form = "--format=%H%x00%an <%ae>%x00%ad%x00%e%x00%s"
+    form = "--format=%H%x00%an <%ae>%x00%ad%x00%s"
     done = git.run("log", "--no-walk=unsorted", "-z", "--date=iso-strict", form, *commits, check=False)
-    words = iter([w.encode("utf-8", "surrogateescape") for w in (done.fields if done.ok else ())])
-    rows = zip(words, words, words, words, words, strict=False)
-    read = ([one_line(decode_in(w, decode(row[3]))) for w in row] for row in rows)
-    return tuple(Author(Oid(c), a, d, s) for c, a, d, _, s in read)
+    words = iter([one_line(decode(w.encode("utf-8", "surrogateescape"))) for w in (done.fields if done.ok else ())])
+    return tuple(Author(Oid(c), a, d, s) for c, a, d, s in zip(words, words, words, words, strict=False))
 
 
 def _diff(old: bytes, new: bytes) -> str:

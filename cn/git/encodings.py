@@ -2,13 +2,14 @@
 
 git reads a commit anew in the encoding that its header names, header and all, before it looks for the author. In one
 that writes letters otherwise than ASCII does (``IBM037``, ``UTF-16``) none is found: author, date and message of the
-commit vanish from what git shows. cn has git leave the bytes as they are (``i18n.logOutputEncoding``), and reads them
-here.
+commit vanish from what git shows. Of such a commit cn reads the bytes.
 """
 
 from __future__ import annotations
 
 import codecs
+import re
+from typing import NamedTuple
 
 from cn.values.text import decode
 
@@ -33,14 +34,24 @@ def is_readable(encoding: str) -> bool:
     return not encoding or _codec(encoding) in _PLAIN
 
 
-def decode_in(data: bytes, encoding: str) -> str:
-    """Text of a commit. What its encoding cannot read, and one that is not :func:`is_readable`, is read as UTF-8."""
-    if encoding and (codec := _codec(encoding)) in _PLAIN and codec != "utf-8":
-        try:
-            return data.decode(codec)
-        except UnicodeDecodeError:
-            pass
-    return decode(data)
+class Words(NamedTuple):
+    """Author, email, when in seconds since 1970 (as a text), and message of a commit, as its bytes say."""
+
+    author: str
+    email: str
+    at: str
+    message: str
+
+
+_AUTHOR = re.compile(rb"^author ([^\n<]*?) ?<([^\n]*?)> ([0-9]*)", re.MULTILINE)
+
+
+def read_words(commit: bytes) -> Words:
+    """What a commit says, whatever encoding it names."""
+    header, _, message = commit.partition(b"\n\n")
+    found = _AUTHOR.search(header)
+    author, email, at = (decode(part) for part in found.groups()) if found else ("", "", "")
+    return Words(author, email, at, decode(message))
 
 
 def _codec(encoding: str) -> str:

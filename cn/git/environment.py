@@ -28,7 +28,7 @@ SETTINGS = {
     "core.pager": "cat",
     **{f"color.{what}": "false" for what in _COLOURED},
     "column.ui": "never",
-    "i18n.logOutputEncoding": "",  # the bytes as they are: cn.git.encodings says why
+    "i18n.logOutputEncoding": "UTF-8",
     "protocol.allow": "never",
     "protocol.ext.allow": "never",
     **{f"protocol.{name}.allow": "always" for name in TRANSPORTS},

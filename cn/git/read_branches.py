@@ -20,7 +20,7 @@ from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
-from cn.git.encodings import decode_in, is_readable
+from cn.git.encodings import is_readable, read_words
 from cn.git.entries import DIFF_SECONDS, LINK, RENAMES, Change, Entry, diff_trees, next_pair
 from cn.git.objects import (
     OUTPUT_BYTES,
@@ -480,17 +480,20 @@ def _log(git: Git, *words: str, stdin: bytes = b"") -> dict[Oid, _Row]:
     flags = ("log", "-z", "--date=iso-strict", _LOG, "--no-color")
     out = git.run(*flags, *words, stdin=stdin, max_out=OUTPUT_BYTES).out
     fields = out.decode("utf-8", "surrogateescape").split("\0") if out else []
-    rows = {}
+    rows, odd = dict[Oid, _Row](), dict[Oid, str]()
     for i in range(0, len(fields) - 7, 8):
-        said = fields[i + 7]
-        author, email, date, message = (
-            decode_in(x.encode("utf-8", "surrogateescape"), said) for x in fields[i + 1 : i + 5]
-        )
-        odd = "" if is_readable(said) else said
-        commit = Commit(Oid(fields[i]), author, email, date, message, odd)
+        texts = (decode(x.encode("utf-8", "surrogateescape")) for x in fields[i + 1 : i + 5])
+        commit = Commit(Oid(fields[i]), *texts)
         at = fields[i + 6]
         seconds = int(at) if at.isdecimal() and len(at) < 16 else 0
         rows[commit.id] = _Row(commit, [Oid(p) for p in fields[i + 5].split()], seconds)
+        if not is_readable(fields[i + 7]):
+            odd[commit.id] = fields[i + 7]
+    for oid, data in read_commits(git, list(odd)).items():
+        author, email, epoch, message = read_words(data)
+        written = from_epoch(epoch)
+        date = written.isoformat() if written is not None else ""
+        rows[oid] = rows[oid]._replace(commit=Commit(oid, author, email, date, message, odd[oid]))
     return rows
 
 

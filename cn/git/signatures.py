@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.encodings import decode_in, encoding_of, is_readable
+from cn.git.encodings import encoding_of, is_readable, read_words
 from cn.git.objects import ensure_not_killed, read_in_halves, read_info, read_raw
 from cn.git.process import Git, GitConfig, GitError
 from cn.values.errors import CnError
@@ -123,18 +123,17 @@ def read_signatures(git: Git, commits: Sequence[str], keys: Mapping[str, str]) -
     ):
         found[row[0]] = [*row, "B", "", ""]
     return [
-        _signature(found[commit], keys, encoding_of(header or b""))._replace(
-            unknown=commit in unknown, unread=header is None
-        )
+        _signature(found[commit], keys, header or b"")._replace(unknown=commit in unknown, unread=header is None)
         for commit, header in headers.items()
     ]
 
 
-def _signature(row: Sequence[str], keys: Mapping[str, str], encoding: str) -> Signature:
+def _signature(row: Sequence[str], keys: Mapping[str, str], header: bytes) -> Signature:
     commit, author, email, mark, fingerprint, signer = row
     good = mark == "G" and signer in keys
-    author, email = (decode_in(text.encode("utf-8", "surrogateescape"), encoding) for text in (author, email))
-    odd = "" if is_readable(encoding) else encoding
+    odd = "" if is_readable(encoding_of(header)) else encoding_of(header)
+    if odd:
+        author, email, *_ = read_words(header)
     return Signature(Oid(commit), good, mark == "B", mark != "N", fingerprint, signer, author, email, encoding=odd)
 
 
@@ -153,7 +152,7 @@ def _log(git: Git, commits: Sequence[str], form: str, max_out: int | None = None
         "log", "--no-walk=unsorted", f"--format={form}", "--no-color", "--stdin", stdin=asked, max_out=max_out
     )
     count = form.count("%x00")
-    fields = [field.lstrip("\n") for field in done.out.decode("utf-8", "surrogateescape").split("\0")]
+    fields = [field.lstrip("\n") for field in done.out.decode("utf-8", "replace").split("\0")]
     return [fields[i : i + count] for i in range(0, len(fields) - count, count)]
 
 

@@ -68,8 +68,8 @@ class MergeFacts:
     on a file system without case. ``changes`` is what the branch changes, which is what its merge does.
     ``people`` are authors and signers of the commits merged, ``unknown`` the commits among them whose signatures
     have no form that git knows, ``garbled`` those in an encoding in which git shows no author. ``swallowed`` are
-    waiting threads whose heads it would put into main's history without what they change. ``commit`` is the prepared merge,
-    ``published`` the published commit for it where the mailbox is a remote of its own.
+    waiting threads whose heads it would put into main's history without what they change. ``commit`` is the prepared
+    merge, ``published`` the published commit for it where the mailbox is a remote of its own.
     """
 
     head: Oid
