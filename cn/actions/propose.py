@@ -11,12 +11,12 @@ from typing import NamedTuple
 from cn.actions.drafts import telling_what_waits
 from cn.actions.signed import refuse_unsigned
 from cn.git.entries import read_changes
-from cn.git.objects import is_ancestor, merge_bases, read_info, read_objects
+from cn.git.objects import is_ancestor, read_info, read_objects
 from cn.git.read_branches import Patience, first_title, read_histories
 from cn.git.remote import HEADS, fetch_commits, fetch_tips
 from cn.git.repository import Hub, open_hub, share
 from cn.git.work_clone import WorkClone, find_work_clone, work_trees
-from cn.inbox.merges import read_facts
+from cn.inbox.merges import own_base, read_facts
 from cn.outbox.deliver import deliver
 from cn.peers.observe import main_of
 from cn.protocol import rules
@@ -277,7 +277,8 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         text = f"{whose} changed since: {_some(facts.stale)}; as it stands it will be refused, {rebase} mends that"
         run.report.info(text, source=target.source)
     refuse_unsigned(run, target.peer, target.tip, head)
-    base = merge_bases(git, target.tip, head)[0]
+    base = own_base(git, target.tip, head)
+    assert base is not None, "it has history in common with main"
     _refuse_secrets(run, base, head)
     return base
 

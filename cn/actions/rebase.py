@@ -10,6 +10,7 @@ from cn.git.rebase import commits_to_rebase, rebase, says_the_same
 from cn.git.remote import HEADS, fetch_commits, list_remotes
 from cn.git.repository import Hub
 from cn.git.work_clone import WorkClone
+from cn.inbox.merges import own_main
 from cn.outbox.deliver import deliver
 from cn.outbox.our_names import find_ours
 from cn.protocol.layout import PROPOSAL
@@ -46,7 +47,8 @@ def _needless(run: Run, target: Target, head: Oid) -> str:
 
     A new head would void a decision for nothing.
     """
-    bases, whose = merge_bases(run.hub.git, target.tip, head), f"{target.peer.name}'s"
+    main = own_main(run.hub.git, target.tip, head)
+    bases, whose = merge_bases(run.hub.git, main, head), f"{target.peer.name}'s"
     if target.tip in bases:
         return f"{target.branch} is on {whose} latest {target.main} already"
     if any(all(is_owned(c.path) for c in read_changes(run.hub.git, base, target.tip)) for base in bases):
@@ -88,7 +90,7 @@ def _require_there(run: Run, target: Target, item: Item) -> None:
 
 def _rebased(run: Run, target: Target, head: Oid) -> Oid:
     """The new tip. Raises :class:`Refused` with the commands that a person uses where it conflicts."""
-    commits = commits_to_rebase(run.hub.git, target.tip, head)
+    commits = commits_to_rebase(run.hub.git, own_main(run.hub.git, target.tip, head), head)
     new = rebase(run.hub, target.tip, commits, run.now)
     if new.conflicts:
         paths = ", ".join(one_line(path, 80) for path in new.conflicts[:10])

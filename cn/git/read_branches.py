@@ -20,6 +20,7 @@ from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
+from cn.git.encodings import is_readable, read_words
 from cn.git.entries import DIFF_SECONDS, LINK, RENAMES, Change, Entry, diff_trees, next_pair
 from cn.git.objects import (
     OUTPUT_BYTES,
@@ -56,13 +57,16 @@ from cn.values.timestamps import from_epoch
 
 
 class Commit(NamedTuple):
-    """One commit of the branch; ``date`` is ISO 8601 as the author claims it."""
+    """One commit of the branch; ``date`` is ISO 8601 as the author claims it. ``encoding`` is what it names, where git
+    shows neither author nor message in that.
+    """
 
     id: Oid
     author: str
     email: str
     date: str
     message: str
+    encoding: str = ""
 
 
 class Touched(NamedTuple):
@@ -123,6 +127,10 @@ def format_proposal(proposal: Proposal, limit: int, file_limit: int) -> str:
         lines += [f"  {INDENT}{line}" if line.strip() else "" for line in rest]
     if proposal.more_commits:
         lines.append(f"- … and more (the last {len(proposal.commits)} are shown)")
+    for commit in (commit for commit in proposal.commits if commit.encoding):
+        named = f"{commit.id[:10]} names the encoding {one_line(commit.encoding, 40)}"
+        lines += ["", f"(This cannot be merged: {named}, and git shows neither author nor message of it.)"]
+        break
     lines = [_cap_lines("\n".join(lines), limit // 2), "", FILE_LIST, "", *map(_file_line, proposal.touched[:_NAMED])]
     if len(proposal.touched) > _NAMED:
         lines.append(f"- … and {len(proposal.touched) - _NAMED} more")
@@ -216,7 +224,7 @@ def _cap_lines(text: str, limit: int) -> str:
 _T = TypeVar("_T")
 COMMITS = 100
 """How many commits of a branch are shown."""
-_LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B%x00%P%x00%ct"
+_LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B%x00%P%x00%ct%x00%e"
 _COMMIT_BYTES = 1 << 20
 _HEADS = 250
 """How many branches are read together: bounds memory, and what one bad branch makes slow."""
@@ -472,13 +480,20 @@ def _log(git: Git, *words: str, stdin: bytes = b"") -> dict[Oid, _Row]:
     flags = ("log", "-z", "--date=iso-strict", _LOG, "--no-color")
     out = git.run(*flags, *words, stdin=stdin, max_out=OUTPUT_BYTES).out
     fields = out.decode("utf-8", "surrogateescape").split("\0") if out else []
-    rows = {}
-    for i in range(0, len(fields) - 6, 7):
+    rows, odd = dict[Oid, _Row](), dict[Oid, str]()
+    for i in range(0, len(fields) - 7, 8):
         texts = (decode(x.encode("utf-8", "surrogateescape")) for x in fields[i + 1 : i + 5])
         commit = Commit(Oid(fields[i]), *texts)
         at = fields[i + 6]
         seconds = int(at) if at.isdecimal() and len(at) < 16 else 0
         rows[commit.id] = _Row(commit, [Oid(p) for p in fields[i + 5].split()], seconds)
+        if not is_readable(fields[i + 7]):
+            odd[commit.id] = fields[i + 7]
+    for oid, data in read_commits(git, list(odd)).items():
+        author, email, epoch, message = read_words(data)
+        written = from_epoch(epoch)
+        date = written.isoformat() if written is not None else ""
+        rows[oid] = rows[oid]._replace(commit=Commit(oid, author, email, date, message, odd[oid]))
     return rows
 
 

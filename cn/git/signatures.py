@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.git.encodings import encoding_of, is_readable, read_words
 from cn.git.objects import ensure_not_killed, read_in_halves, read_info, read_raw
 from cn.git.process import Git, GitConfig, GitError
 from cn.values.errors import CnError
@@ -38,7 +39,8 @@ class Signature(NamedTuple):
     ``good`` means: signed by a key of the given list, ``broken``: the signature does not fit the commit. ``present``
     tells that there is some signature. ``signer`` is the name under which the key was listed. ``unknown``: whoever
     asks git for the signature gets no answer, since it has no form that git knows, or git itself ends over it.
-    ``unread``: the commit is longer than is read for a signature, so whether it has one is not known.
+    ``unread``: the commit is longer than is read for a signature, so whether it has one is not known. ``encoding`` is
+    what its header names, where git shows no author of it (:mod:`cn.git.encodings`).
     """
 
     commit: Oid
@@ -51,6 +53,7 @@ class Signature(NamedTuple):
     email: str
     unknown: bool = False
     unread: bool = False
+    encoding: str = ""
 
     @property
     def word(self) -> str:
@@ -113,21 +116,25 @@ def read_signatures(git: Git, commits: Sequence[str], keys: Mapping[str, str]) -
                 unknown.add(commit)
             return []  # it is read without its signature
 
-        found = {row[0]: row for row in read_in_halves(fits, lambda some: _log(hardened, some, _SIGNED), unanswered)}
+        rows = read_in_halves(fits, lambda some: _log(hardened, some, _SIGNED), unanswered)
+        found = {row[0]: row for row in rows}
     for row in read_in_halves(
         [c for c in headers if c not in found], lambda some: _log(git, some, _PLAIN, COMMIT_BYTES), _nobody
     ):
         found[row[0]] = [*row, "B", "", ""]
     return [
-        _signature(found[commit], keys)._replace(unknown=commit in unknown, unread=header is None)
+        _signature(found[commit], keys, header or b"")._replace(unknown=commit in unknown, unread=header is None)
         for commit, header in headers.items()
     ]
 
 
-def _signature(row: Sequence[str], keys: Mapping[str, str]) -> Signature:
+def _signature(row: Sequence[str], keys: Mapping[str, str], header: bytes) -> Signature:
     commit, author, email, mark, fingerprint, signer = row
     good = mark == "G" and signer in keys
-    return Signature(Oid(commit), good, mark == "B", mark != "N", fingerprint, signer, author, email)
+    odd = "" if is_readable(encoding_of(header)) else encoding_of(header)
+    if odd:
+        author, email, *_ = read_words(header)
+    return Signature(Oid(commit), good, mark == "B", mark != "N", fingerprint, signer, author, email, encoding=odd)
 
 
 def _nobody(commit: str, error: GitError) -> list[list[str]]:

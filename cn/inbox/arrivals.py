@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from cn.git.objects import is_ancestor, read_in_halves, read_object
-from cn.git.process import GitError
+from cn.git.process import Git, GitError
 from cn.git.read_branches import (
     History,
     Patience,
@@ -23,6 +23,7 @@ from cn.git.read_branches import (
     read_written,
 )
 from cn.git.signatures import Signature, read_signatures, signed_digest
+from cn.git.taken_in import read_taken_in
 from cn.inbox.conversation import Earlier, answered, earlier_thread, read_earlier, said_before
 from cn.inbox.parts import mark_parts
 from cn.inbox.plan.arrivals import (
@@ -372,12 +373,28 @@ def _histories(
     executor: Executor, seen: Observation, shown: Sequence[Arrival], patience: Patience
 ) -> dict[Oid, History]:
     """What each branch has since it left our main; one that never was in it, since it left its creator's."""
-    git = executor.hub.git
-    histories = read_histories(git, executor.snapshot.commit, [a.head for a in shown], patience)
+    git, main = executor.hub.git, executor.snapshot.commit
+    histories = _own_histories(git, main, [a.head for a in shown], patience)
     strangers = [a for a in shown if (history := histories.get(a.head)) is not None and history.base is None]
     for peer in fetch_mains(executor, seen, [a.peer for a in strangers]):
         heads = [a.head for a in strangers if a.peer == peer]
         histories |= read_histories(git, seen.mains[peer][1], heads, patience)
+    return histories
+
+
+def _own_histories(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience) -> dict[Oid, History]:
+    """What each branch has that main has not. Where main took commits of it in without what they change, against main
+    as it was before that: all that a merge would bring is shown.
+    """
+    histories = read_histories(git, main, heads, patience)
+    taken = read_taken_in(git, main, [one.base for one in histories.values() if one.base is not None])
+    earlier: dict[Oid, list[Oid]] = {}
+    for head, one in histories.items():
+        way = taken.get(one.base) if one.base is not None else None
+        if way is not None and (one.base == head or way.missing):
+            earlier.setdefault(way.before, []).append(head)
+    for before, some in earlier.items():
+        histories |= _own_histories(git, before, some, patience)
     return histories
 
 

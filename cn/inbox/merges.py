@@ -4,6 +4,9 @@ A thread shows what a branch changes since the commit of main that it left, its 
 was read is what is merged, whatever either side's history has become meanwhile. Where main holds something else at one
 of these paths than the base, there is no merge. Where the base is the one merge base, git's own merge without renames
 makes the same; a property test compares them.
+
+That main has a commit in its history does not say that it has what that changes: what came in so is no base, and is
+merged as it was shown (:mod:`cn.git.taken_in`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from types import TracebackType
+from types import MappingProxyType, TracebackType
+from typing import NamedTuple
 
 from cn.git.entries import Change, diff_commits, list_entries
 from cn.git.fast_import import CommitStream, build_commit, set_entry
@@ -21,6 +25,7 @@ from cn.git.objects import OUTPUT_BYTES, contained, list_tree, merge_bases, read
 from cn.git.process import Git, GitError
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
+from cn.git.taken_in import read_taken_in
 from cn.protocol.rules import MergeFacts, Person, TreeChange
 from cn.transaction.commit import local_changes
 from cn.values.names import NameRefused, Oid, fold, folders_above, is_oid, is_owned, parse_hub_path
@@ -38,8 +43,10 @@ class MergeCandidate:
     ``shown`` is the base against which its thread shows it (or no id: it does not show all of it), ``bases`` is where
     it leaves main (the head itself when main has it, none for a stranger), then the one that counts; ``commits`` what
     main has not, ``count`` their number, ``people`` their authors and signers, ``unknown`` those among them whose
-    signatures have no form that git knows. ``changes`` is what the branch changes
-    since that base, ``since`` the paths outside cn's folders that main does, where that was asked. ``failed`` is
+    signatures have no form that git knows, ``garbled`` those in an encoding that git cannot show. ``changes`` is what
+    the branch changes
+    since that base, ``since`` the paths outside cn's folders that main does, where that was asked. ``against`` is main,
+    or what it was before it took commits of the branch in without what they change. ``failed`` is
     set where git could not tell.
     """
 
@@ -50,9 +57,11 @@ class MergeCandidate:
     count: int = 0
     people: tuple[Person, ...] = ()
     unknown: tuple[Oid, ...] = ()
+    garbled: tuple[Oid, ...] = ()
     changes: tuple[Change, ...] = ()
     since: tuple[str, ...] = ()
     failed: GitError | None = None
+    against: Oid | None = None
 
     @property
     def is_open(self) -> bool:
@@ -90,7 +99,7 @@ def _complete(
     git: Git, main: Oid, keys: Mapping[str, str], candidates: Sequence[MergeCandidate], *, since: bool
 ) -> list[MergeCandidate]:
     """What else a merge of them depends on, where there is one to make."""
-    based = _with_base(git, main, [one for one in candidates if one.is_open])
+    based = _with_base(git, [one for one in candidates if one.is_open])
     found = [one for one in based if one.is_open]
     if found:
         found = _with_changes(git, _with_people(git, keys, found))
@@ -99,14 +108,30 @@ def _complete(
 
 
 def _ranges(git: Git, main: Oid, asked: Sequence[Asked]) -> list[MergeCandidate]:
-    """What each head has that main has not, and where it leaves main."""
+    """What each head has that main has not, and where it leaves main.
+
+    Where main took commits of it in without what they change, this is asked of main as it was before that.
+    """
+    found = {(one.head, one.shown): one for one in _plain_ranges(git, main, asked)}
+    taken = read_taken_in(git, main, [base for one in found.values() for base in one.bases])
+    earlier: dict[Oid, list[Asked]] = {}
+    for key, one in found.items():
+        lost = [taken[base] for base in one.bases if base in taken and (base == one.head or taken[base].missing)]
+        if lost:
+            earlier.setdefault(min(lost, key=lambda way: way.order).before, []).append(key)
+    for before, some in earlier.items():
+        found.update(((one.head, one.shown), one) for one in _ranges(git, before, some))
+    return list(found.values())
+
+
+def _plain_ranges(git: Git, main: Oid, asked: Sequence[Asked]) -> list[MergeCandidate]:
     lines = "\n".join([f"^{main}", *(head for head, _ in asked), ""]).encode()
     rows = git.run("rev-list", "--parents", "--stdin", stdin=lines, max_out=OUTPUT_BYTES).lines
     parents: dict[Oid, list[Oid]] = {}
     for row in rows:
         commit, *above = (Oid(word) for word in row.split(" "))
         parents[commit] = above
-    return [replace(_range(git, main, head, parents), shown=shown) for head, shown in asked]
+    return [replace(_range(git, main, head, parents), shown=shown, against=main) for head, shown in asked]
 
 
 def _range(git: Git, main: Oid, head: Oid, parents: Mapping[Oid, Sequence[Oid]]) -> MergeCandidate:
@@ -133,24 +158,30 @@ def _with_people(git: Git, keys: Mapping[str, str], candidates: Sequence[MergeCa
     """Authors and signers of the commits that a merge would bring."""
     commits = list(dict.fromkeys(c for one in candidates for c in sorted(one.commits)))
     of: dict[Oid, list[Person]] = {}
-    unknown = set[Oid]()
+    unknown, garbled = set[Oid](), set[Oid]()
     for s in read_signatures(git, commits, keys):
         of[s.commit] = [Person(s.author, s.email), *([Person(s.signer, "")] if s.good else [])]
         unknown.update([s.commit] if s.unknown else [])
+        garbled.update([s.commit] if s.encoding else [])
     return [
         replace(
             one,
             people=tuple(dict.fromkeys(p for c in sorted(one.commits) for p in of[c])),
             unknown=tuple(sorted(one.commits & unknown)),
+            garbled=tuple(sorted(one.commits & garbled)),
         )
         for one in candidates
     ]
 
 
-def _with_base(git: Git, main: Oid, candidates: Sequence[MergeCandidate]) -> list[MergeCandidate]:
+def _with_base(git: Git, candidates: Sequence[MergeCandidate]) -> list[MergeCandidate]:
     """The base that counts is the one that was shown, if main has it: else nobody read what a merge would bring."""
-    held = contained(git, main, [Oid(one.shown) for one in candidates if is_oid(one.shown)])
-    return [replace(one, bases=(Oid(one.shown),) if one.shown in held else ()) for one in candidates]
+    asked: dict[Oid, list[Oid]] = {}
+    for one in candidates:
+        if one.against is not None and is_oid(one.shown):
+            asked.setdefault(one.against, []).append(Oid(one.shown))
+    held = {(main, base) for main, bases in asked.items() for base in contained(git, main, bases)}
+    return [replace(one, bases=(Oid(one.shown),) if (one.against, one.shown) in held else ()) for one in candidates]
 
 
 def _with_changes(git: Git, candidates: Sequence[MergeCandidate]) -> list[MergeCandidate]:
@@ -176,6 +207,10 @@ class MainFiles:
     def differing(self, changes: Iterable[Change]) -> tuple[str, ...]:
         """The paths at which main holds something else than these changes begin with."""
         return tuple(c.path for c in changes if not is_owned(c.path) and self._files.get(c.path) != c.old)
+
+    def has(self, changes: Iterable[Change]) -> bool:
+        """Does main hold what these changes make?"""
+        return all(self._files.get(c.path) == c.new for c in changes)
 
     def obstacles(self, changes: Sequence[Change]) -> tuple[list[str], list[str]]:
         """New paths where main has a file for a folder or a folder for a file, and those that would be another's.
@@ -216,9 +251,19 @@ class MainFiles:
             self._files[change.path] = change.new
 
 
+def own_main(git: Git, main: Oid, head: Oid) -> Oid:
+    """Main, or what it was before it took commits of this head in without what they change."""
+    return _ranges(git, main, [(head, "")])[0].against or main
+
+
+def own_base(git: Git, main: Oid, head: Oid) -> Oid | None:
+    """Where a head leaves main, commits apart that main took in without what they change."""
+    return next(iter(merge_bases(git, own_main(git, main, head), head)), None)
+
+
 def read_facts(git: Git, main: Oid, head: Oid) -> MergeFacts:
     """What a merge of a head into this main would meet, as far as its creator can know before it is read there."""
-    shown = next(iter(merge_bases(git, main, head)), "")
+    shown = own_base(git, main, head) or ""
     candidate = read_candidates(git, main, [(head, shown)], {})[head, shown]
     if candidate.failed is not None:
         raise candidate.failed
@@ -245,6 +290,14 @@ def _too_many(candidate: MergeCandidate) -> str:
     return f"({candidate.count} commits: {more})" if candidate.count > MOST_COMMITS else ""
 
 
+class _Waiting(NamedTuple):
+    """A thread that is undecided: its name, its head, and what that changes."""
+
+    name: str
+    head: Oid
+    changes: tuple[Change, ...]
+
+
 class Merges:
     """The merges of one run that began at ``base``, upon each other; a context manager.
 
@@ -260,7 +313,9 @@ class Merges:
         self._candidates: dict[Asked, MergeCandidate] = {}
         self._merged: dict[str, bool] = {}
         self._commits: set[Oid] = set()
+        self._heads: set[Oid] = set()
         self._dirty: set[str] = set()
+        self._waiting: list[_Waiting] = []
         self._stream = CommitStream(hub)
 
     def __enter__(self) -> Merges:
@@ -276,11 +331,15 @@ class Merges:
     def _main(self) -> MainFiles:
         return MainFiles(self._hub.git, self._base)
 
-    def read(self, asked: Sequence[Asked]) -> None:
-        """Read what these merges need to know, all at once."""
+    def read(self, asked: Sequence[Asked], waiting: Mapping[Asked, str] = MappingProxyType({})) -> None:
+        """Read what these merges need to know, all at once. ``waiting`` names the threads that are undecided."""
         if not asked:
             return
         self._candidates = read_candidates(self._hub.git, self._base, asked, self._keys, since=self._always)
+        brought = {commit for one in self._candidates.values() for commit in one.commits - {one.head}}
+        inside = {one: name for one, name in waiting.items() if one[0] in brought and is_oid(one[1])}
+        found = diff_commits(self._hub.git, [(base, head) for head, base in inside]) if inside else {}
+        self._waiting = [_Waiting(name, one[0], tuple(found[one[1], one[0]])) for one, name in inside.items()]
         paths = {c.path for one in self._candidates.values() for c in one.changes}
         self._dirty = set(local_changes(self._hub, self._local, sorted(paths))) if paths else set()
 
@@ -294,6 +353,7 @@ class Merges:
         self._main.add(candidate.changes)
         self._merged.update((c.path, True) for c in candidate.changes)
         self._commits |= candidate.commits
+        self._heads.add(candidate.head)
 
     def try_merge(self, tip: Oid, asked: Asked, message: str) -> MergeFacts:
         """The facts of merging a head on ``tip``, which is the base or the last merge accepted."""
@@ -304,7 +364,7 @@ class Merges:
             return MergeFacts(head, common=False)
         if why := _too_many(candidate):
             return MergeFacts(head, True, conflicts=(why,))
-        if head in candidate.bases or head in self._commits:
+        if head in candidate.bases or head in self._heads or self._came_in(candidate):
             return MergeFacts(head, True, people=candidate.people, merged_already=True)
         changes, stale = candidate.changes, self._main.differing(candidate.changes)
         if self._always:
@@ -320,10 +380,30 @@ class Merges:
             changes=tuple(_tree_change(c) for c in changes if c.path not in stale),  # a rebase may take the others out
             people=candidate.people,
             unknown=candidate.unknown,
+            garbled=candidate.garbled,
+            swallowed=self._swallowed(candidate),
         )
         if stale or crossing or not all(map(_can_be_laid, changes)):
             return facts
         return replace(facts, commit=self._commit(tip, head, changes, message))
+
+    def _swallowed(self, candidate: MergeCandidate) -> tuple[str, ...]:
+        """Threads that wait, whose heads this merge would bring without all that they change."""
+        laid = {c.path: c.new for c in candidate.changes}
+
+        def is_lost(waiting: _Waiting) -> bool:
+            rest = [c for c in waiting.changes if c.path not in laid]
+            replaced = any(c.path in laid and laid[c.path] != c.new for c in waiting.changes)
+            return replaced or not self._main.has(rest)
+
+        others = [
+            w for w in self._waiting if w.head in candidate.commits and w.head not in (candidate.head, *self._heads)
+        ]
+        return tuple(waiting.name for waiting in others if is_lost(waiting))
+
+    def _came_in(self, candidate: MergeCandidate) -> bool:
+        """Did it come with a branch that this run merged, and with it all that it changes?"""
+        return candidate.head in self._commits and self._main.has(candidate.changes)
 
     def _commit(self, tip: Oid, head: Oid, changes: Sequence[Change], message: str) -> Oid:
         parents, laid = (tip, head), [set_entry(c.path, c.new) for c in changes]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import nullcontext, suppress
 from typing import NamedTuple
 
-from cn.git.objects import contained, resolve
+from cn.git.objects import resolve
 from cn.git.repository import Hub
+from cn.git.taken_in import held
 from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, quoted_of
 from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, read_working, renewed
 from cn.protocol.effects import Plan, Put
@@ -162,7 +163,7 @@ def _write(
         raise Refused.by(outcome)
     if not dry_run:
         _save(hub, path, text, working)
-    in_main = facts.is_proposal and item.head in contained(hub.git, snapshot.commit, [item.head])
+    in_main = facts.is_proposal and item.head in held(hub.git, snapshot.commit, [item.head])
     return _Written(name, item.head, in_main)
 
 

@@ -22,7 +22,7 @@ from cn.peers.observe import Observation, fetch_changed, observe
 from cn.peers.older_state import hold_back_older
 from cn.protocol import rules
 from cn.protocol.effects import Plan, WorkingCopy
-from cn.protocol.layout import inbox_path
+from cn.protocol.layout import PROPOSAL, inbox_path
 from cn.protocol.ledger import IN, Item
 from cn.protocol.thread_file import Merge, Triage, TriageRefused, format_decision, read_decision, read_text
 from cn.run.executor import Executor
@@ -170,6 +170,12 @@ def _asked(item: Item) -> tuple[Oid, str]:
     return item.head, item.fields.get("base", "")
 
 
+def _waiting(executor: Executor) -> dict[tuple[Oid, str], str]:
+    """The proposals that are there to be decided: what would be merged, and what each is called."""
+    pending = ((peer, item) for peer, item in executor.snapshot.pending() if item.get("kind") in ("", PROPOSAL))
+    return {_asked(item): f"{peer}/{item.topic}" for peer, item in pending if not item.get("gone")}
+
+
 def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[ThreadKey, Oid]) -> list[str]:
     """Decide thread by thread; returns the lines for the commit message."""
     if not decided:
@@ -179,7 +185,7 @@ def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[Threa
     subjects, undone = [], dict[str, Condition]()
     base, always = executor.base, executor.settings.config.rebase == "always"
     with Merges(executor.hub, base.tip, base.local, executor.now, keys, always=always) as merges:
-        merges.read([_asked(d.facts.item) for d in decided if isinstance(d.triage.decision, Merge)])
+        merges.read([_asked(d.facts.item) for d in decided if isinstance(d.triage.decision, Merge)], _waiting(executor))
         for facts, triage, working in decided:
             actor, decision, own = triage.actor, format_decision(triage.decision), _own(working)
             facts = replace(facts, identities=people.get(actor, (str(actor),)))

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate
 
-from cn.git.objects import OUTPUT_BYTES, contained, read_info, read_raw
+from cn.git.objects import OUTPUT_BYTES, read_info, read_raw
 from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
 from cn.git.remote import HEADS
+from cn.git.taken_in import held
 from cn.outbox.plan.receipts import (
     Arrival,
     clean_up,
@@ -443,7 +444,7 @@ def _their_ledger(executor: Executor, main: Oid) -> str:
 
 def _check_merge(executor: Executor, seen: Observation, peer: Peer, about: About, signature: str) -> Refusal | None:
     """*merged* is believed when the peer's main itself made that merge, with our head as a parent, or, where none is
-    named, holds our head: nothing is lost with the branch then.
+    named, holds our head, and not in its history alone: nothing is lost with the branch then.
 
     A merge that came in with another branch is that branch's creator's. Where the peer's main cannot be read, a
     signature of the pinned key is enough.
@@ -451,7 +452,7 @@ def _check_merge(executor: Executor, seen: Observation, peer: Peer, about: About
     if peer.name not in fetch_mains(executor, seen, [peer.name]):
         return None if signature.startswith("verified") else _unproven(f"{peer.name}'s main cannot be read")
     if about.merge is None:
-        if contained(executor.hub.git, seen.mains[peer.name][1], [about.head]):
+        if held(executor.hub.git, seen.mains[peer.name][1], [about.head]):
             return None
         return _unproven(f"it names no merge commit, and {peer.name}'s main does not hold {about.head[:8]}")
     if peer.name not in seen.merges:

@@ -67,8 +67,9 @@ class MergeFacts:
     of theirs as a file, ``dirty`` touched paths with local changes, ``clashes`` pairs of names that are one
     on a file system without case. ``changes`` is what the branch changes, which is what its merge does.
     ``people`` are authors and signers of the commits merged, ``unknown`` the commits among them whose signatures
-    have no form that git knows. ``commit`` is the prepared merge,
-    ``published`` the published commit for it where the mailbox is a remote of its own.
+    have no form that git knows, ``garbled`` those in an encoding in which git shows no author. ``swallowed`` are
+    waiting threads whose heads it would put into main's history without what they change. ``commit`` is the prepared
+    merge, ``published`` the published commit for it where the mailbox is a remote of its own.
     """
 
     head: Oid
@@ -83,6 +84,8 @@ class MergeFacts:
     published: Oid | None = None
     clashes: tuple[str, ...] = ()
     unknown: tuple[Oid, ...] = ()
+    garbled: tuple[Oid, ...] = ()
+    swallowed: tuple[str, ...] = ()
 
 
 def valid_actor(actor: Name, config: HubConfig) -> Refusal | None:
@@ -234,6 +237,27 @@ def readable_signatures(facts: MergeFacts) -> Refusal | None:
     commits = _some([commit[:8] for commit in facts.unknown])
     why = f"git ends over the signatures of {commits} in the branch"
     return Refusal(SIGNATURE, why, "make the branch anew without that header and push it again", notify=True)
+
+
+def readable_commits(facts: MergeFacts) -> Refusal | None:
+    """Main gets no commit whose author and message no git shows."""
+    if not facts.garbled:
+        return None
+    commits = _some([commit[:8] for commit in facts.garbled])
+    why = f"the header of {commits} names an encoding in which git shows neither author nor message"
+    return Refusal(CLEAN_MERGE, why, "make the commit anew, in UTF-8, and push it again", notify=True)
+
+
+def swallows_none(facts: MergeFacts) -> Refusal | None:
+    """No merge makes commits of another thread a part of main's history without what they change.
+
+    git would call that thread's branch merged from then on, and its creator would lose it with the next rebase.
+    """
+    if not facts.swallowed:
+        return None
+    names = _some(facts.swallowed)
+    why = f"it takes in the commits of {names}, which waits here, without what they change"
+    return Refusal(CLEAN_MERGE, why, f"decide {names} first; or its creator leaves those commits out", notify=True)
 
 
 def proven_sender(signature: str, shared_mailbox: bool, trusted: bool) -> Refusal | None:

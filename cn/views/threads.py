@@ -14,7 +14,7 @@ from cn.protocol.layout import COMMENTED, FINAL, PROPOSAL, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.run.view import View, has_agent, read_events
 from cn.values.errors import Refusal, Refused
-from cn.values.names import Name, ThreadName
+from cn.values.names import Name, Oid, ThreadName
 from cn.values.text import one_line
 from cn.values.timestamps import parse_stamp, stamp_or_none
 
@@ -177,8 +177,17 @@ def held_heads(view: View, items: Iterable[Item]) -> frozenset[str]:
             return frozenset()
         from cn.git.objects import contained  # one of them may be gone
 
-        return frozenset(contained(view.hub.git, view.snapshot.commit, heads))
-    return frozenset(head for head in heads if head not in missing) if len(missing) < _MOST_COMMITS else frozenset()
+        return _with_changes(view, contained(view.hub.git, view.snapshot.commit, heads))
+    return _with_changes(view, (h for h in heads if h not in missing)) if len(missing) < _MOST_COMMITS else frozenset()
+
+
+def _with_changes(view: View, heads: Iterable[Oid]) -> frozenset[str]:
+    """Those that did not come into main's history with another branch, and without what they change."""
+    if not (there := set(heads)):
+        return frozenset()
+    from cn.git.taken_in import read_taken_in
+
+    return frozenset(there - read_taken_in(view.hub.git, view.snapshot.commit, there).keys())
 
 
 def pending_view(

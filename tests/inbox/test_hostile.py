@@ -334,3 +334,35 @@ def test_what_came_with_a_refused_message_is_not_read(world: World, sigma: Node,
     assert "- for-pi/a" in sigma.thread(sigma.only_thread())
     assert folders["pi"] in asked.read_text()
     assert folders["omega"] not in asked.read_text()
+
+
+@pytest.mark.parametrize("encoding", ["IBM037", "UTF-16LE", "utf-7", "ISO-8859-1"])
+def test_a_commit_in_an_encoding_that_git_cannot_show_has_its_author_and_is_not_merged(
+    world: World, sigma: Node, pi: Node, encoding: str
+) -> None:
+    person = world.person(pi, sigma)
+    plain = write_commit(person, {"docs/new.md": "x\n"}, "Change it", [tip(person)], author="Jane <jane@x.org>")
+    raw = git(person, "cat-file", "commit", plain)
+    header, _, message = raw.partition("\n\n")
+    name = "J\xf6" if encoding == "ISO-8859-1" else "Jane"
+    data = f"{header}\nencoding {encoding}\n\n{message}\n".replace("author Jane", f"author {name}").encode("latin-1")
+    done = subprocess.run(
+        ["git", "-C", str(person), "hash-object", "-w", "-t", "commit", "--stdin"],
+        input=data,
+        capture_output=True,
+        check=True,
+    )
+    head = done.stdout.decode().strip()
+    world.offer(pi, sigma, "proposal", head)
+    sigma.sync()
+    text = sigma.thread(sigma.only_thread())
+    author = "Jö" if encoding == "ISO-8859-1" else "Jane"
+    assert f"{head[:10]} {author} <jane@x.org> " in text
+    assert "Change it" in text
+    told = sigma.decide("pi/proposal", "do:merge").stderr
+    if encoding == "ISO-8859-1":
+        assert is_in_main(sigma, head)
+        return
+    assert f"names the encoding {encoding}, and git shows neither author nor message" in text
+    assert "names an encoding in which git shows neither author nor message" in told
+    assert not is_in_main(sigma, head)

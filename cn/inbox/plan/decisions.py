@@ -361,9 +361,11 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
             rules.approval(triage, merge.head, facts.config.explicit_approval),
             rules.signed_merge(facts.item.fields.get("signature", ""), facts.config.signed == "required"),
             rules.readable_signatures(merge),
+            rules.readable_commits(merge),
             rules.no_protected_path(merge.changes),
             rules.only_fit_names(merge.changes),
             rules.merged_as_read(merge),
+            rules.swallows_none(merge),
             rules.clean(merge),
         ]
     )
