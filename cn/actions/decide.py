@@ -17,7 +17,7 @@ from cn.inbox.decided import Decided, decided_of
 from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_comment, quoted_of
 from cn.inbox.superseded import OVERTAKEN, decided_first, log_overtaken
-from cn.inbox.working_copies import ANEW, may_decide, read_copies, read_working
+from cn.inbox.working_copies import ANEW, may_decide, read_copies, use_working
 from cn.outbox.deliver import deliver
 from cn.protocol import rules
 from cn.protocol.draft import Draft
@@ -234,7 +234,7 @@ def _require_as_shown(executor: Executor, facts: Facts, shown: Chosen) -> None:
     """Who decides several threads saw each at a head, and what others had decided of it: anything newer is left."""
     if facts.item.head != shown.head:
         raise Refused(f"{facts.source} has moved to {facts.item.head[:8]} since it was shown", "look at it again")
-    working = read_working(executor.hub, facts.thread)
+    working = use_working(executor.hub, facts.thread)
     copies = {str(facts.thread): working} if working is not None and may_decide(working) else {}
     stands = decided_of(facts.item, read_copies(executor, copies).get(facts.thread))
     if stands != shown.decided:
@@ -285,7 +285,7 @@ def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts | None
         return OwnFacts(run.settings.config, run.settings.peers, use_own(executor, path), executor.now, run.machine)
     peer, item = find_pending(executor.snapshot, thread)
     now = executor.item(peer, IN, item.topic) or item
-    if why := renew_stale(executor, peer, now, read_working(run.hub, ThreadName(now.get("thread")))):
+    if why := renew_stale(executor, peer, now, use_working(run.hub, ThreadName(now.get("thread")))):
         executor.perform(plan_renewed(peer, now, executor.now, why))
         executor.notes.refused(f"{peer}/{now.topic}: {rules.VALID_TRIAGE}: {why}", ANEW, source=f"{peer}/{now.topic}")
         return None

@@ -9,7 +9,7 @@ from cn.git.objects import resolve
 from cn.git.repository import Hub
 from cn.git.taken_in import held
 from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, quoted_of
-from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, read_working, renewed
+from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, use_working, renewed
 from cn.protocol.effects import Plan, Put
 from cn.protocol.finality import is_final
 from cn.protocol.layout import END_IN_MAIN, IN_MAIN, inbox_path
@@ -129,7 +129,7 @@ def _write(
     snapshot = _snapshot(hub)
     peer, item = find_pending(snapshot, thread)
     name = ThreadName(item.get("thread"))
-    path, working = inbox_path(name), read_working(hub, name)
+    path, working = inbox_path(name), use_working(hub, name)
     data = working.data if working is not None else snapshot.read(path)
     if data is None:
         raise Refused(f"{path} is missing", "'cn inbox sync' puts it back")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.git.objects import read_raw
@@ -13,11 +12,10 @@ from cn.git.repository import Hub
 from cn.protocol.layout import INBOX, inbox_path
 from cn.protocol.ledger import Item
 from cn.run.snapshot import Snapshot
-from cn.system.files import blocked_parent, owner_of, read_below
+from cn.system.files import blocked_parent, is_closed, read_below
 from cn.transaction.unplaced import is_left, read_unplaced
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName
-from cn.values.shell_words import command
-from cn.values.text import decode, visible
+from cn.values.text import decode
 
 if TYPE_CHECKING:  # who only looks imports what reads decisions where there is one
     from cn.protocol.thread_life import Written
@@ -52,6 +50,16 @@ def read_working(hub: Hub, name: ThreadName) -> Working | None:
     return None if data is None or is_left(hub, path, data) else Working(path, data)
 
 
+def use_working(hub: Hub, name: ThreadName) -> Working | None:
+    """The same for who decides or writes: raises :class:`Refused` where there is one that we may not read."""
+    path = inbox_path(name)
+    if is_closed(f"{hub.root}/{path}") and blocked_parent(hub.root, f"{hub.root}/{path}") is None:
+        from cn.system.closed import check_open  # few are
+
+        check_open(hub.root / path, path)
+    return read_working(hub, name)
+
+
 def unread(hub: Hub, names: Iterable[ThreadName]) -> dict[HubPath, tuple[str, str]]:
     """The files of these threads that we may not read, each with what to say of it and what helps.
 
@@ -60,14 +68,11 @@ def unread(hub: Hub, names: Iterable[ThreadName]) -> dict[HubPath, tuple[str, st
     found: dict[HubPath, tuple[str, str]] = {}
     for name in names:
         path = inbox_path(name)
-        here = f"{hub.root}/{path}"
-        if os.access(here, os.R_OK) or not os.path.isfile(here) or os.path.islink(here):
-            continue
-        owner = visible(owner_of(Path(here)))
-        text = (
-            f"{path} cannot be read: Permission denied; it is {owner}'s, and what is decided in it is not carried out"
-        )
-        found[path] = text, f"let {owner} run {command('chmod g+rw -- {}', here)}"
+        if is_closed(f"{hub.root}/{path}"):
+            from cn.system.closed import closed_words  # few are
+
+            if words := closed_words(hub.root / path, path):
+                found[path] = f"{words[0]}, and what is decided in it is not carried out", words[1]
     return found
 
 

@@ -40,11 +40,16 @@ def write_file(path: Path, data: bytes, *, root: Path | None = None, mode: int =
     """Write ``data`` beside ``path``, flush it, then replace ``path``.
 
     Creates parent folders. A symlink at ``path`` is replaced, not followed; with
-    ``root``, no parent between ``root`` and ``path`` may be one. ``mode`` is that of a new
+    ``root``, no parent between ``root`` and ``path`` may be one, and what we may not read is not
+    replaced (:class:`Refused`): nobody has seen what would be lost. ``mode`` is that of a new
     file, less the umask.
     """
     try:
         make_parents(path, root)
+        if root is not None and is_closed(path):
+            from cn.system.closed import check_open  # built upon this module
+
+            check_open(path, str(path))
         temporary = path.parent / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         try:
@@ -271,6 +276,11 @@ def owner_of(path: Path) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"user {uid}"
+
+
+def is_closed(path: StrPath) -> bool:
+    """Is there a plain file that we may not read? Who reads only takes it for none; who writes must not."""
+    return not os.access(path, os.R_OK) and os.path.isfile(path) and not os.path.islink(path)
 
 
 def read_below(root: Path, path: str, limit: int = sys.maxsize) -> bytes | None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from cn.git.repository import Hub
 from cn.protocol.layout import DRAFTS
 from cn.run.snapshot import Snapshot
+from cn.system.closed import check_open
 from cn.system.files import blocked_parent, read_plain
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refused
@@ -44,6 +45,7 @@ def read_draft(hub: Hub, snapshot: Snapshot, path: HubPath, placed: Snapshot | N
     target = hub.root / path
     if blocked_parent(hub.root, target) is None and not os.path.lexists(target):
         return Kept(path, data, None)
+    check_open(target, path)
     found = read_plain(target) if blocked_parent(hub.root, target) is None else None
     if found is None or not stat.S_ISREG(found[0]):
         raise Refused(

@@ -21,6 +21,7 @@ from cn.run.secret_gate import check_texts, mask_line, mask_path
 from cn.run.settings import Settings
 from cn.secrets.findings import quoted_here
 from cn.secrets.scanner import Text, own_lines
+from cn.system.closed import closed_words
 from cn.threads.plan.edits import FOLDERS, Kind, Left, judge
 from cn.threads.read_edits import Edited, read_edit, read_edits
 from cn.threads.refused_edits import note_edits
@@ -148,7 +149,8 @@ def _take_one(executor: Executor, one: Edited, path: HubPath, known: unplaced.Ed
         return path
     data = read_edit(executor.hub, path)
     if data is None:
-        return Left(path, "cannot be read", "mend its permissions")
+        _, remedy = closed_words(executor.hub.root / path) or ("", "mend its permissions")
+        return Left(path, "cannot be read", remedy)
     if data == main:
         return None
     here, oid = WorkingCopy(path, data), object_id("blob", data, executor.snapshot.algorithm)

@@ -16,6 +16,7 @@ from cn.run.executor import Executor
 from cn.run.find_thread import list_called
 from cn.run.snapshot import Snapshot
 from cn.run.view import View
+from cn.system.closed import check_open
 from cn.system.files import blocked_parent, read_regular
 from cn.threads.plan.edits import MOST
 from cn.transaction.unplaced import is_left, read_unplaced
@@ -83,6 +84,8 @@ def use_own(executor: Executor, path: HubPath) -> Own:
     committed = executor.read(path)
     if committed is None:
         raise Refused(f"{path} is not committed yet", "'cn commit' does it; then again")
+    if path not in executor.changed:
+        check_open(executor.hub.root / path, path)
     here = None if path in executor.changed else read_here(executor.hub, path)
     # What lies here is no edit where it only is as old as main here: another clone's commit comes with this run.
     behind = executor.base.local != executor.base.tip

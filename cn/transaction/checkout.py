@@ -28,6 +28,7 @@ from cn.system.files import (
     blocked_parent,
     exchange,
     free_name,
+    is_closed,
     move,
     place,
     place_below,
@@ -381,9 +382,14 @@ class _Checkout:
 
 
 def _out_of_reach(target: Path) -> str:
-    """Why nobody can tell what is there; empty: one can."""
+    """Why nobody can tell what is there; empty: one can. A file that we may not read may hold what nobody has seen."""
     try:
         target.lstat()
+        if is_closed(target):
+            from cn.system.closed import closed_words  # few are
+
+            words = closed_words(target)
+            return f"{words[0].partition(' cannot be read: ')[2]}: {words[1]}" if words else ""
     except PermissionError as why:
         return why.strerror or "it cannot be read"
     except OSError:

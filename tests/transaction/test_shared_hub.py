@@ -185,7 +185,7 @@ def test_a_decision_that_we_may_not_read_is_not_overlooked_in_silence(world: Wor
     thread.chmod(0o600)
     os.chown(thread, OTHER, OTHER)
     told = f"{thread.relative_to(sigma.root)} cannot be read: Permission denied; it is user {OTHER}'s"
-    remedy = f"let user {OTHER} run 'chmod g+rw -- {thread}'"
+    remedy = f"let user {OTHER} run 'chgrp {os.getegid()} -- {thread}', then 'chmod g+rw -- {thread}'"
     for words in (("status",), ("inbox", "process"), ("doctor",), ("status",)):
         done = obedient(sigma, *words)
         said = done.stdout + done.stderr
@@ -194,3 +194,60 @@ def test_a_decision_that_we_may_not_read_is_not_overlooked_in_silence(world: Wor
     thread.chmod(0o644)
     assert "delete:no" in obedient(sigma, "inbox", "process").stdout
     assert told not in obedient(sigma, "status").stdout
+
+
+HER_WORDS = "\nNOTE: an hour of somebody's work\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("inbox", "triage", "pi/proposal", "delete:no"),
+        ("inbox", "triage", "--dry-run", "pi/proposal", "delete:no"),
+        ("delete", "pi/proposal", "--reason", "no"),
+        ("done", "pi/proposal"),
+        ("defer", "pi/proposal", "--reason", "later"),
+        ("comment", "pi/proposal", "Why?"),
+    ],
+)
+def test_what_we_may_not_read_is_not_written_over(world: World, sigma: Node, pi: Node, words: tuple[str, ...]) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    thread = sigma.root / "threads/inbox" / sigma.only_thread()
+    hers = thread.read_text() + HER_WORDS
+    thread.write_text(hers)
+    thread.chmod(0)
+    before = tip(sigma.root)
+    done = obedient(sigma, *words)
+    assert done.returncode == 1, done.stdout
+    assert "cannot be read: Permission denied; it is yours" in done.stderr
+    assert f"run 'chmod u+rw -- {thread}'" in done.stderr
+    assert thread.stat().st_mode & 0o777 == 0
+    assert thread.read_text() == hers
+    assert "✓" not in done.stdout
+    assert tip(sigma.root) == before or words[0] == "comment"  # the draft of what was said is kept
+    assert "nobody else can decide it" in obedient(sigma, "doctor").stdout
+
+
+def test_a_run_that_writes_a_thread_anew_leaves_what_it_may_not_read(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    thread = sigma.root / "threads/inbox" / sigma.only_thread()
+    hers = thread.read_text() + HER_WORDS
+    thread.write_text(hers)
+    thread.chmod(0)
+    world.propose(pi, sigma, files={"more.md": "more\n"}, force=True)
+    obedient(sigma, "sync")
+    obedient(sigma, "inbox", "process")
+    assert thread.read_text() == hers
+
+
+def test_a_thread_of_our_own_that_we_may_not_read_is_not_decided(sigma: Node) -> None:
+    sigma.cn("adhoc", "Plan")
+    (thread,) = (sigma.root / "threads/adhoc").glob("*.md")
+    thread.write_text(hers := thread.read_text() + HER_WORDS)
+    thread.chmod(0)
+    done = obedient(sigma, "done", f"adhoc/{thread.stem}")
+    assert done.returncode == 1
+    assert "cannot be read: Permission denied; it is yours" in done.stderr
+    assert thread.read_text() == hers
