@@ -1,4 +1,4 @@
-"""That a configuration is accepted, as a value: what opens a key or a token takes one, so that mypy sees who forgets it."""
+"""That a configuration is accepted, as a value: what opens a key takes one, so that mypy sees who forgets it."""
 
 from __future__ import annotations
 
