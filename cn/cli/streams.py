@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cn.values.errors import NotShown
-from cn.values.text import for_terminal
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -35,6 +34,8 @@ class _Terminal(io.TextIOWrapper):
 
     def write(self, text: str, /) -> int:
         """As :meth:`io.TextIOWrapper.write`, of the text that is seen."""
+        from cn.values.text import for_terminal  # what runs from cron has no terminal
+
         super().write(for_terminal(text))
         return len(text)
 

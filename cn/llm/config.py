@@ -21,7 +21,7 @@ from cn.values.names import HubPath
 from cn.values.text import one_line
 
 if TYPE_CHECKING:
-    from cn.run.view import Accepted
+    from cn.values.accepted import Accepted
 
 ANTHROPIC_ORIGIN = "https://api.anthropic.com"
 TELEGRAM_ORIGIN = "https://api.telegram.org"

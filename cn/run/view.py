@@ -21,6 +21,7 @@ from cn.run.memory import Memory
 from cn.run.settings import NoConfig, Settings, explain_missing_config, parse_settings, read_settings
 from cn.run.snapshot import Snapshot, readable_ledger
 from cn.system.clock import now
+from cn.values.accepted import Accepted as Accepted
 from cn.values.errors import ConfigError, Refused
 from cn.values.names import Name, Oid, is_name
 
@@ -95,15 +96,6 @@ def _peers_here(hub: Hub) -> list[Name]:
     with suppress(OSError):
         return [Name(name) for name in os.listdir(hub.root / FOLDER) if is_name(name)]
     return []
-
-
-class Accepted(NamedTuple):
-    """That this clone has accepted the configuration of ``commit``: who opens a key or a token has to show it.
-
-    Only :func:`find_accepted` makes one.
-    """
-
-    commit: Oid
 
 
 def require_accepted(view: View) -> Accepted:

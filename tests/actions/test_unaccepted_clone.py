@@ -13,6 +13,7 @@ import pytest
 
 from cn.llm import config as llm_config
 from cn.run import view
+from cn.values import accepted
 from tests.support.desk import work_queue
 from tests.support.hubs import ROOT, clone, cn, git
 from tests.support.runtime import open_item
@@ -153,4 +154,4 @@ def test_only_what_looks_whether_it_is_accepted_says_so() -> None:
         for path in sorted((ROOT / "cn").rglob("*.py"))
         if re.search(r"\bAccepted\(|\._value\b", path.read_text("utf-8"))
     ]
-    assert made == [Path(module.__file__ or "").relative_to(ROOT).as_posix() for module in (llm_config, view)]
+    assert made == [Path(module.__file__ or "").relative_to(ROOT).as_posix() for module in (llm_config, view, accepted)]
