@@ -256,7 +256,8 @@ def swallows_none(facts: MergeFacts) -> Refusal | None:
     if not facts.swallowed:
         return None
     names = _some(facts.swallowed)
-    why = f"it takes in the commits of {names}, which waits here, without what they change"
+    waits = "which waits here" if len(facts.swallowed) == 1 else "which wait here"
+    why = f"it takes in the commits of {names}, {waits}, without what they change"
     return Refusal(CLEAN_MERGE, why, f"decide {names} first; or its creator leaves those commits out", notify=True)
 
 

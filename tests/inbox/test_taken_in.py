@@ -51,7 +51,7 @@ def test_a_branch_that_takes_in_a_waiting_one_is_not_merged_before_it(
     taken = take_in(world, pi, sigma, head)
     world.offer(pi, sigma, "hello", taken)
     sigma.sync()
-    done = sigma.decide("pi/hello", "do:merge")
+    done = sigma.decide("pi/hello", "do:merge")  # its creator is told
     assert "takes in the commits of omega/fix, which waits here, without what they change" in done.stderr
     assert not is_in_main(sigma, taken)
     sigma.decide("omega/fix", "do:merge")
@@ -66,8 +66,8 @@ def test_a_branch_that_brings_all_of_a_waiting_one_is_merged(world: World, sigma
     sigma.sync()
     world.offer(pi, sigma, "hello", take_in(world, pi, sigma, head, keep=True))
     sigma.sync()
-    sigma.triage("pi/hello", "do:merge")
-    sigma.triage("omega/fix", "do:merge")
+    sigma.decide("pi/hello", "do:merge")
+    assert "main already holds this" in sigma.triage("omega/fix", "do:merge").stdout
     sigma.process()
     assert sigma.threads() == []
     assert ("do:merge", "✓ merged before") in [(row[1], row[2]) for row in sigma.rows("omega/fix")]
@@ -106,7 +106,7 @@ def test_who_made_the_commits_counts_also_where_main_took_them_in(
     sigma.sync()
     take_in_by_hand(world, pi, sigma, head)
     sigma.sync()
-    assert "no-self-merge" in sigma.decide("omega/fix", "do:merge").stderr
+    assert "no-self-merge" in sigma.decide("omega/fix", "do:merge", check=1).stderr
     assert content(sigma, "fix.txt") is None
 
 
