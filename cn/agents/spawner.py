@@ -118,6 +118,10 @@ class Spawner:
         self.faults = {}
         for agent in live.values():
             self._begun(agent, now)
+            runner = self._runner_of(agent) if self._away else None
+            asks = not self._heard[agent.id].call  # who calls a tool had an answer
+            if asks and runner and (away := self._away.get(runner.name)):
+                self.faults[agent.handler] = f"{away.why}; it is asked again now"
         for id, folder in folders.items():
             await self._alone(id, self._look_after(folder, live.get(id), now))
         for id in live:

@@ -648,6 +648,9 @@ def test_a_model_that_is_not_reached_is_no_fault_of_agents_and_asked_again_soon(
     assert "agents of its runner are started again at " in staff.spawner.problems[first]
     for count in range(2, 8):
         staff.skip += timedelta(minutes=11)
+        staff.step()
+        staff.step()
+        assert first not in staff.agents() or "it is asked again now" in staff.spawner.faults[first]
         staff.step_until(lambda count=count: len(staff.ends(first)) == count and len(staff.ends(second)) == count)  # type: ignore[misc]
     letters = [text for subject, text in staff.letters(staff.root()) if "Build the site" in subject]
     subjects = [subject for subject, _ in staff.letters(staff.root())]
