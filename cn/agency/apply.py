@@ -29,6 +29,7 @@ from cn.agency.events import (
     MailDelivered,
     MailDone,
     MailPassed,
+    MailTakenBack,
     OutcomeBlocked,
     OutcomeClosed,
     OutcomeCompleted,
@@ -156,6 +157,9 @@ def _change(rows: Rows, event: Event) -> None:
         case MailDeferred():
             waiting = Deferred(**_values(change, mail="id"))  # type: ignore[arg-type]
             rows.put(waiting._replace(version=_sent_version(rows, event, change)))
+        case MailTakenBack(mail):
+            for id in mail:
+                rows.drop(_known(rows.deferred(id), event))
         case MailPassed(to, mail):
             for id in mail:
                 old_mail = _known(rows.mail(id), event)

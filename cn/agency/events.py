@@ -273,6 +273,13 @@ class MailDeferred:
 
 
 @dataclass(frozen=True)
+class MailTakenBack:
+    """Messages that waited to be delivered are not delivered."""
+
+    mail: tuple[Uuid, ...]
+
+
+@dataclass(frozen=True)
 class MailPassed:
     """Messages that nobody had dealt with are in another inbox."""
 
@@ -344,6 +351,7 @@ Change: TypeAlias = (
     | FileRead
     | MailDelivered
     | MailDeferred
+    | MailTakenBack
     | MailPassed
     | MailDone
     | AgentLeased
@@ -627,7 +635,7 @@ def extend_answer(answer: dict[str, object], change: Change) -> dict[str, object
             return answer | {"grants": [*_listed(answer, "grants"), change.id]}
         case MailDelivered() | MailDeferred():
             return answer | {"mail": [*_listed(answer, "mail"), change.mail]}
-        case MailDone(mail):
+        case MailDone(mail) | MailTakenBack(mail):
             return answer | {"mail": [*_listed(answer, "mail"), *mail]}
         case AgentLeased() | AgentEnded():
             return {"agent": change.agent} | answer

@@ -246,6 +246,13 @@ class FinishMail:
 
 
 @dataclass(frozen=True)
+class TakeBackMail:
+    """Do not deliver these messages, which wait for their time."""
+
+    mail: tuple[Uuid, ...]
+
+
+@dataclass(frozen=True)
 class DeliverDue:
     """Deliver a message whose time has come."""
 
@@ -308,6 +315,7 @@ Operation: TypeAlias = (
     | ReadFile
     | SendMail
     | FinishMail
+    | TakeBackMail
     | DeliverDue
     | SubmitAudit
     | UseResource

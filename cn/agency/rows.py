@@ -352,8 +352,8 @@ class Facts(Protocol):
     def pending(self, party: Party) -> Sequence[Mail]:
         """Its messages that are not done, oldest first."""
 
-    def count_deferred(self, sender: Party, to: Party) -> int:
-        """How many messages of a sender to an addressee wait to be delivered."""
+    def deferred_by(self, sender: Party) -> Sequence[Deferred]:
+        """What it sent that waits to be delivered, in whatever tenure, the earliest first."""
 
     def due(self, now: datetime, limit: int) -> Sequence[Deferred]:
         """What is to be delivered by now, the earliest first."""

@@ -21,6 +21,7 @@ from cn.agency.events import (
     MailDeferred,
     MailDelivered,
     MailDone,
+    MailTakenBack,
     OutcomeBlocked,
     OutcomeCompleted,
     OutcomeCreated,
@@ -39,6 +40,7 @@ _NOTHING: Final = (
     ResourceUsed,
     MailDelivered,
     MailDeferred,
+    MailTakenBack,
     OutcomeBlocked,
     OutcomeUnblocked,
 )

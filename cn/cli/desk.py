@@ -22,6 +22,7 @@ from cn.system.clock import now
 from cn.values.errors import Refused as RefusedError
 from cn.values.errors import UsageError
 from cn.values.names import is_name
+from cn.values.shell_words import command
 from cn.values.text import visible
 from cn.values.timestamps import StampRefused
 
@@ -66,11 +67,23 @@ class Desk(NamedTuple):
             found = named_like(self.facts, prefix, _SHOWN + 1)
         return self._pick("capability", text, found)
 
-    def mail(self, text: str) -> Uuid:
-        """The message that was delivered, done or not."""
-        from cn.agency.store.look import mail_like
+    def mail(self, text: str, *, deferred: bool = False) -> Uuid:
+        """The message that was delivered, done or not; with ``deferred`` one that waits for its time, too."""
+        from cn.agency.store.look import deferred_like, mail_like
 
-        return self._pick("message", text, mail_like(self.facts, _digits("message", text), _SHOWN + 1))
+        digits = _digits("message", text)
+        found = mail_like(self.facts, digits, _SHOWN + 1)
+        later = deferred_like(self.facts, digits, _SHOWN + 1)
+        if later and not found and not deferred:
+            why = f"message {later[0][:SHORT]} waits for its time, and is in no inbox yet"
+            raise RefusedError(why, f"{command('cn mail take-back {}', later[0][:SHORT])} takes it back")
+        return self._pick("message", text, [*found, *later] if deferred else found)
+
+    def deferred(self, text: str) -> Uuid:
+        """The message that waits for its time."""
+        from cn.agency.store.look import deferred_like
+
+        return self._pick("waiting message", text, deferred_like(self.facts, _digits("message", text), _SHOWN + 1))
 
     def party(self, text: str) -> Party:
         """A handler, a user, or ``boss``: of the handler for whom somebody acts."""
@@ -243,6 +256,7 @@ _WHERE = {
     "file": "'cn kb browse WORDS' finds one",
     "capability": "'cn grant list' shows them",
     "message": "'cn mail' shows them",
+    "waiting message": "'cn mail waiting' shows them",
 }
 
 

@@ -162,6 +162,20 @@ def test_a_message_shows_what_was_sent_and_says_that_its_file_goes_on(org: Org, 
     org.check()
 
 
+def test_what_waits_for_its_time_is_listed_shown_and_taken_back(org: Org) -> None:
+    sent = org.ask("mail", "send", "boss", "Look at it again", "--at", "9999-01-01", "--as", "{site}")["mail"][0]
+    assert "1 of yours wait for their time" in org.cn("mail", "--as", "{site}").stdout
+    assert "Look at it again" in org.cn("mail", "waiting", "--as", "{site}").stdout
+    assert [one["mail"] for one in org.ask("mail", "waiting", "--as", "{site}")["mail"]] == [sent]
+    assert org.cn("mail", "show", sent[:8], "--as", "{site}").stdout == "Look at it again\n"
+    assert f"'cn mail take-back {sent[:8]}' takes it back" in org.refused("mail", "done", sent[:8], "--as", "{site}")
+    org.cn("mail", "take-back", sent[:8], "--as", "{site}")
+    assert "no message of yours waits" in org.cn("mail", "waiting", "--as", "{site}").stdout
+    assert "'cn mail waiting' shows them" in org.refused("mail", "take-back", sent[:8], "--as", "{site}")
+    assert org.ask("agency", "status")["deferred"] == 0
+    org.check()
+
+
 def test_what_is_deferred_comes_when_it_is_due(org: Org) -> None:
     org.cn("mail", "send", "{site}", "Soon", "--at", "1m", "--as", "{site}")
     assert org.cn("agency", "tick").stdout == ""

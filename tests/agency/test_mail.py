@@ -18,14 +18,17 @@ from cn.agency.operations import (
     FinishMail,
     LeaseAgent,
     MoveHandler,
+    Principal,
     ReadFile,
     Seen,
     SendMail,
     StopHandler,
+    TakeBackMail,
     WriteFile,
 )
+from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import is_workable
-from cn.agency.plan.views import file_audit, list_files, read_inbox
+from cn.agency.plan.views import file_audit, list_deferred, list_files, read_inbox
 from cn.agency.rows import Mail
 from tests.support.agency import SYSTEM, Records, listed
 from tests.support.agency_memory import Memory
@@ -270,3 +273,36 @@ def test_old_records_that_name_no_version_show_what_was_sent_all_the_same(pair: 
         apply(old, event._replace(change=change))
     assert old.pending(pair.root) == pair.rows.pending(pair.root)
     assert [(one.version, one.letter) for one in old.pending(pair.root)] == [(1, False), (1, True), (1, False)]
+
+
+def test_what_waits_for_its_time_is_listed_and_taken_back_by_whose_it_is_or_who_is_above(pair: Pair) -> None:
+    under, beside = pair.handler_for("Under", pair.boss), pair.handler_for("Beside", pair.boss)
+    mail = [pair.send(under, pair.boss, f"{days}", days=days) for days in (3, 1, 2)]
+    for one in (pair.agent(under), pair.agent(pair.boss), ByUser("ada")):
+        (first, second, third) = listed(list_deferred(under, one, pair.rows), "mail")
+        assert [first["mail"], second["mail"], third["mail"]] == [mail[1], mail[2], mail[0]]
+        assert (first["to"], first["subject"], first["version"]) == (pair.boss, "1", 1)
+    assert pair.no(TakeBackMail((mail[0],)), pair.agent(beside)).rule == "known"
+    assert pair.no(TakeBackMail(()), pair.agent(under)).rule == "words"
+    assert isinstance(list_deferred(under, pair.agent(beside), pair.rows), Refused)
+    who: tuple[Principal, ...] = (pair.agent(under), pair.agent(pair.root), ByUser("ada"))
+    for id, by in zip(mail, who, strict=True):
+        assert pair.do(TakeBackMail((id, id)), by)["mail"] == [id]
+        assert pair.no(TakeBackMail((id,)), by).rule == "known"
+    pair.pass_time(days=4)
+    assert not pair.rows.due(pair.now, 9)
+
+
+def test_messages_for_later_close_no_way_for_good(pair: Pair) -> None:
+    pair.limits = pair.limits._replace(unread=2)
+    by = pair.agent(pair.boss)
+    later = [pair.send(pair.boss, pair.root, f"{days}", days=days) for days in (9000, 9001)]
+    refused = pair.no(SendMail(pair.root, text="urgent"), by)
+    assert "2 of them for their time" in refused.reason
+    assert "take back" in refused.remedy
+    pair.do(TakeBackMail((later[0],)), by)
+    pair.send(pair.boss, pair.root, "urgent")
+    assert pair.no(SendMail(pair.root, text="more"), by).rule == "limit-unread"
+    pair.do(StopHandler(pair.boss), pair.agent(pair.root))
+    pair.delegate(pair.boss, pair.agent(pair.root))
+    pair.send(pair.boss, pair.root, "another tenure begins at nothing")

@@ -159,8 +159,9 @@ class Memory(Rows):
     def pending(self, party: Party) -> Sequence[Mail]:
         return sorted(self._in("pending", party), key=lambda row: (row.seq, row.id))
 
-    def count_deferred(self, sender: Party, to: Party) -> int:
-        return sum((row.sender, row.to) == (sender, to) for row in self.of(Deferred))
+    def deferred_by(self, sender: Party) -> Sequence[Deferred]:
+        found = [row for row in self.of(Deferred) if row.sender == sender]
+        return sorted(found, key=lambda row: (row.due, row.id))
 
     def due(self, now: datetime, limit: int) -> Sequence[Deferred]:
         ready = [row for row in self.of(Deferred) if row.due <= now]

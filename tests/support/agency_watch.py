@@ -211,6 +211,9 @@ class Watch:
                 self._deliver(mail, file, (to, tenure))
             case ev.MailDeferred(mail, due=due):
                 self.due[mail] = due
+            case ev.MailTakenBack(mail):
+                for one in mail:
+                    del self.due[one]
             case ev.MailPassed(to, mail):
                 for one in mail:
                     letter = self.letters[one]

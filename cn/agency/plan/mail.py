@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import hashlib
 
-from cn.agency.events import FileCreated, MailDeferred, MailDelivered, MailDone
+from cn.agency.events import FileCreated, MailDeferred, MailDelivered, MailDone, MailTakenBack
 from cn.agency.names import COMPLETED, FILE, MESSAGE, NO_ID, Party, Resource, Uuid, is_user, links_in
-from cn.agency.operations import ByHandler, ByUser, DeliverDue, FinishMail, Moment, Principal, SendMail, party_of
+from cn.agency.operations import (
+    ByHandler,
+    ByUser,
+    DeliverDue,
+    FinishMail,
+    Moment,
+    Principal,
+    SendMail,
+    TakeBackMail,
+    party_of,
+)
 from cn.agency.plan.access import ACCESS, KNOWN, boss_of, no_access, reason_for
 from cn.agency.plan.checks import WORDS, first, fit_line, fit_text, needs_party, to_come
 from cn.agency.plan.ending import Draft, end_outcome, open_inbox
 from cn.agency.plan.result import Planned, Refused
-from cn.agency.plan.structure import active, owner
+from cn.agency.plan.structure import above, active, owner
 from cn.agency.rows import Deferred, Facts, Handler
 from cn.values.text import one_line
 
@@ -66,13 +76,16 @@ def _too_many(operation: SendMail, principal: Principal, facts: Facts, moment: M
     """A handler fills nobody's inbox, nor that of a day to come."""
     if not isinstance(principal, ByHandler):
         return None
-    me, most = Party(principal.handler), moment.limits.unread
-    mine = sum(one.sender == me and not one.letter for one in facts.pending(operation.to))
-    waiting = mine + facts.count_deferred(me, operation.to)
+    me, most = (Party(principal.handler), principal.tenure), moment.limits.unread
+    unread = sum((one.sender, one.sender_tenure) == me and not one.letter for one in facts.pending(operation.to))
+    later = [one for one in facts.deferred_by(me[0]) if one.to == operation.to and one.sender_tenure == me[1]]
+    waiting = unread + len(later)
     if waiting < most:
         return None
-    why = f"{waiting} messages of yours to {operation.to} wait, and {most} may"
-    return Refused(LIMIT_UNREAD, why, "wait until some are dealt with; say many things in one file, and name that")
+    told = f", {len(later)} of them for their time" if later else ""
+    why = f"{waiting} messages of yours to {operation.to} wait{told}, and {most} may"
+    remedy = "wait until some are dealt with; say many things in one file, and name that"
+    return Refused(LIMIT_UNREAD, why, f"take back what waits for its time; or {remedy}" if later else remedy)
 
 
 def _may_mail(to: Party, principal: Principal, facts: Facts) -> Refused | None:
@@ -200,6 +213,29 @@ def _addressee(waiting: Deferred, facts: Facts) -> tuple[Party, str]:
 def _is_current(party: Party, tenure: int, facts: Facts) -> bool:
     handler = active(party, facts)
     return is_user(party) or (handler is not None and handler.tenure == tenure)
+
+
+def plan_take_back(operation: TakeBackMail, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:
+    """Messages that wait for their time are not delivered: by whose they are, a handler above, or a user."""
+    ids = tuple(dict.fromkeys(operation.mail))
+    if not ids:
+        return Refused(WORDS, "no message is named", "name those that shall not be delivered")
+    for id in ids:
+        waiting = facts.deferred(id)
+        if waiting is None or not may_take_back(waiting, principal, facts):
+            why_not = f"no message {id} of yours waits for its time"
+            return Refused(KNOWN, why_not, "list those that do; what was delivered stays")
+    return Planned((MailTakenBack(ids),))
+
+
+def may_take_back(waiting: Deferred, principal: Principal, facts: Facts) -> bool:
+    """Is it the principal's, or that of a handler below it? What a tenure left is its heir's."""
+    if not isinstance(principal, ByHandler):
+        return True
+    sender = owner(waiting.sender, waiting.sender_tenure, facts)
+    if principal.handler in (sender, waiting.sender):
+        return True
+    return not is_user(sender) and principal.handler in above(Uuid(sender), facts)
 
 
 def plan_finish(operation: FinishMail, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:

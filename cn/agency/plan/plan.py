@@ -22,7 +22,7 @@ from cn.agency.plan.handlers import (
     plan_remove,
     plan_stop,
 )
-from cn.agency.plan.mail import plan_due, plan_finish, plan_send
+from cn.agency.plan.mail import plan_due, plan_finish, plan_send, plan_take_back
 from cn.agency.plan.outcomes import plan_block, plan_create, plan_end, plan_update
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.rows import Facts, Request
@@ -77,6 +77,8 @@ def _plan(operation: Operation, principal: Principal, facts: Facts, moment: Mome
             return plan_send(operation, principal, facts, moment)
         case ops.FinishMail():
             return plan_finish(operation, principal, facts, moment)
+        case ops.TakeBackMail():
+            return plan_take_back(operation, principal, facts, moment)
         case ops.DeliverDue():
             return plan_due(operation, principal, facts, moment)
         case ops.SubmitAudit():

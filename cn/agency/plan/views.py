@@ -32,7 +32,7 @@ from cn.agency.pages import outcome_page
 from cn.agency.plan.access import KNOWN, access, no_access, reason_for, stands
 from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import active, below, delegated, is_workable, writer
-from cn.agency.rows import Facts, File, Grant, Mail, Outcome
+from cn.agency.rows import Deferred, Facts, File, Grant, Mail, Outcome
 from cn.agency.touched import written_by
 from cn.values.timestamps import format_second
 
@@ -205,6 +205,28 @@ def read_inbox(party: Party, principal: Principal, facts: Facts) -> View | Refus
     elif refused := _own_or_below(Uuid(party), principal, facts):
         return refused
     return {"mail": [_letter(one, facts) for one in facts.pending(party)]}
+
+
+def list_deferred(party: Party, principal: Principal, facts: Facts) -> View | Refused:
+    """What a handler or a user sent that waits for its time, the earliest first."""
+    if is_user(party):
+        if not isinstance(principal, ByUser):
+            return Refused(KNOWN, f"{party} lists its own messages", "list your own")
+    elif refused := _own_or_below(Uuid(party), principal, facts):
+        return refused
+    return {"mail": [_waiting(one, facts) for one in facts.deferred_by(party)]}
+
+
+def _waiting(one: Deferred, facts: Facts) -> View:
+    file = facts.file(one.file)
+    return {
+        "mail": one.id,
+        "file": one.file,
+        "version": one.version,
+        "to": one.to,
+        "subject": file.description if file else "",
+        "due": format_second(one.due),
+    }
 
 
 def _letter(mail: Mail, facts: Facts) -> View:

@@ -92,7 +92,7 @@ _MORE = (
     'CREATE INDEX mail_to ON mail ("to", to_tenure, seq)',
     'CREATE INDEX mail_pending ON mail ("to", seq) WHERE pending',
     "CREATE INDEX deferred_due ON deferred (due)",
-    'CREATE INDEX deferred_to ON deferred ("to", sender)',
+    "CREATE INDEX deferred_sender ON deferred (sender, due)",
     "CREATE INDEX agent_live ON agent (handler) WHERE live",
     "CREATE INDEX agent_handler ON agent (handler)",
     "CREATE INDEX agent_token ON agent (token) WHERE live",
@@ -294,10 +294,9 @@ class Index(Rows):
         """Oldest first."""
         return self._list(Mail, 'WHERE "to" = ? AND pending ORDER BY seq, id', party)
 
-    def count_deferred(self, sender: Party, to: Party) -> int:
-        """How many wait."""
-        rows = self._ask('SELECT COUNT(*) FROM deferred WHERE "to" = ? AND sender = ?', (to, sender))
-        return int(rows.fetchone()[0])
+    def deferred_by(self, sender: Party) -> Sequence[Deferred]:
+        """The earliest first."""
+        return self._list(Deferred, "WHERE sender = ? ORDER BY due, id", sender)
 
     def due(self, now: datetime, limit: int) -> Sequence[Deferred]:
         """The earliest first."""

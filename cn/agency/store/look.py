@@ -105,6 +105,14 @@ def mail_like(facts: Facts, prefix: str, most: int) -> list[Uuid]:
     return [row[0] for row in _ask(facts, "SELECT id FROM mail WHERE id >= :first AND id < :last LIMIT :most", given)]
 
 
+def deferred_like(facts: Facts, prefix: str, most: int) -> list[Uuid]:
+    """Messages that wait for their time, whose UUID begins so."""
+    given: dict[str, object] = {"first": prefix, "last": f"{prefix}~", "most": most}
+    return [
+        row[0] for row in _ask(facts, "SELECT id FROM deferred WHERE id >= :first AND id < :last LIMIT :most", given)
+    ]
+
+
 def agents_like(facts: Facts, prefix: str, most: int) -> list[Uuid]:
     """Agents, live or not, whose UUID begins so."""
     given: dict[str, object] = {"first": prefix, "last": f"{prefix}~", "most": most}

@@ -84,7 +84,7 @@ def show_command(env: Env, handler: str, acting: str) -> None:
 
 def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     from cn.cli.commands.agency_grant import grant_line
-    from cn.cli.render.agency import actor_name, heading, name
+    from cn.cli.render.agency import actor_name, heading, name, sender_of
     from cn.cli.render.text import clean, wrap
 
     facts = opened.facts
@@ -97,7 +97,7 @@ def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
         ("outcomes", [f"{o['outcome'][:SHORT]} {clean(o['title'])}" for o in view["outcomes"]]),
         ("granted to it", [grant_line(one, facts) for one in view["held"]]),
         ("granted by it", [grant_line(one, facts) for one in view["given"]]),
-        ("mail", [f"{m['mail'][:SHORT]} {clean(m['subject'])}, from {name(m['from'], facts)}" for m in view["mail"]]),
+        ("mail", [f"{m['mail'][:SHORT]} {clean(m['subject'])}, from {sender_of(m, facts)}" for m in view["mail"]]),
         ("audit log", [f"{e['time']} {actor_name(e['actor'])}: {clean(e['text'])}" for e in view["entries"][-20:]]),
     ]
     for title, rows in parts:

@@ -20,7 +20,10 @@ def mail(env: Env, acting: str) -> None:
     from cn.agency.plan.views import read_inbox
 
     with desk(env, acting) as opened:
-        opened.look(read_inbox(_me(opened), opened.principal, opened.facts), lambda view: inbox_lines(opened, view))
+        me = _me(opened)
+        later = len(opened.facts.deferred_by(me))
+        told = [f"{later:,} of yours wait for their time: 'cn mail waiting' lists them"] if later else []
+        opened.look(read_inbox(me, opened.principal, opened.facts), lambda view: [*inbox_lines(opened, view), *told])
 
 
 def _me(opened: Desk) -> Party:
@@ -29,10 +32,11 @@ def _me(opened: Desk) -> Party:
 
 def inbox_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     """The pending messages of an inbox, as a table."""
+    from cn.cli.render.agency import sender_of
     from cn.cli.render.text import columns, cut, table
 
     rows = [
-        (one["mail"][:SHORT], one["time"][:16].replace("T", " "), _sender(one, opened), _subject(one))
+        (one["mail"][:SHORT], one["time"][:16].replace("T", " "), sender_of(one, opened.facts), _subject(one))
         for one in view["mail"]
     ]
     head, *lines = table([("ID", "TIME", "FROM", "SUBJECT"), *rows])
@@ -46,26 +50,54 @@ def _senders(opened: Desk, view: dict[str, Any]) -> list[str]:
     """Of many messages, from whom how many are, most first."""
     from collections import Counter
 
+    from cn.cli.render.agency import sender_of
     from cn.cli.render.text import wrap
 
-    counts = Counter(_sender(one, opened) for one in view["mail"])
+    counts = Counter(sender_of(one, opened.facts) for one in view["mail"])
     if counts.total() <= _MANY:
         return []
     told = (f"{count:,} from {sender}" for sender, count in counts.most_common())
     return wrap("", f"{counts.total():,} messages: {'; '.join(told)}")
 
 
-def _sender(one: dict[str, Any], opened: Desk) -> str:
-    """Who wrote it. What Agency itself says begins with a name that no handler can bear: theirs begin with digits."""
-    from cn.cli.render.agency import name
-
-    return f"Agency, about {name(one['about'], opened.facts)}" if "about" in one else name(one["from"], opened.facts)
-
-
 def _subject(one: dict[str, Any]) -> str:
     from cn.cli.render.text import clean
 
     return clean(one["subject"]) + (f" ({clean(one['note'])})" if one["note"] else "")
+
+
+@mail.command("waiting")
+@options(AS)
+def waiting_command(env: Env, acting: str) -> None:
+    """List the messages of yours that wait for their time, or those of the handler for whom you act."""
+    from cn.agency.plan.views import list_deferred
+
+    with desk(env, acting) as opened:
+        found = list_deferred(_me(opened), opened.principal, opened.facts)
+        opened.look(found, lambda view: _waiting_lines(opened, view))
+
+
+def _waiting_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
+    from cn.cli.render.agency import name
+    from cn.cli.render.text import clean, columns, cut, table
+
+    rows = [
+        (one["mail"][:SHORT], one["due"][:16].replace("T", " "), name(one["to"], opened.facts), clean(one["subject"]))
+        for one in view["mail"]
+    ]
+    head, *lines = table([("ID", "DUE", "TO", "SUBJECT"), *rows])
+    return [head, *(cut(line, columns()) for line in lines)] if rows else ["no message of yours waits for its time"]
+
+
+@mail.command("take-back")
+@click.argument("mail", nargs=-1, required=True)
+@options(AS, REQUEST, DRY_RUN)
+def take_back_command(env: Env, mail: tuple[str, ...], acting: str) -> None:
+    """Do not deliver messages that wait for their time, as 'cn mail waiting' lists them."""
+    from cn.agency.operations import TakeBackMail
+
+    with desk(env, acting) as opened:
+        opened.do(TakeBackMail(tuple(map(opened.deferred, mail))))
 
 
 @mail.command("show")
@@ -76,7 +108,8 @@ def show_command(env: Env, mail: str, acting: str) -> None:
     from cn.cli.commands.agency_kb import show_file
 
     with desk(env, acting) as opened:
-        row = opened.facts.mail(opened.mail(mail))
+        id = opened.mail(mail, deferred=True)
+        row = opened.facts.mail(id) or opened.facts.deferred(id)
         assert row is not None, "it was just found"
         show_file(opened, row.file, row.version, mail=True)
         file = opened.facts.file(row.file)

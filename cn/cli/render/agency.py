@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cn.agency.events import (
     AgentEnded,
@@ -44,6 +44,11 @@ def name(id: str, facts: Facts | None) -> str:
         return clean(id)
     row = facts.file(Uuid(Party(id))) if facts else None
     return f"{id[:SHORT]} {clean(row.description, 60)}" if row else id[:SHORT]
+
+
+def sender_of(letter: Mapping[str, Any], facts: Facts) -> str:
+    """Who wrote a message of a list. Agency itself has a name that no handler can bear: theirs begin with digits."""
+    return f"Agency, about {name(letter['about'], facts)}" if "about" in letter else name(letter["from"], facts)
 
 
 def sentence(change: Change, facts: Facts | None = None) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from cn.agency.names import Party
-from cn.agency.operations import FinishMail, SendMail
+from cn.agency.operations import FinishMail, SendMail, TakeBackMail
 from cn.agency.plan.result import Refused
-from cn.agency.plan.views import read_inbox
+from cn.agency.plan.views import list_deferred, read_inbox
 from cn.agency.rows import Facts
 from cn.server.parameters import ARGUMENTS, CURSOR, TEXT, UUID, Kind, Parameter, list_of
 from cn.server.parameters import PARTY as _PARTY
@@ -80,6 +80,14 @@ def _inbox(call: Call, facts: Facts) -> View | Refused:
     return read_inbox(call.arguments["handler"] or call.me, call.principal, facts)
 
 
+def _later(call: Call, facts: Facts) -> View | Refused:
+    return list_deferred(call.arguments["handler"] or call.me, call.principal, facts)
+
+
+def _take_back(call: Call) -> TakeBackMail:
+    return TakeBackMail(call.arguments["mail"])
+
+
 MAIL = (
     Tool(
         "mail_send",
@@ -96,6 +104,42 @@ MAIL = (
         (_ADDRESSEE, _AT, *_LETTER, REQUEST),
         answer("mail"),
         _send,
+    ),
+    Tool(
+        "mail_deferred",
+        "List messages for later",
+        "Lists the messages of yours that wait for their time, the earliest first.",
+        (Parameter("handler", UUID, "A handler below you; your own if left out"), CURSOR),
+        an_object(
+            {
+                "mail": several(
+                    an_object(
+                        {
+                            "mail": ID,
+                            "file": ID,
+                            "version": a("integer", "Of the file, which was sent"),
+                            "to": WORD,
+                            "subject": WORD,
+                            "due": STAMP,
+                        }
+                    )
+                ),
+                "next": NEXT,
+            },
+            ["next"],
+        ),
+        looks(_later),
+        reads=True,
+        listed="mail",
+    ),
+    Tool(
+        "mail_take_back",
+        "Take messages back",
+        "Messages of yours that wait for their time are not delivered.",
+        (Parameter("mail", list_of(UUID), "The messages, by 'mail' of mail_deferred", needed=True), REQUEST),
+        answer("mail"),
+        asks(_take_back),
+        ends=True,
     ),
     Tool(
         "mail_inbox",
