@@ -77,6 +77,7 @@ def send_texts(run: Run, speak: Speak, allowed: Collection[int]) -> list[Unsent]
     not be sent now.
     """
     says, broken = run.snapshot.says()
+    _forget_old(run)
     for path, reason in broken:
         run.report.failed(f"{path}: {reason}", "it is not sent", told_before=run.memory.told("say", path, reason))
     waiting = {path.rpartition("/")[2] for path, _ in says}
@@ -110,6 +111,18 @@ def send_texts(run: Run, speak: Speak, allowed: Collection[int]) -> list[Unsent]
     for path in ended:
         _note(run, path).path.unlink(missing_ok=True)
     return list(unsent.values())
+
+
+_LOST = "chat"
+"""Texts that may not have arrived, by name: no run can find out, so ``cn status`` shows each for a week."""
+_IN_DOUBT = ("refused: ", "unknown: ")
+_SHOWN = timedelta(days=7)
+
+
+def _forget_old(run: Run) -> None:
+    for name in run.memory.conditions.names(_LOST):
+        if run.now - run.memory.conditions.since(_LOST, name) > _SHOWN:
+            run.memory.conditions.clear(_LOST, name)
 
 
 def next_send_time(hub: Hub) -> datetime | None:
@@ -175,6 +188,10 @@ def _commit(run: Run, ended: dict[HubPath, tuple[Say, str]]) -> None:
         return "cn: answered"
 
     run.commit(plan)
-    for say, _ in ended.values():
+    for say, executed in ended.values():
         run.memory.attempts.worked(say.name)
+        if executed.startswith(_IN_DOUBT):
+            text = f"{say.chat}: a text is not, or not wholly, known to have arrived: {executed}"
+            remedy = f"it stands in {say.sent_path}; ask the reader"
+            run.memory.conditions.set(_LOST, text, remedy, name=say.name)
         run.memory.told("said", say.name)

@@ -21,12 +21,12 @@ from pathlib import Path
 from cn.agent.hooks import update_queue
 from cn.agent.interface import is_answered, note_sent, put_output
 from cn.agent.plan.output import parse_output
-from cn.agent.plan.turns import plan_lapsed, plan_rejected, plan_released, source_of, time_limit
+from cn.agent.plan.turns import plan_lapsed, plan_rejected, plan_released, rests, source_of, time_limit
 from cn.agent.queue import MayGive, current_turn, failing, note_ended, peek_turn, tell_chat
 from cn.git.repository import Hub
 from cn.llm import client
 from cn.llm.config import AgentConfig, read_agent_config
-from cn.llm.request import Answer, Failure, Kind, Stop, format_sent, request_json
+from cn.llm.request import Answer, Failure, Kind, Said, Stop, format_sent, request_json
 from cn.llm.usage import over_budget, read_calls
 from cn.loop.process import process, process_as_agent
 from cn.protocol import rules
@@ -72,8 +72,10 @@ class TurnTools:
     speak: Speak | None
     look: bool = False
 
-    def may_give(self, asked: Input) -> str:
-        """Which budget forbids to ask the model about this item; empty: none."""
+    def may_give(self, asked: Input) -> str | None:
+        """Which budget forbids to ask the model about this item; empty: none. None: it rests after an attempt."""
+        if rests(asked, now()):
+            return None
         return over_budget(self.hub.root, self.config.budgets, asked.sender, now())
 
 
@@ -140,7 +142,7 @@ def _tell_unasked(tools: TurnTools, why: ConfigError, waiting: Sequence[Input], 
             if turn is not None and turn.machine == run.machine and not is_answered(run.hub):
                 executor.perform(plan_released(turn, executor.now))  # its time does not run meanwhile
             for asked in waiting:
-                _say_once(run, executor, asked, why.text)
+                _say_once(run, executor, asked, why.text)  # the cause is for cn status
             return "cn: the model cannot be asked"
 
         run.commit(plan)
@@ -148,11 +150,14 @@ def _tell_unasked(tools: TurnTools, why: ConfigError, waiting: Sequence[Input], 
     _send_again(tools, unsent, report)
 
 
+_CANNOT_ASK = "the agent's model cannot be asked at the moment"
+
+
 def _say_once(run: Run, executor: Executor, asked: Input, why: str) -> None:
-    """A chat is told of what is wrong with the model once, as long as it is wrong."""
+    """A chat is told that something is wrong with the model once, as long as it is wrong; what, is our own affair."""
     since = next((at for text, _, at, _ in executor.memory.conditions.shown if text == why), "")
     if is_chat(asked.sender) and not executor.memory.told("unasked", asked.sender, why, since):
-        tell_chat(run, executor, asked, mask_line(why, run.settings), set())
+        tell_chat(run, executor, asked, _CANNOT_ASK, set())
 
 
 def _process(tools: TurnTools, report: Report, may_give: MayGive) -> None:
@@ -223,6 +228,12 @@ def _ask(view: View, tools: TurnTools, turn: Turn, report: Report) -> None:
     assert tools.ask is not None, "without a model nothing gets so far"
     note_sent(view.hub, turn.trigger, format_sent(packed.request).encode("utf-8", "replace"))
     outcome, call = ask_packed(view, packed, tools.ask, source, trigger)
+    if isinstance(outcome, Failure) and outcome.kind in _PERHAPS_NOT_THE_ITEM and not outcome.retryable:
+        probe = replace(packed, parts=(), request=replace(packed.request, system=(), messages=_PROBE))
+        reply, call = ask_packed(view, probe, tools.ask, source, trigger)
+        if isinstance(reply, Failure) and reply.kind is not Kind.EMPTY:
+            hint = _ALL_REFUSED if outcome.kind is Kind.INVALID else outcome.hint
+            outcome = replace(outcome, kind=Kind.PERMISSION, hint=hint)
     _note_reachable(Memory(view.hub, call.at), outcome)
     if isinstance(outcome, Answer) and not _fault(turn, outcome):
         report.info(f"{source}: {outcome.model} answered in {outcome.seconds:.1f} s", source=source)
@@ -245,6 +256,13 @@ def _note_reachable(memory: Memory, outcome: Answer | Failure | None) -> None:
 
 _NOT_THE_ITEM = (Kind.AUTH, Kind.PERMISSION, Kind.NOT_FOUND)
 """Failures that no other attempt at the same item can mend."""
+_PERHAPS_NOT_THE_ITEM = (Kind.INVALID, Kind.SERVER)
+"""Failures that may be about the request, or about all: the API says with status 400 that an account is used up.
+
+Which it is, another request tells, not the words: the same model, with as many tokens, is asked a few words.
+"""
+_ALL_REFUSED = "no request is taken: look in the console of the API (credit, limits), or at llm in agent.yaml"
+_PROBE = (Said("user", "Answer with the word: yes"),)
 
 
 def give_back(hub: Hub, turn: Turn, report: Report, may_give: MayGive | None = None) -> None:

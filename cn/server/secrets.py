@@ -5,7 +5,6 @@ They are in no file, log, event, answer or error, and no other process can read 
 
 from __future__ import annotations
 
-import base64
 import bisect
 import ctypes
 import itertools
@@ -21,13 +20,13 @@ from typing import Any
 
 from cn.server.machine_tools import Secret
 from cn.values.errors import ConfigError
+from cn.values.text import in_base64
 
 _SECONDS = 30.0
 _MOST = 64 << 10
 _SHORTEST = 4
 """Characters: shorter ones would hide ordinary words."""
 _PR_SET_DUMPABLE = 4
-_URL_SAFE = str.maketrans("+/", "-_")
 _SPACES = re.compile(r"(?:\s|\\{1,3}[nrt])+")
 """Spaces, also as JSON shows them."""
 _HEX = re.compile(r"\\u[0-9a-f]{4}")
@@ -40,7 +39,7 @@ class Vault:
         self._values = dict(values)
         hidden = {form for value in values.values() for form in _forms(value) if len(form) >= _SHORTEST}
         self._hidden = sorted(hidden, key=len, reverse=True)
-        encoded = {core for value in values.values() for core in _cores(value) if len(core) >= 2 * _SHORTEST}
+        encoded = {core for value in values.values() for core in in_base64(value) if len(core) >= 2 * _SHORTEST}
         self._encoded = sorted(encoded, key=len, reverse=True)
 
     def __repr__(self) -> str:
@@ -105,7 +104,7 @@ def _forms(value: str) -> list[str]:
     """A secret and its lines, also as strings of JSON show them, and how it stands in base64."""
     lines = [line for line in value.splitlines() if len(line) >= 2 * _SHORTEST]
     plain = [value, *lines]
-    return [*plain, *(form for one in plain for form in _in_json(one)), *_cores(value)]
+    return [*plain, *(form for one in plain for form in _in_json(one)), *in_base64(value)]
 
 
 def _in_json(value: str) -> set[str]:
@@ -116,18 +115,6 @@ def _in_json(value: str) -> set[str]:
         dumped |= {one.replace("/", "\\/") for one in dumped}
         found |= dumped | {_HEX.sub(lambda match: match[0][:2] + match[0][2:].upper(), one) for one in dumped}
     return found
-
-
-def _cores(value: str) -> list[str]:
-    """How a secret stands in base64, whatever stands before and behind it: NAME:SECRET, say."""
-    cores = [_in_base64(value.encode("utf-8", "surrogatepass"), before) for before in range(3)]
-    return [*cores, *(core.translate(_URL_SAFE) for core in cores)]
-
-
-def _in_base64(data: bytes, before: int) -> str:
-    """The characters of base64 that ``data`` alone decides, with so many bytes before it (RFC 4648, section 4)."""
-    first, end = -(-before * 8 // 6), (before + len(data)) * 8 // 6
-    return base64.b64encode(bytes(before) + data).decode()[first:end]
 
 
 def take_secrets(secrets: Sequence[Secret], env: MutableMapping[str, str] = os.environ) -> Vault:

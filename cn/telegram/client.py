@@ -102,10 +102,20 @@ class Connection:
             return Failure(Trouble.UNKNOWN, f"{method} had no whole answer after {seconds + _WHOLE:g} seconds")
         except error.TelegramError as why:
             found = getattr(why, "failure", None)
-            return found if isinstance(found, Failure) else Failure(_trouble(why), self._clean(str(why)))
+            if isinstance(found, Failure):
+                return found
+            told = f"{why}: write to the bot there, and it answers there" if _is_moved(why) else str(why)
+            return Failure(_trouble(why), self._clean(told))
         except Exception as why:  # an answer that the library does not expect
             return Failure(Trouble.UNKNOWN, self._clean(f"{type(why).__name__}: {why}"))
         return answer if isinstance(answer, wanted) else Failure(Trouble.UNKNOWN, f"{method} answered something else")
+
+
+def _is_moved(why: TelegramError) -> bool:
+    """Is the group another chat now? The library says its new id (``migrate_to_chat_id``)."""
+    from telegram import error
+
+    return isinstance(why, error.ChatMigrated)
 
 
 def _trouble(why: TelegramError) -> Trouble:

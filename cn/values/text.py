@@ -172,16 +172,31 @@ def clean(text: str, limit: int = 500) -> str:
 
 
 def hide(text: str, *secrets: str) -> str:
-    """The text without these secrets, as they are or as part of a URL, and without credentials of URLs.
+    """The text without these secrets, as they are, as part of a URL or in base64, and without credentials of URLs.
 
     What is too short to be one stands in words of its own, and is left.
     """
     from urllib.parse import quote as quote_url
 
     for secret in secrets:
-        for form in {secret, quote_url(secret, safe=""), secret.strip()}:
+        encoded = {form for form in in_base64(secret) if len(form) >= 2 * _SHORTEST_SECRET}
+        for form in {secret, quote_url(secret, safe=""), secret.strip()} | encoded:
             text = text.replace(form, "***") if len(form) >= _SHORTEST_SECRET else text
     return redact(text)
+
+
+def in_base64(secret: str) -> list[str]:
+    """How a secret stands in base64, whatever stands before and behind it: NAME:SECRET, say.
+
+    Of each the characters that the secret alone decides (RFC 4648, sections 4 and 5).
+    """
+    from binascii import b2a_base64
+
+    data, found = secret.encode("utf-8", "surrogatepass"), list[str]()
+    for before in range(3):
+        first, end = -(-before * 8 // 6), (before + len(data)) * 8 // 6
+        found.append(b2a_base64(bytes(before) + data, newline=False).decode()[first:end])
+    return [*found, *(form.replace("+", "-").replace("/", "_") for form in found)]
 
 
 def slug(text: str, limit: int = 60, empty: str = "message") -> str:

@@ -20,6 +20,7 @@ from cn.agent.plan.turns import (
     plan_rejected,
     plan_retry,
     plan_withdrawn,
+    rests,
     source_of,
     time_limit,
 )
@@ -202,6 +203,28 @@ def test_a_turn_out_of_time_is_archived_without_output_and_lets_others_pass() ->
     assert queue_path(waiting) in puts(plan)
     assert {TURN, INPUT} <= drops(plan)
     assert OUTPUT not in drops(plan)
+
+
+def test_attempts_rest_longer_and_longer_and_a_clock_that_went_backwards_ends_it() -> None:
+    for attempts, minutes in ((1, 2), (2, 8), (3, 32)):
+        asked = replace(ASKED, attempts=attempts, reason="no answer", queued=AT)
+        assert rests(asked, AT)
+        assert rests(asked, AT + timedelta(minutes=minutes, seconds=-1))
+        assert not rests(asked, AT + timedelta(minutes=minutes))
+        assert not rests(asked, AT - timedelta(seconds=1))
+    assert not rests(replace(ASKED, queued=AT), AT)
+
+
+def test_what_the_models_server_said_is_told_to_no_correspondent() -> None:
+    chat = replace(LOOSE, sender="telegram:42")
+    for attempt in (1, 3):
+        turn = turn_of(chat, attempt)
+        (said,) = [text for text in puts(plan_lapsed(turn, failing(), "credit")).values() if "(no answer: " in text]
+        assert "credit" not in said
+        plan = plan_lapsed(turn_of(ASKED, attempt), failing(), "credit")
+        told = [e.message.body for e in plan.effects if isinstance(e, Post)]
+        assert told
+        assert not any("credit" in body or "in time" in body for body in told)
 
 
 def test_the_creator_is_told_once_a_head() -> None:

@@ -114,6 +114,9 @@ NOT_ITS_FAULT = {
     "401": (Reply(status=401, message="invalid x-api-key"), "401"),
     "403": (Reply(status=403, message="not your model"), "403"),
     "404": (Reply(status=404, message="model: claude-9"), "404"),
+    "credit": (Reply(status=400, message="Your credit balance is too low to access the API."), "credit balance"),
+    "limit": (Reply(status=400, message="You have reached your specified API usage limits."), "usage limits"),
+    "no API": (Reply(raw=b'{"error": "no such route"}'), "no message of the Messages API"),
 }
 
 
@@ -123,17 +126,18 @@ def test_what_no_item_can_help_takes_no_attempt(studio: Studio, name: str) -> No
     reply, told = NOT_ITS_FAULT[name]
     studio.model.answer = write("reply: ID|fine")
     studio.receive("a question")
+    asked = 1 if name.isdigit() else 2  # a 400 may be the item's fault: a few words are asked to find out
     for _ in range(4):
-        studio.model.next(reply)
+        studio.model.next(*[reply] * asked)
         lines = studio.turn(until_idle=True)
         assert any(told in line for line in lines), lines
     assert current(studio.node) == ""
     (item,) = studio.waiting
     assert item["attempts"] == 0
     (waits,) = studio.said()
-    assert waits.startswith("(your message waits: the model gave no answer: ")
-    assert told in waits
-    assert len(studio.requests) == 4
+    assert waits == "(your message waits: the agent's model cannot be asked at the moment)", "nothing of our account"
+    assert studio.dead == []
+    assert len(studio.requests) == len(studio.calls()) == 4 * asked
     assert "the model gave no answer: " in studio.node.cn("status").stdout
     studio.turn()
     assert studio.said()[1:] == ["fine"]
@@ -164,6 +168,8 @@ def test_an_answer_of_which_nothing_can_be_done_ends_that_item_only(studio: Stud
     kinds = dict(ITS_FAULT)
 
     def speak(body: dict[str, Any]) -> Reply | str:
+        if is_probe(body):
+            return "yes"
         kind = next((name for name in kinds if f"> poison: {name}\n" in studio_item(body)), "")
         if not kind:
             return answer("reply: ID|fine", id=id_of(body))
@@ -183,8 +189,26 @@ def test_an_answer_of_which_nothing_can_be_done_ends_that_item_only(studio: Stud
     assert not any("valid-output" in text or "known-peer" in text for text in given_up), "no rule's name"
     assert len(given_up) == len(kinds) - 1
     assert [t for t in studio.said() if t not in given_up] == ["?"]  # half a character, made whole
-    assert len(studio.requests) == len(kinds) + 1
+    assert not any("status 4" in text or "Messages API" in text for text in given_up), "nor what the API said"
+    probes = [body for body in studio.requests if is_probe(body)]
+    assert len(studio.requests) - len(probes) == len(kinds) + 1
+    assert len(probes) == 2
     studio.sound()
+
+
+def is_probe(body: dict[str, Any]) -> bool:
+    """Is it only asked whether the model answers?"""
+    return len(json.dumps(body)) < 400
+
+
+def test_attempts_that_have_no_answer_are_apart_in_time(studio: Studio) -> None:
+    studio.model.answer = lambda body: "yes" if is_probe(body) else Reply(status=400, message="prompt is too long")
+    studio.receive("a question")
+    for _ in range(4):
+        studio.turn(until_idle=True)
+    (item,) = studio.waiting
+    assert (item["attempts"], studio.dead) == (1, [])
+    assert studio.said() == ["(no answer: the agent gave no answer; it is tried again)"]
 
 
 def studio_item(body: dict[str, Any]) -> str:
@@ -248,7 +272,7 @@ def test_however_long_no_model_is_reached_nothing_is_given_up(studio: Studio, re
     studio.model.answer = write("reply: ID|fine")
     studio.turn()
     waits, said = studio.said()
-    assert "your message waits: the model gave no answer: " in waits, "told once"
+    assert waits == "(your message waits: the agent's model cannot be asked at the moment)", "told once"
     assert said == "fine"
 
 
@@ -314,7 +338,9 @@ def test_what_was_taken_and_never_asked_is_no_attempt(studio: Studio) -> None:
     studio.sound()
 
 
-def test_a_model_that_hangs_ends_the_turn_in_time_and_may_have_been_paid(studio: Studio) -> None:
+def test_a_model_that_hangs_ends_the_turn_in_time_and_may_have_been_paid(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
     studio.model.answer = write("reply: ID|fine")
     studio.model.next(Reply(hang=30.0))
     studio.receive("first")
@@ -322,6 +348,7 @@ def test_a_model_that_hangs_ends_the_turn_in_time_and_may_have_been_paid(studio:
     (call,) = studio.calls()
     assert (call.stop, call.unknown, call.attempts) == ("timeout", True, 1)
     assert [item["attempts"] for item in studio.waiting] == [1]
+    monkeypatch.setattr(turn, "rests", lambda asked, at: False)  # its rest is over
     studio.turn()
     assert studio.said()[1:] == ["fine"]
 
@@ -331,7 +358,7 @@ def test_nothing_is_claimed_or_sent_without_keys(studio: Studio) -> None:
     for _ in range(2):
         assert "ANTHROPIC_KEY" in studio.agent("--process", check=3, ANTHROPIC_KEY="").stderr
     (waits,) = studio.said()
-    assert "ANTHROPIC_KEY" in waits, "the chat is told once"
+    assert waits.startswith("(your message waits: the agent's model cannot be asked"), "the chat is told once"
     assert "ANTHROPIC_KEY" in studio.node.cn("status").stdout
     (item,) = studio.waiting
     assert (item["attempts"], studio.requests) == (0, []), "what nobody can be asked about is not in flight"

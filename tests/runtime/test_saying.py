@@ -75,6 +75,7 @@ def test_a_text_whose_fate_nobody_knows_is_told_and_not_repeated(studio: Studio,
     assert studio.turn() == []
     assert studio.telegram.count("sendMessage") == 1
     assert executed(studio) == ["unknown: 1 of 1 parts"]
+    assert "known to have arrived: unknown: 1 of 1 parts" in studio.node.cn("status").stdout
     assert len(studio.requests) == 1
     studio.sound()
 
@@ -120,6 +121,7 @@ def test_a_chat_that_blocked_the_bot_is_given_up_and_the_queue_goes_on(studio: S
     assert any("refused: " in line and "blocked" in line for line in lines), lines
     assert studio.said(OTHER) == ["fine"]
     assert executed(studio)[0].startswith("refused: ")
+    assert "known to have arrived: refused: " in studio.node.cn("status").stdout
     assert studio.node.outbox() == []
     assert studio.turn() == []
     studio.sound()

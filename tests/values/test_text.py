@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import unicodedata
 
@@ -205,3 +206,12 @@ def test_a_name_of_a_branch_holds_no_parameter_of_a_url() -> None:
 def test_what_is_too_short_to_be_a_secret_masks_nothing() -> None:
     assert hide("an exact answer", "x", "", "an") == "an exact answer"
     assert hide("the key is k-123456", "k-123456") == "the key is ***"
+
+
+@pytest.mark.parametrize("before", ["", "x", "NAME:"])
+def test_a_secret_in_base64_is_hidden_whatever_stands_before_it(before: str) -> None:
+    secret = "sk-ant-api03-0123456789?>?>abcdef"
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        told = hide(f"wrong key {encode((before + secret).encode()).decode()}", secret)
+        assert "***" in told
+        assert len(told) < 30

@@ -148,7 +148,8 @@ def plan_rejected(turn: Turn, output: bytes, refusals: Sequence[Refusal], facts:
     fields = {"rule": refusals[0].rule, "why": why, "remedy": remedy}
     effects += _event(asked, facts.now, "refused", **fields)
     if turn.attempt >= facts.config.max_attempts:
-        return Plan(source_of(asked), (*effects, *_dead(turn, asked, facts, "failed")))
+        said = "the agent could not answer it"
+        return Plan(source_of(asked), (*effects, *_dead(turn, asked, facts, "failed", said)))
     again = plan_promote(asked, items.parse_input(turn.text).content, turn.machine, facts.now)
     kept = [e for e in again.effects if not isinstance(e, Drop)]
     return Plan(source_of(asked), (*effects, *kept))
@@ -160,15 +161,29 @@ def plan_lapsed(turn: Turn, facts: Failing, failure: str = "") -> Plan:
     The item waits again, behind the others of its cadence; after the last attempt it is a dead letter.
     """
     why = failure or f"no answer in {format_age(facts.now - turn.since)}"
+    # What the model's server said, of an account it may be, is the hub's own affair.
+    said = "the agent gave no answer" + ("" if failure else " in time")
     why += f" (attempt {turn.attempt} of {facts.config.max_attempts})"
     asked = replace(turn.input, attempts=turn.attempt, reason=why)
     row = _row(asked, facts.now, "no answer" if failure else "timed out", why, "timed-out")
     effects = [*_archive(turn, None), row]
     effects += _event(asked, facts.now, "timed-out", attempt=str(turn.attempt))
     if turn.attempt >= facts.config.max_attempts:
-        return Plan(source_of(asked), (*effects, *_dead(turn, asked, facts, "timed-out")))
+        return Plan(source_of(asked), (*effects, *_dead(turn, asked, facts, "timed-out", said)))
     effects += _put_back(turn, replace(asked, queued=facts.now), items.queue_path)
-    return Plan(source_of(asked), (*effects, *_told(turn, asked, facts, "timed-out", why)))
+    return Plan(source_of(asked), (*effects, *_told(turn, asked, facts, "timed-out", said)))
+
+
+_FIRST_PAUSE = timedelta(minutes=2)
+
+
+def rests(asked: Input, at: datetime) -> bool:
+    """Does an item that had no answer rest before its next attempt? 2 minutes after the first, then 8, 32 …
+
+    So what fails for a while for all of them uses up nobody's attempts. A clock that went backwards ends the pause.
+    """
+    pause = _FIRST_PAUSE * 4 ** min(asked.attempts - 1, 3)
+    return asked.attempts > 0 and bool(asked.reason) and timedelta() <= at - asked.queued < pause
 
 
 def plan_released(turn: Turn, at: datetime, *, below: int = 0) -> Plan:
@@ -187,24 +202,26 @@ def _put_back(turn: Turn, asked: Input, place: Callable[[Input], HubPath]) -> li
     return [*_OVER, Put(place(asked), items.format_queued(replace(asked, content=content)))]
 
 
-def _dead(turn: Turn, asked: Input, facts: Failing, status: str) -> list[Effect]:
+def _dead(turn: Turn, asked: Input, facts: Failing, status: str, said: str) -> list[Effect]:
     """A dead letter: visible until a person decides its thread, or has it tried again."""
     return [
         *_put_back(turn, asked, items.dead_path),
         *_event(asked, facts.now, "dead"),
         _row(asked, facts.now, "dead letter", f"given up after {asked.attempts} attempts", "dead"),
-        *_told(turn, asked, facts, status, asked.reason),
+        *_told(turn, asked, facts, status, said),
     ]
 
 
-def _told(turn: Turn, asked: Input, facts: Failing, status: str, reason: str) -> list[Effect]:
-    """Who sent it learns that it takes longer: a creator once per head, a chat at first and at last."""
+def _told(turn: Turn, asked: Input, facts: Failing, status: str, said: str) -> list[Effect]:
+    """Who sent it learns that it takes longer: a creator once per head, a chat at first and at last.
+
+    ``said``: in plain words; why it failed is the hub's own affair, and may quote what the agent wrote.
+    """
     if is_chat(asked.sender):
         if asked.attempts > 1 and asked.attempts < facts.config.max_attempts:
             return []
         last = asked.attempts >= facts.config.max_attempts
-        # In plain words: which rule the agent's answer broke, its correspondent need not know.
-        why = reason if status == "timed-out" else "what the agent wrote could not be carried out"
+        why = said if status == "timed-out" else "what the agent wrote could not be carried out"
         text = f"(no answer: {why}; {'given up' if last else 'it is tried again'})"
         say = Say(f"{asked.id}-{asked.attempts}", turn.machine, asked.sender, text, facts.now, status)
         return [Put(say.path, format_say(say))]
@@ -212,8 +229,6 @@ def _told(turn: Turn, asked: Input, facts: Failing, status: str, reason: str) ->
     if item is None or not facts.known_peer or item.get("waits") == item.head:
         return []
     peer = Name(asked.sender)
-    # Why it failed is the hub's own affair: it may quote what the agent wrote.
-    said = "the agent gave no answer in time" if status == "timed-out" else "the agent could not answer it"
     about = About(Branch(item.get("branch")), parse_oid(item.head), status, None, said)
     post = notice(facts.config.name, peer, item.topic, about, facts.now, item.get("thread"))
     noted = Event(facts.now, IN, "refused", item.topic, item.head, {"waits": item.head})
