@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
@@ -287,9 +288,12 @@ def _tell_next_step() -> str:
 
 def _without_typed_secrets(text: str) -> str:
     """What an error says, without a secret that somebody typed: what is shown is kept in many places."""
-    from cn.secrets.scanner import mask_typed
+    try:
+        from cn.secrets.scanner import mask_typed
 
-    return mask_typed(text, sys.argv[1:])
+        return mask_typed(text, sys.argv[1:])
+    except ImportError:  # a signal came while the search was being imported: nothing that was typed is said
+        return reduce(lambda told, word: told.replace(word, "***") if len(word) > 3 else told, sys.argv[1:], text)
 
 
 def _tell_before(env: Env, error: CnError) -> None:

@@ -59,6 +59,27 @@ def test_a_signal_while_cn_is_loading_ends_it_with_its_code_and_a_word(
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"cn: {word}\n")
 
 
+def test_a_signal_while_the_search_for_secrets_is_loading_ends_it_without_a_traceback(
+    world: World, tmp_path: Path
+) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    package = tmp_path / "there/detect_secrets"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        f"import os, pathlib, signal, time\nmark = pathlib.Path({str(tmp_path / 'mark')!r})\n"
+        "if mark.exists():\n    raise ImportError('half of it is there')\n"
+        "mark.touch()\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(20)\n"
+    )
+    path = f"{tmp_path / 'there'}{os.pathsep}{ROOT}"
+    words = ("send", "pi", "hello", "--body", "see AKIA0123456789ABCDEF")
+    done = sigma.cn(*words, check=143, started=True, env={"PYTHONPATH": path})
+    assert (tmp_path / "mark").exists()
+    assert "cn: terminated" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "ImportError" not in done.stderr
+
+
 def test_ctrl_c_stays_ignored_where_the_shell_has_it_so(tmp_path: Path) -> None:
     done = load(tmp_path, _AT_ONCE.format(number=int(signal.SIGINT)) + "os._exit(5)\n", ignored=True)
     assert (done.returncode, done.stderr) == (5, "")
