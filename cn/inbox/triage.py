@@ -7,7 +7,7 @@ from contextlib import nullcontext, suppress
 from cn.git.objects import contained, resolve
 from cn.git.repository import Hub
 from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, quoted_of
-from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, use_working, renewed
+from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, renewed, use_working
 from cn.protocol.effects import Plan, Put
 from cn.protocol.finality import is_final
 from cn.protocol.layout import END_IN_MAIN, IN_MAIN, inbox_path
