@@ -247,8 +247,11 @@ def _not_shown(env: Env, error: NotShown) -> tuple[str, str]:
 
 def _by_system(error: OSError) -> tuple[str, str]:
     """What the system said no to, and the next step; of a name no more than a person reads."""
+    from cn.system.closed import blame
     from cn.values.text import one_line
 
+    if blamed := blame(error):
+        return one_line(blamed[0], 800), f"nothing is lost; {blamed[1]}, then run it again"
     where = f"{one_line(str(error.filename), 200)}: " if error.filename else ""
     too_long = error.errno == errno.ENAMETOOLONG
     hint = "give a shorter name" if too_long else "nothing is lost; run it again when this is mended"

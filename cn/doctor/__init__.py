@@ -20,6 +20,7 @@ from cn.git.repository import Hub
 from cn.run.memory import Memory
 from cn.run.run import clear_stop
 from cn.system.clock import now
+from cn.system.closed import blame
 from cn.values.errors import CnError
 from cn.values.names import Oid
 from cn.values.report import Mark, Report
@@ -95,6 +96,9 @@ def _run(check: Check, facts: HubFacts) -> list[Finding]:
         found.extend(check.look(facts))
     except CnError as error:
         found.append(from_error(error, unfinished))
+    except OSError as error:
+        what, remedy = blame(error) or (f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), "mend this")
+        found.append(problem(f"{unfinished}: {one_line(what, 800)}", "what it would find is not known", remedy))
     except Exception as error:
         # Whatever the damage: the other checks still have something to say.
         text = f"{unfinished}: {type(error).__name__}: {one_line(str(error))}"

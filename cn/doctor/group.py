@@ -11,13 +11,14 @@ from pathlib import Path
 
 from cn.doctor.finding import Finding, Fix, HubFacts, Step, problem
 from cn.git.repository import Hub, shares_with_group
-from cn.system.files import owner_of
+from cn.system.closed import foreign_below, owner_of, taking
+from cn.transaction.lock import find_links
 from cn.values.shell_words import command
 from cn.values.text import counted, visible
 
 _TREES = ("threads", "state", "logs", ".cn", "spec")
 """Where cn writes in the work tree, beside what merges bring."""
-_OWNERS = ("agency", "web.")
+_OWNERS = ("agency", "web.", "web-")
 """How the names in ``.git/cn`` begin that are for their owner alone, also there."""
 _FILE, _FOLDER = 0o060, 0o070
 _NAMED = 5
@@ -27,6 +28,7 @@ def check_group(facts: HubFacts) -> Iterator[Finding]:
     """Whoever shares the hub can read and write all that runs read and write."""
     hub = facts.hub
     if not shares_with_group(hub.config.last("core.sharedrepository")):
+        yield from _closed_to_us(hub)
         return
     closed: dict[int, list[Path]] = {}
     for path in _places(hub):
@@ -48,6 +50,17 @@ def check_group(facts: HubFacts) -> Iterator[Finding]:
             f"'cn doctor --fix' does {remedy}" if mine else f"let {visible(owner_of(paths[0]))} run {remedy}",
             Fix(Step.SWEEP, given, partial(_give, paths=paths)) if mine else None,
         )
+
+
+def _closed_to_us(hub: Hub) -> Iterator[Finding]:
+    """What another user, root by one ``sudo``, left in cn's own folder."""
+    found = foreign_below(hub.state) if hub.state.is_dir() and not find_links(hub.state) else []
+    if found:
+        names = ", ".join(visible(os.path.relpath(path, hub.root)) for path in found[:3])
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        owner = visible(owner_of(found[0]))
+        closed = f"{counted(len(found), 'place')} in cn's own folder cannot be read or written by you, but {owner}"
+        yield problem(f"{closed}: {names}{more}", "what needs them stops there", taking(found[0]))
 
 
 def _words(hub: Hub, paths: list[Path]) -> str:

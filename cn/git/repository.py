@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cn.git.environment import child_environment
 from cn.git.process import Git, GitConfig, GitError, Setting
+from cn.system.closed import owner_of
 from cn.system.files import PRIVATE
 from cn.values.errors import ConfigError, UsageError
 from cn.values.names import too_long
@@ -221,6 +222,21 @@ def _refusal(root: Path, *more: Path) -> str:
     return refused_by_git(root)
 
 
+def refuse_sudo(root: Path) -> None:
+    """Raise :class:`ForeignHub` where a user works as root, by sudo(8), in a hub of their own.
+
+    git allows it (``SUDO_UID`` in git-config(1), ``safe.directory``); but what root makes there its owner can
+    neither read nor write afterwards.
+    """
+    number = os.environ.get("SUDO_UID", "")
+    if os.geteuid() or not number.isdecimal() or number == "0":
+        return
+    if root.lstat().st_uid == int(number):
+        owner = owner_of(root)
+        text = f"{root} is {owner}'s, and this is root, by sudo: what root makes there is closed to {owner}"
+        raise ForeignHub(text, f"nothing was done; run it as {owner}, without sudo")
+
+
 def refused_by_git(folder: Path) -> str:
     """What git says that looks for its repository from ``folder``, and does not work there; empty: it works."""
     finding = Git(folder, finds=True, settings={"safe.bareRepository": "all"})
@@ -272,6 +288,7 @@ def open_repository(root: Path, main: str) -> Hub:
         if not (common.ok and work.ok):
             raise ConfigError(f"git cannot read {root}: {common.reason}", "repair the repository first")
         git_dir, work_git_dir = Path(os.path.realpath(root / common.path)), Path(work.path)
+    refuse_sudo(root)
     if why := _refusal(root, git_dir, work_git_dir):
         hint = f"if you trust who owns it: {command('git config --global --add safe.directory {}', str(root))}"
         raise ForeignHub(f"git does not work in {root}: {why}", hint)

@@ -12,7 +12,8 @@ from cn.git.repository import Hub
 from cn.protocol.layout import INBOX, inbox_path
 from cn.protocol.ledger import Item
 from cn.run.snapshot import Snapshot
-from cn.system.files import blocked_parent, is_closed, read_below
+from cn.system.closed import is_closed
+from cn.system.files import blocked_parent, read_below
 from cn.transaction.unplaced import is_left, read_unplaced
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName
 from cn.values.text import decode

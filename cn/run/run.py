@@ -26,6 +26,7 @@ from cn.run.memory import Condition, Memory
 from cn.run.settings import MAILBOX_KEY, Settings, from_origin, not_in_effect, parse_settings, read_head_settings
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
+from cn.system.closed import blocked_by
 from cn.transaction.base import Base, observe_base
 from cn.transaction.checkout import IN_ITS_PLACE, LAYOUT
 from cn.transaction.commit import Draft, build, commit, displaced_words
@@ -349,7 +350,7 @@ Stopped = TypeVar("Stopped", bound=BaseException)
 def _by_system(why: Stopped) -> Stopped | Blocked:
     """What ended a run; what the system said no to as an error of cn, but not that nobody takes what it says."""
     told = isinstance(why, (BrokenPipeError, NotShown))
-    return Blocked.by_system(why) if isinstance(why, OSError) and not told else why
+    return blocked_by(why) if isinstance(why, OSError) and not told else why
 
 
 @contextmanager

@@ -10,16 +10,31 @@ import os
 import stat
 from pathlib import Path
 
-from cn.system.files import StrPath, is_closed, owner_of
-from cn.values.errors import Refused
+from cn.values.errors import Blocked, Refused
 from cn.values.shell_words import command
 from cn.values.text import visible
 
 _ROOT = 0
 
 
+def owner_of(path: Path) -> str:
+    """The name of the user whose file it is, or the number of one that has none."""
+    import pwd  # few messages name a user
+
+    uid = path.lstat().st_uid
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def is_closed(path: str | os.PathLike[str]) -> bool:
+    """Is there a plain file that we may not read? Who reads only takes it for none; who writes must not."""
+    return not os.access(path, os.R_OK) and os.path.isfile(path) and not os.path.islink(path)
+
+
 def closed_words(path: Path, shown: str = "") -> tuple[str, str] | None:
-    """Why a file cannot be read, and what helps; None: we may read it, or there is no plain file. ``shown``: its name."""
+    """Why a file, ``shown`` as, cannot be read, and what helps; None: we may read it, or there is no plain file."""
     if not is_closed(path):
         return None
     owner = "yours" if path.lstat().st_uid == os.geteuid() else f"{visible(owner_of(path))}'s"
@@ -27,7 +42,7 @@ def closed_words(path: Path, shown: str = "") -> tuple[str, str] | None:
 
 
 def check_open(path: Path, shown: str) -> None:
-    """Raise :class:`Refused` where there is a file that we may not read: what is unread is not decided, nor replaced."""
+    """Raise :class:`Refused` where there is a file that we may not read: nobody has seen what would be lost."""
     if words := closed_words(path, shown):
         raise Refused(f"{words[0]}, and what stands in it would be lost", f"nothing was written; {words[1]}")
 
@@ -56,7 +71,7 @@ def _is_roots_alone(state: os.stat_result) -> bool:
 
 
 def blame(why: OSError) -> tuple[str, str] | None:
-    """Whose file or folder it is at which the system said no, and what helps; None: no other user's, or another error."""
+    """Whose file or folder it is at which the system said no, and what helps; None: no other user's, or not that."""
     if why.errno not in (errno.EACCES, errno.EPERM) or not isinstance(why.filename, str | bytes | os.PathLike):
         return None
     place = Path(os.fsdecode(why.filename))
@@ -68,6 +83,13 @@ def blame(why: OSError) -> tuple[str, str] | None:
         return None
     text = f"{visible(str(place))}: {why.strerror}; {'it' if found == place else visible(str(found))} belongs to"
     return f"{text} {visible(owner_of(found))}", taking(found)
+
+
+def blocked_by(why: OSError) -> Blocked:
+    """:meth:`Blocked.by_system`, which names the other user whose file it is."""
+    if blamed := blame(why):
+        return Blocked(blamed[0], f"nothing is lost; {blamed[1]}, then run again")
+    return Blocked.by_system(why)
 
 
 def _is_anothers(place: Path) -> bool:
@@ -88,7 +110,7 @@ def taking(path: Path) -> str:
     return opening(path)
 
 
-def foreign_below(folder: StrPath) -> list[Path]:
+def foreign_below(folder: str | os.PathLike[str]) -> list[Path]:
     """What lies below the folder, is another user's, and closed to us; of a folder that is, only itself."""
     found: list[Path] = []
     for here, folders, names in os.walk(folder):

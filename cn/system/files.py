@@ -13,6 +13,7 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
+from cn.system.closed import blame, check_open
 from cn.values.errors import Blocked, Refused, explain_write
 from cn.values.names import Oid
 
@@ -46,9 +47,7 @@ def write_file(path: Path, data: bytes, *, root: Path | None = None, mode: int =
     """
     try:
         make_parents(path, root)
-        if root is not None and is_closed(path):
-            from cn.system.closed import check_open  # built upon this module
-
+        if root is not None:
             check_open(path, str(path))
         temporary = path.parent / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
@@ -267,22 +266,6 @@ def raw_id(path: StrPath, like: Oid) -> Oid | None:
     return blob_id(like, plain[1]) if plain else None
 
 
-def owner_of(path: Path) -> str:
-    """The name of the user whose file it is, or the number of one that has none."""
-    import pwd  # few messages name a user
-
-    uid = path.lstat().st_uid
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
-
-
-def is_closed(path: StrPath) -> bool:
-    """Is there a plain file that we may not read? Who reads only takes it for none; who writes must not."""
-    return not os.access(path, os.R_OK) and os.path.isfile(path) and not os.path.islink(path)
-
-
 def read_below(root: Path, path: str, limit: int = sys.maxsize) -> bytes | None:
     """:func:`read_regular` of a file below ``root``; None also for what lies behind a link."""
     target = f"{root}/{path}"
@@ -475,7 +458,8 @@ def hold(path: Path, mode: int = PRIVATE) -> int | None:
     try:
         fd = open_lock(path, mode)
     except OSError as why:
-        raise Refused(f"cannot open the lock {path}: {why.strerror}", "make the hub writable") from why
+        text, remedy = blame(why) or (f"{path}: {why.strerror}", "make the hub writable")
+        raise Refused(f"cannot open the lock {text}", remedy) from why
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -23,12 +23,12 @@ from cn.git.entries import OTHER, SUBMODULE, Change, Entry, WorkFile, read_files
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.protocol.layout import DONE, INBOX
+from cn.system.closed import is_closed
 from cn.system.files import (
     StrPath,
     blocked_parent,
     exchange,
     free_name,
-    is_closed,
     move,
     place,
     place_below,

@@ -24,6 +24,7 @@ from cn.git.entries import (
 from cn.git.fast_import import EntryChange, FileChange, build_commit, written_paths
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.protocol.layout import INBOX
+from cn.system.closed import blocked_by
 from cn.system.files import drop
 from cn.transaction.base import Base, NotAtOrigin, observe_base
 from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, push_path, restore_path
@@ -87,7 +88,7 @@ def commit(
     except (CnError, OSError) as why:
         if not own.taken:
             raise
-        error = Blocked.by_system(why) if isinstance(why, OSError) else why
+        error = blocked_by(why) if isinstance(why, OSError) else why
         error.is_done("main on origin")
         raise error from why.__cause__
 

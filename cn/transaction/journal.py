@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from cn.git.entries import Change, Entry
 from cn.git.repository import Hub
-from cn.system.files import PRIVATE, owner_of, read_regular, write_file
+from cn.system.closed import owner_of
+from cn.system.files import PRIVATE, read_regular, write_file
 from cn.values.errors import Blocked
 from cn.values.names import Oid, is_oid
 from cn.values.text import visible

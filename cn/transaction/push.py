@@ -29,10 +29,11 @@ from cn.git.remote import OWN, Push, RefResult, Result, is_unreached, push_own, 
 from cn.git.repository import Hub, read_config
 from cn.git.running import find_gits, find_locks
 from cn.protocol.ledger import IN, OUT
+from cn.system.closed import blocked_by
 from cn.system.files import drop, read_regular, write_file
 from cn.transaction.base import SECONDS, Base, NotAtOrigin, OriginRefused, list_origin, origin_url
 from cn.transaction.journal import Journal, push_path, read_pushes, write_journal
-from cn.values.errors import Blocked, CnError
+from cn.values.errors import CnError
 from cn.values.names import Name, Oid, is_local
 from cn.values.shell_words import command
 from cn.values.text import redact
@@ -195,7 +196,7 @@ def _push_refs(hub: Hub, refs: Mapping[str, Oid | None]) -> Answer:
     try:
         return send(hub, refs)
     except (CnError, OSError) as why:  # what stands in the way of the run itself says so
-        error = why if isinstance(why, CnError) else Blocked.by_system(why)
+        error = why if isinstance(why, CnError) else blocked_by(why)
         return Answer(None, dict.fromkeys(refs, error.text))
 
 

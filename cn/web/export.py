@@ -6,6 +6,7 @@ Every page that one names is written too, from the pages of the navigation on.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -56,6 +57,8 @@ def export(
         sections = public_reader.SECTIONS
     reader.lives = lives
     before = _check(folder, view.hub.root)
+    if not folder.exists():  # what nobody made public is its user's alone
+        folder.mkdir(mode=0o777 if public else 0o700, parents=True)
     written = _Crawl(view, reader, sections, folder, progress).run()
     drop(*(path for path in (folder / name for name in before - written) if blocked_parent(folder, path) is None))
     write_file(folder / NOTE, json.dumps(sorted(written), indent=0).encode())
@@ -95,6 +98,8 @@ def _check(folder: Path, root: Path) -> set[str]:
     here = folder.resolve()
     if here == root or ".git" in here.parts:
         raise UsageError(f"{folder} is the hub itself", "name a folder of its own")
+    if folder.exists() and folder.stat().st_uid != os.geteuid():
+        raise UsageError(f"{folder} belongs to another user, who could read and change the pages", "name a new one")
     if not folder.exists() or not any(folder.iterdir()):
         return set()
     try:

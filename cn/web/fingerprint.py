@@ -16,7 +16,7 @@ from cn.protocol.own_thread import ADHOC, CONCERNS
 from cn.protocol.queue_item import LOGS, PERIODIC, REFLECTIONS
 from cn.run.executor import MACHINE_LOG
 
-OWN = "web."
+OWN = ("web.", "web-")
 """How the files begin that ``cn web`` keeps in the hub's state: no page depends on them."""
 _FOLDERS = (INBOX, ADHOC, CONCERNS, *(f"{REFLECTIONS}/{one.value}" for one in PERIODIC), ".cn", "state", *LOGS.values())
 

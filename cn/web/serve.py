@@ -22,7 +22,7 @@ from cn.web.app import make_app
 from cn.web.connections import BACKLOG, MOST, patient_protocol
 from cn.web.live import Watcher
 from cn.web.reader import Reader
-from cn.web.session import HOST, Running, Sessions, forget, note_running, read_running
+from cn.web.session import HOST, Running, Sessions, forget, note_running, read_running, state_file
 
 _START = 20.0
 """Seconds that a detached server gets to start."""
@@ -39,7 +39,7 @@ class Site:
 
         Raises :class:`LockHeld` where the hub has its server already.
         """
-        lock = hold(hub.state / "web.lock", hub.private_mode)
+        lock = hold(state_file(hub, "lock"))
         if lock is None:
             raise LockHeld(f"a server runs on {hub.root} already", "'cn web' gives a link to it")
         self._lock = lock
@@ -134,9 +134,9 @@ def _listen(port: int) -> socket.socket:
 
 def is_running(hub: Hub) -> Running | None:
     """The server of the hub, if one runs on this machine."""
-    if not (hub.state / "web.lock").exists():
+    if not state_file(hub, "lock").exists():
         return None
-    lock = hold(hub.state / "web.lock", hub.private_mode)
+    lock = hold(state_file(hub, "lock"))
     if lock is not None:
         os.close(lock)
         return None
@@ -147,7 +147,7 @@ def start_detached(hub: Hub, actor: str, port: int) -> Running:
     """Start a server that outlives this terminal; raises :class:`Refused` with what it said when it does not start."""
     # -P: what lies in the hub's tree is data, not modules that Python could pick up.
     command = [sys.executable, "-P", "-m", "cn", "--hub", str(hub.root), "web", "--port", str(port), "--quiet"]
-    log = hub.state / "web.log"
+    log = state_file(hub, "log")
     write_file(log, b"", mode=hub.private_mode)  # in a new hub its folder too
     with log.open("wb") as said:
         child = subprocess.Popen(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
@@ -86,8 +87,17 @@ def forget(hub: Hub) -> None:
         drop(*(_place(hub, kind) for kind in ("token", "html", "json")))
 
 
-def _place(hub: Hub, kind: str) -> Path:
+def state_file(hub: Hub, kind: str) -> Path:
+    """A file of this user's server: each user of a hub that is shared has one, which decides as them."""
+    us = os.geteuid()
+    with suppress(OSError):
+        if hub.state.lstat().st_uid != us:
+            return hub.state / f"web-{us}.{kind}"
     return hub.state / f"web.{kind}"
+
+
+def _place(hub: Hub, kind: str) -> Path:
+    return state_file(hub, kind)
 
 
 def _digest(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from html import unescape
 from pathlib import Path
@@ -237,3 +238,14 @@ def test_nothing_is_taken_out_of_what_is_decided(world: World, sigma: Node, pi: 
         assert line in shown
         assert line in page
     assert shown.count(HIDDEN[0]) == page.count(HIDDEN[0]) == 2
+
+
+def test_a_whole_export_is_its_users_alone_and_goes_into_no_folder_of_anothers(sigma: Node, tmp_path: Path) -> None:
+    sigma.cn("web", "--export", str(tmp_path / "site"))
+    assert (tmp_path / "site").stat().st_mode & 0o777 == 0o700
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    if os.geteuid() == 0:
+        os.chown(theirs, 4_000_002, -1)
+        assert "belongs to another user" in sigma.cn("web", "--export", str(theirs), check=2).stderr
+        assert not any(theirs.iterdir())

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cn.git.repository import refused_by_git
-from cn.system.files import owner_of
+from cn.system.closed import owner_of
 from cn.transaction.lock import find_links
 from cn.values.errors import Blocked
 from cn.values.shell_words import command
