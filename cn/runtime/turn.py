@@ -74,9 +74,8 @@ class TurnTools:
 
     def may_give(self, asked: Input) -> str | None:
         """Which budget forbids to ask the model about this item; empty: none. None: it rests after an attempt."""
-        if rests(asked, now()):
-            return None
-        return over_budget(self.hub.root, self.config.budgets, asked.sender, now())
+        at = now()
+        return over_budget(self.hub.root, self.config.budgets, asked.sender, at) or (None if rests(asked, at) else "")
 
 
 def run_turn(tools: TurnTools, view: View, report: Report) -> bool:

@@ -207,11 +207,12 @@ def test_a_turn_out_of_time_is_archived_without_output_and_lets_others_pass() ->
 
 def test_attempts_rest_longer_and_longer_and_a_clock_that_went_backwards_ends_it() -> None:
     for attempts, minutes in ((1, 2), (2, 8), (3, 32)):
-        asked = replace(ASKED, attempts=attempts, reason="no answer", queued=AT)
+        asked = replace(ASKED, attempts=attempts, reason=f"x (attempt {attempts} of 3)", queued=AT)
         assert rests(asked, AT)
         assert rests(asked, AT + timedelta(minutes=minutes, seconds=-1))
         assert not rests(asked, AT + timedelta(minutes=minutes))
         assert not rests(asked, AT - timedelta(seconds=1))
+    assert not rests(replace(ASKED, attempts=1, reason="rejected", queued=AT), AT), "it is given at once"
     assert not rests(replace(ASKED, queued=AT), AT)
 
 

@@ -183,7 +183,8 @@ def rests(asked: Input, at: datetime) -> bool:
     So what fails for a while for all of them uses up nobody's attempts. A clock that went backwards ends the pause.
     """
     pause = _FIRST_PAUSE * 4 ** min(asked.attempts - 1, 3)
-    return asked.attempts > 0 and bool(asked.reason) and timedelta() <= at - asked.queued < pause
+    lapsed = f"(attempt {asked.attempts} of " in asked.reason  # as plan_lapsed says; a rejected one is given at once
+    return asked.attempts > 0 and lapsed and timedelta() <= at - asked.queued < pause
 
 
 def plan_released(turn: Turn, at: datetime, *, below: int = 0) -> Plan:
