@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cn.git import remote
-from cn.git.process import Done, Git
+from cn.git.process import Done, Git, Job
 from cn.git.repository import Hub, open_hub
 from cn.transaction import push
 from cn.transaction.base import observe_base
@@ -336,16 +337,16 @@ def test_what_cannot_be_asked_for_any_more_does_not_hide_that_main_is_there(
     sigma: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub = open_hub(sigma.root)
-    real, asked = Git.run, []
+    real, asked = Git.run_many, []
 
-    def run(self: Git, *args: str, **options: Any) -> Done:
-        if args[0] == "push":
-            asked.append(args)
+    def run_many(self: Git, jobs: Sequence[Job], **options: Any) -> list[Done]:
+        if jobs[0].args[0] == "push":
+            asked.append(jobs)
             if len(asked) == 2:
                 raise OSError(24, "Too many open files")
-        return real(self, *args, **options)
+        return real(self, jobs, **options)
 
-    monkeypatch.setattr(Git, "run", run)
+    monkeypatch.setattr(Git, "run_many", run_many)
     monkeypatch.setattr(remote, "BATCH", 1)
     gone = dict.fromkeys(("refs/cn/pins/pi/in/a", "refs/cn/pins/pi/in/b"))
     main = Oid(git(sigma.root, "rev-parse", "main"))
