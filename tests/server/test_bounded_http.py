@@ -56,7 +56,8 @@ class _Handler(BaseHTTPRequestHandler):
         method = asked.get("method")
         odd = method in (self.server.when, self.server.also)
         if odd and self.server.mode == "answer":
-            self._answer(*self.server.answer)
+            status, body, more = self.server.answer
+            self._answer(status, body.replace(b"ID", json.dumps(asked.get("id")).encode()), more)
             return
         if odd and self.server.mode in ("endless", "events"):
             self._endless(self.server.mode == "events")
@@ -173,6 +174,8 @@ _HTML = {"Content-Type": "text/html"}
         (503, b"", {}, "it may have done"),
         (200, b"<html>Please log in</html>", _HTML, "it may have done"),
         (200, b"[" * 50_000, {}, "it may have done"),
+        (202, b"", {}, "it may have done"),
+        (404, b"<html>no</html>", _HTML, "it is reached anew; it may have done"),
         (503, b"", {"Retry-After": "3"}, "it was not done: ask again in a while"),
         (429, b"", {}, "it was not done: ask again in a while"),
         (401, b"", {}, "it was not done, and asking again does not help"),
@@ -192,6 +195,27 @@ def test_an_answer_that_is_not_its_own_says_whether_it_was_done(
 
     with _odd("tools/call", "answer") as server:
         server.answer = status, body, headers
+        _with(server, work)
+
+
+@pytest.mark.parametrize("code", [-32000, -32001, -32602, 7])
+def test_an_error_that_is_its_own_word_is_passed_on(code: int) -> None:
+    async def work(client: OtherClient) -> None:
+        await _until(lambda: client.state == "ready")
+        answer = await client.call("echo", {})
+        assert (answer.failed, list(answer.blocks)) == (
+            True,
+            [{"type": "text", "text": "no such page; nothing was done"}],
+        )
+        assert client.state == "ready"
+
+    with _odd("tools/call", "answer") as server:
+        error = {"code": code, "message": "no such page; nothing was done"}
+        server.answer = (
+            200,
+            b'{"jsonrpc": "2.0", "id": ID, "error": ERROR}'.replace(b"ERROR", json.dumps(error).encode()),
+            {},
+        )
         _with(server, work)
 
 

@@ -12,21 +12,21 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import httpx2
-import mcp_types as types
 
 MOST_BYTES = 8 << 20
 """What is read of one answer. One event of a stream may have one MiB (the library's limit)."""
-NOT_LET_IN, LATER, UNKNOWN = -32051, -32052, -32053
+NOT_LET_IN, LATER, UNKNOWN, GONE = -32051, -32052, -32053, -32054
 """Our codes for answers that are not the other server's own word."""
 REMEDIES = {
     NOT_LET_IN: "it was not done, and asking again does not help: tell the user, who corrects the server's table in "
     "agency.toml, or its secret",
     LATER: "it was not done: ask again in a while",
     UNKNOWN: "it may have done what was asked: look, before you ask again",
+    GONE: "it is reached anew; it may have done what was asked: look, before you ask again",
 }
 """What who asked does next."""
 _SHUT = (401, 403, 407)
-_ACCEPTED, _SENDS_ON, _WRONG, _TOO_MANY, _FAILED, _AWAY = 202, 300, 400, 429, 500, 503
+_ACCEPTED, _SENDS_ON, _WRONG, _NOT_THERE, _TOO_MANY, _FAILED, _AWAY = 202, 300, 400, 404, 429, 500, 503
 _GRACE = 1.0
 """Seconds after which an exchange ends whose call was given up: the call tells more clearly why."""
 _LEAVING = 5.0
@@ -58,7 +58,7 @@ class _Client(httpx2.AsyncClient):
                     await response.aclose()
                     raise
         except TimeoutError:
-            return _refusal(request, types.REQUEST_TIMEOUT, f"no whole answer within {seconds:g} s")
+            return _refusal(request, UNKNOWN, f"no whole answer within {seconds:g} s")
         except _TooMuch as why:
             return _refusal(request, UNKNOWN, str(why))
 
@@ -116,15 +116,19 @@ class _Bounded(httpx2.AsyncByteStream):
 def _judged(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
     """The answer, where it is one of the protocol; else what it means for the request."""
     status, kind = response.status_code, response.headers.get("content-type", "").strip().lower()
-    if request.method != "POST" or status == _ACCEPTED or (status < _SENDS_ON and kind.startswith("text/event-stream")):
+    if not _wants_answer(request) or (status < _SENDS_ON and kind.startswith("text/event-stream")):
         return response
     said = f"HTTP {status}"
+    if status == _ACCEPTED:
+        return _refusal(request, UNKNOWN, f"{said}: it took the call, and gave no answer")
     if status in _SHUT:
         return _refusal(request, NOT_LET_IN, f"{said}: it does not let us in")
     if _SENDS_ON <= status < _WRONG:
         return _refusal(request, NOT_LET_IN, f"{said}: it sends us elsewhere, where no request goes")
     if _is_of_the_protocol(response):
         return response
+    if status == _NOT_THERE:  # it knows our session no more, or is not there
+        return _refusal(request, GONE, f"{said}: no answer of its own")
     if status == _TOO_MANY or (status == _AWAY and "retry-after" in response.headers):
         return _refusal(request, LATER, f"{said}: it takes nothing now")
     if kind.startswith("text/html") and status < _WRONG:
@@ -132,6 +136,17 @@ def _judged(request: httpx2.Request, response: httpx2.Response) -> httpx2.Respon
     if status < _WRONG:
         return _refusal(request, UNKNOWN, f"{said}: the answer is none of the protocol")
     return response if status < _FAILED else _refusal(request, UNKNOWN, f"{said}: no answer of its own")
+
+
+def _wants_answer(request: httpx2.Request) -> bool:
+    """Is it a request of the protocol? A notification has no ``id``, an answer of ours no ``method``."""
+    if request.method != "POST":
+        return False
+    try:
+        sent = json.loads(request.content)
+    except (ValueError, RecursionError):
+        return True
+    return not isinstance(sent, dict) or ("id" in sent and "method" in sent)
 
 
 def _is_of_the_protocol(response: httpx2.Response) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -20,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 from cn.server.fitness import find_unfit
 from cn.server.gateway import OtherTool, Outcome, Unanswered
 from cn.server.machine_tools import OtherServer
-from cn.server.sdk.bounded_http import NOT_LET_IN, REMEDIES, open_client
+from cn.server.sdk.bounded_http import GONE, NOT_LET_IN, REMEDIES, open_client
 from cn.server.secrets import Vault
 from cn.values.text import counted, one_line
 
@@ -29,6 +30,15 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _START_SECONDS = 60.0
 _MOST_TOOLS = 500
 _MOST_PAGES = 100
+
+
+_CLOSED = f"{types.CONNECTION_CLOSED} Connection closed"
+_LATE = re.compile(rf"{types.REQUEST_TIMEOUT} Request '[^']*' timed out")
+"""What the library itself says. Servers use these numbers too, with words of their own, which are passed on."""
+
+
+def _said(error: MCPError) -> str:
+    return f"{error.error.code} {error.error.message}"
 
 
 class _ListRefused(Exception):
@@ -63,12 +73,11 @@ class OtherClient:
         except MCPError as error:
             if error.error.code in REMEDIES:
                 raise self._not_its_word(error) from None
-            if error.error.code == types.REQUEST_TIMEOUT:
+            if _LATE.fullmatch(_said(error)):
                 raise Unanswered(f"no answer within {self._server.seconds:g} s") from None
-            if error.error.code == types.CONNECTION_CLOSED:
+            if _said(error) == _CLOSED:
                 self._lost.set()
-                why = one_line(self._vault.mask(error.error.message), 300)
-                raise Unanswered(f"the connection was lost: {why}") from None
+                raise Unanswered("the connection was lost") from None
             return Outcome([{"type": "text", "text": self._vault.mask(error.error.message)}], None, True)
         except Exception as why:  # whatever the library or the other server makes of it
             self._lost.set()
@@ -82,6 +91,7 @@ class OtherClient:
         code, why = error.error.code, one_line(self._vault.mask(error.error.message), 300)
         if code == NOT_LET_IN:
             self._why = why  # which stands in its state until it lets us in again
+        if code in (NOT_LET_IN, GONE):
             self._lost.set()
         return Unanswered(why, REMEDIES[code])
 
