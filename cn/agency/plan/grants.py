@@ -51,6 +51,9 @@ def grant_to(
         return Refused(GRANTABLE_RULE, error.text, error.hint)
     if resource.kind not in GRANTABLE or not level:
         return Refused(GRANTABLE_RULE, f"{wanted.level} on {resource} cannot be granted", _GRANTABLE_KINDS)
+    if resource.kind == "repo" and "://" in resource.name and "@" in resource.name:
+        why_not = "a URL with a user or a password is never cloned or pushed to"
+        return Refused(GRANTABLE_RULE, why_not, "name it in [repos] of agency.toml, and grant repo:NAME")
     if resource.kind in ("kb", "outcome") and not facts.file(resource.uuid):
         return Refused(KNOWN, f"there is no {resource}", "look at what there is by browsing")
     scope = facts.outcome(wanted.scope or underling.id)

@@ -15,7 +15,7 @@ from cn.agency.events import (
     OutcomesPassed,
     OutcomeUnlinked,
 )
-from cn.agency.names import OPEN, Uuid, is_user
+from cn.agency.names import OPEN, Uuid, is_user, parse_resource
 from cn.agency.operations import (
     ByHandler,
     BySystem,
@@ -32,7 +32,7 @@ from cn.agency.operations import (
     party_of,
 )
 from cn.agency.pages import outcome_page
-from cn.agency.plan.access import ACCESS, KNOWN, boss_of, stands
+from cn.agency.plan.access import ACCESS, KNOWN, boss_of, reason_for, stands
 from cn.agency.plan.checks import (
     BOUNDARY,
     NOTHING,
@@ -50,7 +50,7 @@ from cn.agency.plan.mail import send_text, tell_boss
 from cn.agency.plan.outcomes import NO_CIRCLE, ONE_HANDLER, PERPETUAL
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.plan.structure import above, active, below, depth, height, open_children, walk
-from cn.agency.rows import Facts, Handler, Outcome
+from cn.agency.rows import Facts, Grant, Handler, Outcome
 
 OWN_ROOT = "own-root"
 LIMIT_DEPTH = "limit-depth"
@@ -216,6 +216,22 @@ def plan_remove(operation: RemoveHandler, principal: Principal, facts: Facts, mo
         draft.add(GrantsPassed(heir, tuple(grants)))
     end_handlers(draft, [(handler, REMOVED)], facts, moment)
     return Planned(tuple(draft.changes), tuple(draft.contents))
+
+
+def lost_by_removal(handler: Handler, facts: Facts) -> list[Grant]:
+    """Capabilities by a handler that stand now, and do not once it is removed: its heir has not what they stand on.
+
+    What it has from structure is its heir's then; what was granted to it alone is nobody's.
+    """
+    me, heir = ByHandler(handler.id, handler.tenure, ""), facts.handler(handler.parent or handler.id)
+    lost = []
+    for one in facts.grants_by(handler.id, handler.tenure):
+        resource = parse_resource(one.resource)
+        reason = reason_for(me, resource, one.level, facts)
+        if heir and reason and reason.grant and stands(one, facts):
+            above_it = ByHandler(heir.id, heir.tenure, "")
+            lost += [] if reason_for(above_it, resource, one.level, facts) else [one]
+    return lost
 
 
 def plan_move(operation: MoveHandler, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:

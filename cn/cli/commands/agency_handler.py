@@ -14,6 +14,7 @@ from cn.cli.options import DRY_RUN, REQUEST, Env, options
 from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_handler, complete_outcome
 from cn.values.errors import UsageError
+from cn.values.shell_words import command
 
 _HANDLER = click.argument("handler", shell_complete=complete_handler)
 
@@ -192,9 +193,21 @@ def move_command(env: Env, handler: str, boss: str, below: str, acting: str) -> 
 def remove_command(env: Env, handler: str, acting: str) -> None:
     """Take a layer out: its outcomes and underlings are its boss's, and go on."""
     from cn.agency.operations import RemoveHandler
+    from cn.agency.plan.handlers import lost_by_removal
+    from cn.cli.render.agency import name
 
     with desk(env, acting) as opened:
-        opened.do(RemoveHandler(opened.handler(handler)))
+        id = opened.handler(handler)
+        row = opened.facts.handler(id)
+        lost = lost_by_removal(row, opened.facts) if row and row.active else []
+        opened.do(RemoveHandler(id))
+        for one in () if env.quiet else lost:
+            what = f"{one.level} on {one.resource} for {name(one.holder, opened.facts)}"
+            again = command("cn grant add {} {} {}", one.holder[:SHORT], one.level, one.resource)
+            why = f"it was granted to {id[:SHORT]} alone"
+            click.echo(
+                f"· capability {one.id[:SHORT]}, {what}, has no effect then: {why}; {again} gives it anew", err=True
+            )
 
 
 @handler.command("audit")

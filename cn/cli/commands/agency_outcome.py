@@ -148,7 +148,8 @@ def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     }
     lines = [heading(clean(view["title"])), *(line for key in fields for line in wrap(f"{key}: ", fields[key]))]
     body = view["markdown"].split("\n---\n", 1)[1].strip("\n").partition("\n")[2].strip("\n")
-    lines += ["", *text_lines(body), ""] if body else []
+    # Behind a mark, which no field and no heading has: the text may look like them.
+    lines += ["", *(f"> {line}".rstrip() for line in text_lines(body)), ""] if body else []
     for word in ("parents", "children"):
         rows = [f"  {one['outcome'][:SHORT]} {_state(one)} {clean(one['title'])}" for one in view[word]]
         lines += [f"{word}:", *(cut(row, columns()) for row in rows)] if rows else []
