@@ -21,6 +21,8 @@ Say = Callable[[Mapping[str, Any]], None]
 DONE: Final = "done"
 FAILED: Final = "failed"
 OVER: Final = "its lease is over"
+_PAGES: Final = 8
+"""Of its inbox, each look: more mail than that waits for nobody who works."""
 _LAST_TURNS: Final = 8
 """How many turns it has to save what it knows."""
 _CUT_OFF: Final = "Your last answer was cut off. Go on, in smaller steps."
@@ -134,8 +136,17 @@ class Loop:
         return dict(tool_result(call, _NOT_DONE, is_error=True))
 
     def _inbox(self) -> list[dict[str, Any]]:
-        found = self.tools.call("mail_inbox", {}).value.get("mail")
-        return [one for one in found if isinstance(one, dict) and "mail" in one] if isinstance(found, list) else []
+        """What waits, oldest first: new mail is on the last page."""
+        mail: list[dict[str, Any]] = []
+        asked: dict[str, Any] = {}
+        for _ in range(_PAGES):
+            value = self.tools.call("mail_inbox", asked).value
+            found = value.get("mail")
+            mail += [one for one in found if isinstance(one, dict) and "mail" in one] if isinstance(found, list) else []
+            if not value.get("next"):
+                break
+            asked = {"cursor": value["next"]}
+        return mail
 
     def _news(self) -> str:
         """What came into the inbox since the last look. Raises :class:`Ended`."""

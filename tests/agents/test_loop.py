@@ -13,6 +13,8 @@ from cn.llm.request import Failure, Kind, Usage
 from cn.llm.tool_turns import FULL, MAX_TOKENS, PAUSE, Conversation, Turn
 
 _USUAL = Limits()
+_PAGE = 3
+"""Letters that one look shows."""
 
 
 def turn(text: str = "", *calls: str, stop: str = "", tokens: int = 10) -> Turn:
@@ -39,9 +41,11 @@ class Office:
         if name != "mail_inbox":
             self.called.append(name)
             return Said("done", False, {})
-        self._inbox += next(self._letters, [])
+        begin = int(arguments.get("cursor", 0))
+        self._inbox += next(self._letters, []) if not begin else []
         mail = [{"mail": one, "from": "user:ann", "subject": f"About {one}", "file": "f"} for one in self._inbox]
-        return Said("", False, {"mail": mail})
+        more = {"next": str(begin + _PAGE)} if begin + _PAGE < len(mail) else {}
+        return Said("", False, {"mail": mail[begin : begin + _PAGE], **more})
 
 
 class Model:
@@ -72,6 +76,13 @@ def test_mail_that_comes_meanwhile_keeps_it_and_is_told_once() -> None:
     model = Model(turn("Done."), turn("", "mail_done"), turn("Done."))
     assert run(model, Office([], [], ["letter-1"])) == DONE
     assert ["About letter-1" in told for told in model.told] == [False, True, False]
+
+
+def test_mail_that_comes_behind_a_long_inbox_is_told() -> None:
+    model, before = Model(turn("", "kb_list"), turn("Done.")), [f"letter-{n}" for n in range(2 * _PAGE)]
+    assert run(model, Office(before, [], ["stop"]), prompt=f"{before} wait.") == DONE
+    assert "About stop" in model.told[1]
+    assert "About letter" not in model.told[1]
 
 
 def test_mail_that_its_prompt_names_is_no_news() -> None:
