@@ -21,6 +21,7 @@ from cn.protocol.peers_file import (
     parse_peers,
     remove_peer,
     replace_peer,
+    say_moved,
 )
 from cn.protocol.rules import NO_SECRETS
 from cn.run.executor import Executor
@@ -150,7 +151,9 @@ def accept(hub: Hub, name: str, *, dry_run: bool = False) -> Report:
         peer = run.settings.peer(parse_name(name, "peer"))
         found = main_of(hub.git, peer.hub, run.settings.config.limits.peer_seconds)
         if isinstance(found, str) and found != NO_MAIN:
-            raise Refused(f"{name} cannot be reached at {redact(peer.hub)}: {found}", remedy_of(found, "try again"))
+            raise Refused(
+                f"{name} cannot be reached at {redact(peer.hub)}: {found}", remedy_of(found, "try again", say_moved)
+            )
         main = None if isinstance(found, str) else found
         what = f"its {main[0]} is at {main[1][:12]}" if main else NO_MAIN
         believe(run, peer, main)

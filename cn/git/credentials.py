@@ -31,9 +31,9 @@ def secrets_of(urls: Iterable[str], headers: Iterable[str]) -> list[str]:
 
 
 def _of_url(url: str) -> Iterator[str]:
-    scheme, _, rest = url.partition("://")
+    scheme, _, rest = url.rpartition("://")  # a proxy may have no scheme (git-config(1), ``http.proxy``)
     account, at, _ = rest.partition("/")[0].rpartition("@")
-    if not at or scheme.endswith("ssh"):  # an account there is no secret
+    if not at or scheme.endswith("ssh") or not (scheme or ":" in account):  # an account there is no secret
         return
     user, colon, password = account.partition(":")
     pair = f"{unquote(user)}:{unquote(password)}"

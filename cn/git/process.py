@@ -93,6 +93,9 @@ _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGI
 """Signals by which a process brings itself down (signal(7)): a stack too deep, a failed assertion, a verifier that
 ends before it has read what was signed."""
 
+_PROXIES = ("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+"""Which curl reads (curl(1), "ENVIRONMENT"); a proxy may stand there with its password."""
+
 _FULL = ("No space left", "Out of diskspace", "Disk quota exceeded")
 _READ_ONLY = "Read-only file system"
 _REMEDIES = (
@@ -665,6 +668,8 @@ class Running:
         settings = self.config.settings if self.config is not None else ()
         urls = [one for one in (*self.job.args, *(text for s in settings for text in (s.key, s.value))) if "@" in one]
         urls = [one.removeprefix("url.") for one in urls]
+        urls += [s.value for s in settings if s.key.endswith("proxy")]
+        urls += [os.environ[name] for name in _PROXIES if name in os.environ]
         return secrets_of(urls, [s.value for s in settings if s.key.endswith(".extraheader")])
 
     def end(self) -> None:

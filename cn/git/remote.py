@@ -108,7 +108,7 @@ def quarantine_environment(git: Git, folder: Path) -> dict[str, str]:
     return {"GIT_OBJECT_DIRECTORY": str(folder)}
 
 
-_UNCHECKED = "it is served as files, without git's own protocol (smart HTTP), and git checks no such objects"
+SERVED_AS_FILES = "it is served as files, without git's own protocol (smart HTTP), and git checks no such objects"
 _SHALLOW = "the repository there is shallow: what its commits are based on is missing (git-clone(1), --depth)"
 
 
@@ -120,7 +120,7 @@ def move_into_hub(git: Git, folder: Path, done: Done) -> str:
     import shutil
 
     if _unchecked(done, folder):
-        return _UNCHECKED
+        return SERVED_AS_FILES
     if "shallow roots are not allowed" in done.err:  # git takes the objects all the same, and ends well
         return _SHALLOW
     if not done.ok:
@@ -242,6 +242,7 @@ def list_remotes(
     told: dict[str, Listing | str] = {}
     empty = [job for job, done in zip(jobs, answers, strict=True) if done.ok and not done.out]
     silent = _without_protocol(git, [job for job in empty if _is_web(git, urls[job.key])])
+    moved = _led_to(git, [job for job, done in zip(jobs, answers, strict=True) if _REDIRECTS.search(done.err)], urls)
     for job, done in zip(jobs, answers, strict=True):
         if job.key in silent:
             told[job.key] = NOT_GIT
@@ -250,8 +251,34 @@ def list_remotes(
         if done.too_much and job.key in parts:
             listing = _list_parts(git, urls[job.key], seconds, parts[job.key])
         foreign = OTHER_FORMAT if git.is_foreign(listing.values()) else listing
-        told[job.key] = foreign if done.ok or not listing.whole else done.reason
+        reason = f"{_IT_LEADS_TO} {moved[job.key]}" if job.key in moved else done.reason
+        told[job.key] = foreign if done.ok or not listing.whole else reason
     return told
+
+
+def _led_to(git: Git, jobs: Sequence[Job], urls: Mapping[str, str]) -> dict[str, str]:
+    """Where those lead that answered with a redirect, which is not followed; it is the host's word, fit to be shown.
+
+    git says only the status. A trace of the headers has the rest (git(1), ``GIT_TRACE_CURL``): it leaves out what we
+    are let in by, and goes the way of all that git prints, on which secrets are taken out of it.
+    """
+    asked = [job._replace(env={"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1"}) for job in jobs]
+    found = {}
+    for job, done in zip(asked, git.run_many(asked) if asked else (), strict=True):
+        said = _LOCATION.findall(done.err)
+        if said and _REDIRECTS.search(done.err):
+            found[job.key] = redact(one_line(_whole_url(git, urls[job.key], said[-1].strip()), REASON // 2))
+    return found
+
+
+def _whole_url(git: Git, url: str, location: str) -> str:
+    """The repository that a ``Location`` names, which may leave out the host (RFC 9110, 10.2.2)."""
+    from urllib.parse import urljoin
+
+    asked = (git.config or read_config(git)).url(url, push=False).rstrip("/") + _FIRST_PAGE
+    with suppress(ValueError):
+        location = urljoin(asked, location)
+    return location.removesuffix(f"{_FIRST_PAGE}?service=git-upload-pack").removesuffix(_FIRST_PAGE)
 
 
 def _without_protocol(git: Git, jobs: Sequence[Job]) -> set[str]:
@@ -269,6 +296,11 @@ def _without_protocol(git: Git, jobs: Sequence[Job]) -> set[str]:
         traces = {job.key: Path(folder, str(number)) for number, job in enumerate(jobs)}
         answers = git.run_many([job._replace(env={"GIT_TRACE_PACKET": str(traces[job.key])}) for job in jobs])
         return {job.key for job, done in zip(jobs, answers, strict=True) if done.ok and not traces[job.key].exists()}
+
+
+def serves_files(git: Git, url: str, seconds: float) -> bool:
+    """Does a host give files only, of which nothing is fetched? The listing alone does not tell."""
+    return _is_web(git, url) and bool(_without_protocol(git, [_list(git, url, url, seconds)]))
 
 
 def _is_web(git: Git, url: str) -> bool:
@@ -558,26 +590,54 @@ def is_unreached(reason: str) -> bool:
     return any(words in reason for words in _UNREACHED)
 
 
+_IT_LEADS_TO = "it is not there any more, says the host: it leads to"
+_REDIRECTS = re.compile(r"requested URL returned error: 30[12378]\b")
+_LOCATION = re.compile(r"(?im)^.*<= recv header[^:]*: location: ?(.*)$")
+_FIRST_PAGE = "/info/refs"
+"""What a client asks for first below the URL of a repository (gitprotocol-http(5), "Discovering References")."""
+
 _CRON = "cron has no agent, and nobody to ask"
+_GREETS = (
+    "the host prints text before git begins: take it out of the login files of that account, or if it asks for a new "
+    "password, log in there once by hand; 'ssh HOST true' shows it, and must print nothing"
+)
 _NOT_LET_IN = (
+    (
+        "served as files",
+        "the host has to speak git's own protocol at that URL: ask who keeps it for another URL, or to "
+        "turn smart HTTP on ('git http-backend')",
+    ),
     ("publickey", f"the host knows none of the keys that were offered; 'ssh -v HOST' shows which were ({_CRON})"),
     ("Host key verification failed", "the host's own key is not known, or is another: 'ssh HOST' once, as who runs cn"),
     ("DENIED", "the host knows who you are, and has no such right for you; 'cn doctor --full' tells which are needed"),
     ("uthentication failed", f"check the password for the host in git's credential helper ({_CRON})"),
     ("could not read Username", f"a credential helper of git's keeps name and password for the host ({_CRON})"),
     ("could not read Password", f"a credential helper of git's keeps the password for the host ({_CRON})"),
+    ("407", "a proxy stands before the host and wants a password: check http.proxy, or http_proxy and https_proxy"),
     ("error: 401", f"check the password for the host in git's credential helper ({_CRON})"),
     (
         "error: 403",
         "the host knows who you are, and has no such right for you; 'cn doctor --full' tells which are needed",
     ),
+    (
+        "mux_client_request_session",
+        "the host allows one connection no further session: 'ControlPath none' for it in ssh_config",
+    ),
+    ("bad line length character", _GREETS),
     ("ermission denied", f"the host does not let you in: check the key or password for it ({_CRON})"),
 )
 """What ssh, curl, git and gitolite say, and what helps; the first that fits counts."""
 
 
-def remedy_of(reason: str, otherwise: str) -> str:
-    """What helps where a remote gave no answer for this reason, or refused a push for it."""
+def remedy_of(reason: str, otherwise: str, moved: Callable[[str], str] | None = None) -> str:
+    """What helps where a remote gave no answer for this reason, or refused a push for it.
+
+    ``moved`` says how it is given another URL.
+    """
+    if _IT_LEADS_TO in reason:
+        url = reason.partition(_IT_LEADS_TO)[2].strip()
+        where = moved(url) if moved else "put that URL in the place of the old one"
+        return f"redirects are not followed: ask who keeps it whether that is right; if so, {where}"
     found = (remedy for said, remedy in _NOT_LET_IN if said in reason)
     return remedy_of_changed_key(reason) or next(found, otherwise)
 

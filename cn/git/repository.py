@@ -27,6 +27,7 @@ ORIGIN_REF = "refs/cn/origin/main"
 _ASKED = (
     r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.(filemode|sharedrepository)|cn\..*|agency\..*"
     r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand"
+    r"|http\.(.*\.)?(proxy|extraheader)|remote\..*\.proxy"
     r"|extensions\.(partialclone|objectformat)|include\.path|includeif\..*\.path)$"
 )
 NOTED = "cn.hub"

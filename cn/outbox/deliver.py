@@ -33,7 +33,7 @@ from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.message import tree_bytes
 from cn.protocol.outbox_entry import Deliver, Entry, Propose, Remove, entry_head, entry_source, outbox_path, take_out
-from cn.protocol.peers_file import MAILBOX
+from cn.protocol.peers_file import MAILBOX, say_moved
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.run.secret_gate import check_entry
@@ -181,7 +181,7 @@ def _secret(run: Run, snapshot: Snapshot, path: HubPath, entry: Deliver) -> Refu
 
 
 def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False) -> None:
-    hint = hint or remedy_of(reason, "")
+    hint = hint or remedy_of(reason, "", say_moved)
     new = run.memory.attempts.failed(path.rpartition("/")[2], reason, hint)
     text = f"{entry.branch} for {entry.to} is not {confirmed_kind(entry)}: {reason}"
     hint = hint or "it stays in the outbox"

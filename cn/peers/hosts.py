@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from cn.git.remote import HEADS, head_of, in_the_way, list_remotes, remedy_of
+from cn.git.remote import HEADS, SERVED_AS_FILES, head_of, in_the_way, list_remotes, remedy_of, serves_files
 from cn.git.repository import Hub
 from cn.git.shared_places import others_may_write
-from cn.protocol.peers_file import MAILBOX, Peer
+from cn.protocol.peers_file import MAILBOX, Peer, say_moved
 from cn.run.settings import Settings
 from cn.transaction.base import origin_url
 from cn.transaction.rights import Missing, try_rights
@@ -59,7 +59,13 @@ def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True
     answer = list_remotes(hub.git, {peer.name: peer.hub}, seconds)[peer.name]
     if isinstance(answer, str):
         text = f"{peer.name} cannot be reached at {redact(peer.hub)}: {answer}"
-        yield Lack(text, "nothing comes from it, and nothing gets there", remedy_of(answer, "check the URL"), True)
+        yield Lack(
+            text, "nothing comes from it, and nothing gets there", remedy_of(answer, "check the URL", say_moved), True
+        )
+        return
+    if serves_files(hub.git, peer.hub, seconds):
+        text = f"{peer.name}'s hub at {redact(peer.hub)} can be listed, and not fetched from: {SERVED_AS_FILES}"
+        yield Lack(text, "nothing comes from it", remedy_of(SERVED_AS_FILES, "check the URL"), True)
         return
     yield from _look_at_head(hub, peer.hub, answer, "main" if "main" in answer else "", f"{peer.name}'s hub", seconds)
     if not tries:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from cn.git.environment import find_local_git_dir
 from cn.git.objects import list_refs, read_kinds
 from cn.git.process import TIMED_OUT, Git, remedy_here
-from cn.git.remote import HEADS, Listing, fetch_tips, head_of, list_remotes, remedy_of
+from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, fetch_tips, head_of, list_remotes, remedy_of
 from cn.peers.known_mains import forget_removed, note_listed
 from cn.peers.second_tries import Pair, Wanted, fetch_apart
 from cn.peers.turns import Turns
 from cn.protocol.layout import TRIED
 from cn.protocol.ledger import IN, OUT, Item
-from cn.protocol.peers_file import MAILBOX, Peer
+from cn.protocol.peers_file import MAILBOX, Peer, say_moved
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY
@@ -112,7 +112,7 @@ def observe(
             hint = f"{command('cn peer sync {}', key)} tries again"
             if key == MAILBOX_KEY:
                 hint = "check the remote with 'git remote -v'"
-            hint = remedy_of(answer, hint)
+            hint = remedy_of(answer, hint, None if key == MAILBOX_KEY else say_moved)
             run.report.failed(f"{who(key)} is unreachable: {answer}", hint, source=key, told_before=told_before)
         else:
             listings[key] = answer
@@ -434,6 +434,8 @@ def _not_fetched(key: ThreadKey, branch: Branch, side: str, why: str) -> tuple[s
         whoever = "whoever pushed it there pushes it again"
     if remedy := remedy_here(why):
         return what, f"{remedy}; {command('cn peer sync {}', key[0])} tries at once"
+    if why == SERVED_AS_FILES:
+        return what, remedy_of(why, "")
     differs = why == _NOT_SENT
     if not differs and not any(said in why for said in _DIFFER):
         return what, whoever

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cn.protocol.hub_config import HubConfig
 from cn.values.errors import ConfigError
 from cn.values.names import HubPath, Name, NameRefused, Url, parse_name, parse_url
+from cn.values.shell_words import command
 from cn.values.text import one_line, yaml_string, yaml_word
 from cn.values.yaml import compose_yaml, load_yaml
 
@@ -40,6 +41,11 @@ class Peer(NamedTuple):
     key: str = ""
     deliver: str = MAILBOX
     community: bool = False
+
+
+def say_moved(url: str) -> str:
+    """How a peer whose hub is elsewhere now is given its new URL."""
+    return f"write {command('hub: {}', url)} for it in {PATH}, and commit that"
 
 
 def others_can_write(peers: Mapping[Name, Peer], name: Name) -> bool:

@@ -302,13 +302,17 @@ def _restored(hub: Hub, commit: Oid) -> Oid:
 # child writes a ref; refs are written by local children, which hold the hub's lock.
 
 
+def _move_origin(url: str) -> str:
+    return command("git remote set-url origin {}", url)
+
+
 def list_origin(hub: Hub) -> Listing:
     """Origin's branches now, or of too many main alone. Raises :class:`Blocked` when it does not answer."""
     answer = list_remotes(hub.git, {"": origin_url(hub)}, SECONDS, parts={"": [hub.main]})[""]
     if isinstance(answer, Listing) and answer.cut:
         answer = TOO_MUCH
     if isinstance(answer, str):
-        raise NotAtOrigin.uncommitted(f"origin is unreachable: {answer}", remedy_of(answer, _LOOK))
+        raise NotAtOrigin.uncommitted(f"origin is unreachable: {answer}", remedy_of(answer, _LOOK, _move_origin))
     return answer
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from cn.git.credentials import secrets_of, without_secrets
 from cn.git.process import Git, GitConfig, Setting
+from cn.git.repository import read_config
 from tests.support.hubs import git
 from tests.support.world import World
 
@@ -94,6 +95,8 @@ def test_what_a_host_says_of_a_push_holds_no_token_of_the_configuration(tmp_path
         ("https://user:secret-word@host/x", ["secret-word", "user:secret-word"]),
         ("https://token-of-mine@host/x", ["token-of-mine"]),
         ("https://u:a%40bcdefg@host/x", ["a%40bcdefg", "a@bcdefg"]),
+        ("worker:Pr0xyPassw0rd@127.0.0.1:3128", ["Pr0xyPassw0rd", "worker:Pr0xyPassw0rd"]),
+        ("maintainers@host:x", []),
         ("ssh://maintainers@host/x", []),
         ("https://host/a@b", []),
         ("/srv/a@b", []),
@@ -106,3 +109,36 @@ def test_the_credentials_of_urls(url: str, hidden: list[str]) -> None:
         assert without_secrets(f"<{one}> <{coded}>", secrets) == "<***> <***>"
     assert bool(secrets) == bool(hidden)
     assert secrets_of([], ["Authorization: Bearer abcdef123"]) == ["abcdef123"]
+
+
+@pytest.mark.parametrize("where", ["http.proxy", "http_proxy", "all_proxy"])
+def test_the_password_of_a_proxy_that_says_it_back_is_not_shown(tmp_path: Path, where: str) -> None:
+    program = tmp_path / "git"
+    program.write_text("#!/bin/sh\necho 'remote: no, worker:Pr0xyPassw0rd' >&2; exit 1\n")
+    program.chmod(0o755)
+    proxy = "http://worker:Pr0xyPassw0rd@127.0.0.1:1"
+    settings = (Setting("local", where, proxy),) if "." in where else ()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path), prepend=":")
+        if not settings:
+            patch.setenv(where, proxy)
+        done = Git(tmp_path, config=GitConfig(settings)).run("ls-remote", "http://host/x", check=False, network=True)
+    assert "Pr0xyPassw0rd" not in done.err
+    assert "***" in done.err
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("http.proxy", "http://worker:Pr0xyPassw0rd@127.0.0.1:1"),
+        ("http.https://host/.proxy", "worker:Pr0xyPassw0rd@127.0.0.1:1"),
+        ("remote.origin.proxy", "http://worker:Pr0xyPassw0rd@127.0.0.1:1"),
+        ("http.https://host/.extraHeader", "Authorization: Bearer Pr0xyPassw0rd"),
+    ],
+)
+def test_what_git_is_told_to_send_is_known_from_its_configuration(tmp_path: Path, key: str, value: str) -> None:
+    """What is masked is what is asked for: a setting that nobody reads would be shown."""
+    git(tmp_path, "init", "-q", "mine")
+    git(tmp_path / "mine", "config", key, value)
+    found = read_config(Git(tmp_path / "mine"))
+    assert value in [setting.value for setting in found.settings]

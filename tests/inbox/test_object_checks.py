@@ -90,6 +90,11 @@ def test_a_host_that_serves_files_is_told(world: World, packed: bool) -> None:
         git(pi.home, "update-server-info")
         told = sigma.cn("sync", check=1).stderr
         assert "cannot be fetched: it is served as files, without git's own protocol" in told
+        assert "its creator" not in told
+        assert "the host has to speak git's own protocol" in " ".join(told.split())
+        checked = sigma.cn("peer", "add", "omega", f"http://127.0.0.1:{port}/{pi.home.name}", "--check", check=None)
+        assert "can be listed, and not fetched from" in " ".join((checked.stdout + checked.stderr).split())
+        assert "✓ checked" not in checked.stdout
         assert sigma.cn("sync").stderr == "", "it is told once"
         assert "served as files" in " ".join(sigma.cn("status", "-v").stdout.split())
     assert sigma.threads() == []
