@@ -207,7 +207,7 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
         text += ", and it did not say what became of it"
         spec = f"{item.head}:refs/heads/{item.get('branch')}"
         push = command("git push {} {}", settings.delivery_url(executor.hub, settings.peers[peer]), spec)
-        remedy = f"the host lost it, or somebody deleted it there: {push} brings it back"
+        remedy = f"the host lost it or hides it, or somebody deleted it there: ask {peer}, or {push} brings it back"
         executor.notes.failed(text, remedy, source=source)
         executor.memory.conditions.set(LOST, text, remedy, name=head_name((peer, item.topic), item.head))
 

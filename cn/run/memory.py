@@ -109,8 +109,8 @@ class Conditions:
         self._cleared |= {key: self._entries.pop(key)} if key in self._entries else {}
 
     def names(self, kind: str) -> list[str]:
-        """The names of what holds of a kind."""
-        return [key[len(kind) + 1 :] for key in self._entries if key.startswith(f"{kind} ")]
+        """The names of what holds of a kind; of what has none it is empty."""
+        return [key[len(kind) + 1 :] for key in self._entries if key == kind or key.startswith(f"{kind} ")]
 
     def of(self, kind: str) -> list[tuple[str, str]]:
         """Text and remedy of what holds of a kind."""

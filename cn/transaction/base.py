@@ -262,7 +262,9 @@ def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dr
         update_refs(hub.git, [(rescue, known)])
     lease = f"{hub.main}:{tip or ''}"
     push = command("git push --force-with-lease={} origin {}:{}", lease, rescue, hub.main_ref)
-    hint = f"push it back ({push})"
+    lags = tip is not None and is_ancestor(hub.git, tip, known)
+    wait = "where the host has several copies, this is an old one: run again later; else " if lags else ""
+    hint = f"{wait}push it back ({push})"
     if tip is not None:
         fetch, forget = (command("git fetch origin {}", hub.main_ref), command("git update-ref {} {}", ORIGIN_REF, tip))
         steps = [fetch, dropping, forget]
