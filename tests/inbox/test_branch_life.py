@@ -421,7 +421,7 @@ def test_the_reviewed_commit_outlives_the_branch(world: World, sigma: Node, pi: 
 
 
 def test_a_merge_that_came_with_another_branch_is_not_the_peers(world: World, sigma: Node, pi: Node) -> None:
-    """omega merges pi's branch into one of its own, keeping nothing of it, and has sigma merge that."""
+    """omega merges pi's branch into one of its own, keeping nothing of it, and somebody at sigma merges that by hand."""
     omega = world.hub("omega")
     world.link(sigma, omega)
     world.link(pi, omega)
@@ -434,7 +434,10 @@ def test_a_merge_that_came_with_another_branch_is_not_the_peers(world: World, si
     hi = write_commit(person, {"hi.txt": "hi\n"}, "hi", parents=[forged])
     git(person, "push", "-q", sigma.url, f"{hi}:refs/heads/omega/hi")
     sigma.sync()
-    sigma.decide("omega/hi", "do:merge")
+    sigma.decide("omega/hi", "do:merge", check=1)
+    assert not is_in_main(sigma, hi), "it would take pi's head in without what that changes"
+    git(sigma.root, "merge", "-q", "--no-ff", "-m", "by hand", hi)
+    git(sigma.root, "push", "-q", "origin", "main")
     assert is_in_main(sigma, hi)
     about = {"branch": "pi/proposal", "head": head, "status": "merged", "merge": forged}
     send_raw(world.folder / "forger", pi.url, "sigma/notice-x", message("sigma", "pi", kind="notice", about=about))

@@ -155,7 +155,7 @@ class Naive:
     def _on_paper(self, handler: str, paper: Paper, name: str) -> str:
         owner = self.now(paper.owner)
         if owner == handler:
-            return "read" if paper.kind == "audit" else "write"
+            return "read" if paper.kind in ("audit", "message") else "write"
         sent = any(
             one.file == name and one.to == (handler, self.people[handler].tenure) for one in self.letters.values()
         )
