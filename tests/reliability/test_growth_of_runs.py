@@ -407,14 +407,14 @@ def test_what_is_too_costly(cost: Callable[[int], float], found: bool) -> None:
     assert bool(too_costly(cost, 100)) is found
 
 
-@pytest.mark.sliced(len(COUNTS))
+@pytest.mark.full
 @pytest.mark.parametrize("name", COUNTS)
 def test_the_cost_of_a_run_grows_as_the_number_of_what_it_meets(tmp_path: Path, template: Path, name: str) -> None:
     run, size = COUNTS[name]
     check(tmp_path, template, name, run, size)
 
 
-@pytest.mark.sliced(len(BYTES))
+@pytest.mark.full
 @pytest.mark.parametrize("name", BYTES)
 def test_the_cost_of_a_run_grows_as_the_length_of_what_it_meets(tmp_path: Path, template: Path, name: str) -> None:
     check(tmp_path, template, name, BYTES[name], KILOBYTES << 10)

@@ -351,7 +351,7 @@ def test_a_commit_of_all_while_files_are_placed_takes_nothing_out_of_main(world:
     trial = SCENES["merge"](world)
     trial.record()
     moved = next(i for i, line in enumerate(trial.steps, 1) if "update-ref" in line and "refs/heads/main" in line)
-    made, wrong = _committed_over(trial, [1, *range(moved + 1, len(trial.steps) + 1, 6)])
+    made, wrong = _committed_over(trial, [1, *range(moved + 1, len(trial.steps) + 1, 15)])
     assert not wrong, wrong
     assert made
 
