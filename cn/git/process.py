@@ -95,7 +95,11 @@ ends before it has read what was signed."""
 
 _FULL = ("No space left", "Out of diskspace", "Disk quota exceeded")
 _READ_ONLY = "Read-only file system"
+PRUNED = "if 'git prune' or 'git gc --prune=now' ran meanwhile it took what this run had just made: run again"
+"""git removes at once what no ref names yet (git-prune(1)); nothing that a ref names goes with it."""
+_GONE = ("Not a valid commit", "nonexistent object")
 _REMEDIES = (
+    *((said, f"{PRUNED}; else 'cn doctor' looks for the cause") for said in _GONE),
     ("index file", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
     ("bad index", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
     ("bad config", "correct that file of git's configuration, then run again"),
