@@ -97,7 +97,7 @@ _FULL = ("No space left", "Out of diskspace", "Disk quota exceeded")
 _READ_ONLY = "Read-only file system"
 PRUNED = "if 'git prune' or 'git gc --prune=now' ran meanwhile it took what this run had just made: run again"
 """git removes at once what no ref names yet (git-prune(1)); nothing that a ref names goes with it."""
-_GONE = ("Not a valid commit", "nonexistent object")
+_GONE = ("Not a valid commit", "nonexistent object", "fatal: bad object", "unable to read tree", "bad tree object")
 _REMEDIES = (
     *((said, f"{PRUNED}; else 'cn doctor' looks for the cause") for said in _GONE),
     ("index file", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
