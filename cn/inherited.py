@@ -6,6 +6,21 @@ The standard library alone, and of that next to nothing: the bridge and a sync w
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # signal without the 3 ms of its enums
+import os
+
+_OTHERS_MAY_WRITE, _OWN_BITS = 0o002, 0o700
+
+closed: set[int] = set()
+"""The streams (0, 1, 2) that the caller had closed: what stands there instead is empty, and nobody said that."""
+
+
+def take_umask() -> None:
+    """Take the caller's umask (umask(2)) over, but for two things.
+
+    No file of ours may be written by others: a decision that another user writes into a thread would be carried out. A
+    group may write where its user says so. And none is closed to its own owner: the next run could not read it.
+    """
+    os.umask(os.umask(0o077) & ~_OWN_BITS | _OTHERS_MAY_WRITE)
 
 
 def refuse_signals() -> None:

@@ -23,10 +23,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cn.git.repository import Hub, open_hub
+from cn.git.repository import CONFIG, Hub, open_hub
 from cn.system.files import hold
 from cn.values.errors import ConfigError, LockHeld, Refused, UsageError
 from cn.values.report import Mark, Report
+from cn.values.shell_words import command
 from cn.values.text import one_line, visible
 
 _SECONDS = 30.0
@@ -84,6 +85,30 @@ def _parse(line: bytes, hub: Path) -> tuple[str, str, bytes]:
         if found and (not remark or (remark[:1] in b" \t" and _words(os.fsdecode(before)))):
             return name, os.fsdecode(before), remark
     return "", "", b""
+
+
+def stray_hubs(table: bytes) -> list[Path]:
+    """The folders that enabled lines of cn name, and where no hub is any more: it was moved, or is gone.
+
+    A folder whose disk is not mounted, or that is closed to us, reads the same: so nothing is taken out by itself.
+    """
+    found = dict[Path, None]()
+    for line in split(table):
+        _, mark, named = line.rstrip(b" \t\r\n").rpartition(b" # cn: ")
+        words = _words(os.fsdecode(named))
+        if not mark or line.lstrip().startswith(b"#") or len(words) < 2 or words[0] not in _NAMES:
+            continue
+        hub = Path(words[1])
+        gone = not any(os.path.lexists(hub / name) for name in (CONFIG, ".git"))
+        if hub.is_absolute() and gone and owner(line, hub):
+            found[hub] = None
+    return list(found)
+
+
+def told_of_stray(hub: Path) -> tuple[str, str]:
+    """What is told of lines whose hub is no longer there, and what takes them out."""
+    out = command("cn cron remove --hub {}", str(hub))
+    return f"the crontab has lines of {visible(str(hub))}, where no hub is any more", f"{out} takes them out"
 
 
 def _words(text: str) -> list[str]:
@@ -193,11 +218,15 @@ SYNC_EVERY, PROCESS_EVERY = 5, 15
 
 @dataclass(frozen=True)
 class Table:
-    """Our lines as they stand in the crontab, and as ``install`` would write them."""
+    """Our lines as they stand in the crontab, and as ``install`` would write them.
+
+    ``stray`` are folders that lines of cn name, and where no hub is any more.
+    """
 
     hub: Path
     installed: tuple[str, ...]
     wanted: tuple[str, ...]
+    stray: tuple[Path, ...] = ()
 
 
 def schedule(minutes: int, option: str) -> str:
@@ -260,8 +289,9 @@ def paths_of(table: bytes, hub: Path) -> dict[str, str]:
 
 def read_jobs(hub: Hub) -> Table:
     """Our lines in the crontab, and the wanted ones."""
-    installed = ours(read_table(), hub.root)
-    return Table(hub.root, tuple(installed), tuple(_wanted(hub, SYNC_EVERY, PROCESS_EVERY).values()))
+    table = read_table()
+    wanted = _wanted(hub, SYNC_EVERY, PROCESS_EVERY)
+    return Table(hub.root, tuple(ours(table, hub.root)), tuple(wanted.values()), tuple(stray_hubs(table)))
 
 
 def install(hub: Hub, sync_every: int, process_every: int, *, dry_run: bool = False) -> Report:
@@ -293,12 +323,13 @@ def _write(root: Path, lines: dict[str, str], dry_run: bool) -> Report:
         if after == before:
             where = "has these lines already" if lines else "has no lines of this hub"
             report.info(f"the crontab {where}")
-            return report
-        if not dry_run:
+        elif not dry_run:
             write_table(after)
     gone, fresh = [line for line in old if line not in new], [line for line in new if line not in old]
     for plan, done, lines_of in (("remove from", "removed", gone), ("add to", "added", fresh)):
         for line in lines_of:
             told = (Mark.PLAN, f"{plan} the crontab") if dry_run else (Mark.DONE, done)
             report.add(told[0], f"{told[1]}: {visible(line)}")
+    for hub in stray_hubs(after):
+        report.info("; ".join(told_of_stray(hub)))
     return report

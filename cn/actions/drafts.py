@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from cn.git.objects import is_ancestor
+from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
 from cn.protocol.draft import ABOUT_THREADS, Draft, format_draft, parse_draft
@@ -68,7 +69,7 @@ def say_now_or_later(
         if saying.said:
             raise
         stopped = why
-    except Blocked as why:
+    except (Blocked, GitError) as why:
         if not saying.said:
             again = ", if 'cn log' does not show it" if saying.tried else ""
             lost = f"the {draft.noun} is not kept: say it again then{again}"

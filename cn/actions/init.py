@@ -26,6 +26,7 @@ from cn.secrets.findings import refuse
 from cn.secrets.scanner import Text, find_secrets
 from cn.system.clock import now
 from cn.system.extras import template_dir
+from cn.system.limits import beyond_limit
 from cn.transaction.base import Base, observe_base
 from cn.transaction.commit import Committed, Draft, commit
 from cn.transaction.lock import hub_lock
@@ -77,7 +78,8 @@ def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = N
     except GitError as error:
         raise Refused(f"the first commit failed: {error.done.reason}", "check git and the signing key") from None
     except OSError as error:
-        raise Refused(f"cannot make {path}: {error.strerror}", "check the path and its permissions") from None
+        why, remedy = beyond_limit(error) or (error.strerror, "check the path and its permissions")
+        raise Refused(f"cannot make {path}: {why}", remedy) from None
     report.done(f"made the hub {name} at {path}")
 
 

@@ -14,6 +14,7 @@ from cn.agency.perform import Asked, Done, perform, read_content
 from cn.agency.plan.access import reason_for
 from cn.agency.rows import Facts, File
 from cn.system.files import PRIVATE, write_file
+from cn.system.owners import refuse_anothers
 from cn.values.errors import Refused
 from cn.values.text import cell, slug
 
@@ -30,7 +31,11 @@ class Exported(NamedTuple):
 
 
 def export(agency: Agency, principal: Principal, folder: Path, *, dry_run: bool = False) -> Exported:
-    """Into a new folder, or an empty one; that files were read is recorded. Raises :class:`Refused`."""
+    """Into a new folder, or an empty one of ours; that files were read is recorded.
+
+    Raises :class:`Refused` for a folder that holds something, ``UsageError`` for one of another user.
+    """
+    refuse_anothers(folder, "the files")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused(f"{folder} is there, and not an empty folder", "name a new one")
     with agency.store.reading() as facts:

@@ -17,6 +17,7 @@ from typing import Final, NoReturn
 from cn.bridge.connection import Address, parse_address
 from cn.bridge.files import Workspace
 from cn.bridge.relay import Message, Relay, Who
+from cn.inherited import take_umask
 
 _MOST_LINE = 32 << 20
 _AT_ONCE = 16
@@ -31,7 +32,7 @@ _SECURE = "https://"
 
 def run(words: Sequence[str], health: str = "") -> NoReturn:
     """Serve until standard input ends: the user where ``health`` names the server's file, else an agent."""
-    os.umask(os.umask(0o077) | 0o002)  # no file that it places may be written by others, whatever the caller's umask
+    take_umask()
     try:
         address, who = find_server(words, os.environ, health)
         workspace = Workspace(".")

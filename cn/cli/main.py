@@ -248,8 +248,13 @@ def _not_shown(env: Env, error: NotShown) -> tuple[str, str]:
 def _by_system(error: OSError) -> tuple[str, str]:
     """What the system said no to, and the next step; of a name no more than a person reads."""
     from cn.system.closed import blame
+    from cn.system.limits import beyond_limit
     from cn.values.text import one_line
 
+    if error.errno == errno.ENOENT and not error.filename and not _is_anywhere():
+        return "the current folder is not there any more", "'cd' to one that is there, then run it again"
+    if limited := beyond_limit(error):
+        return one_line(limited[0], 800), f"nothing is lost; {limited[1]}"
     if blamed := blame(error):
         return one_line(blamed[0], 800), f"nothing is lost; {blamed[1]}, then run it again"
     where = f"{one_line(str(error.filename), 200)}: " if error.filename else ""
@@ -258,6 +263,15 @@ def _by_system(error: OSError) -> tuple[str, str]:
     if error.errno == errno.EMFILE:
         hint = "raise the limit ('ulimit -n' shows it in a shell), then run it again; nothing is lost"
     return f"{where}{error.strerror or error}", hint
+
+
+def _is_anywhere() -> bool:
+    """Is there a current folder? One that was removed meanwhile has no name (getcwd(3))."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _end_by_sigpipe() -> NoReturn:

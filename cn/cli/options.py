@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from cn.inherited import closed
 from cn.values.errors import EXIT_DONE, Refused, UsageError
 
 if TYPE_CHECKING:  # `cn --version` needs none of it
@@ -284,6 +285,8 @@ def _read_body(body: str, path: str | None) -> str:
 
 def read_input(path: str) -> bytes:
     """What the file ``path`` holds (``-``: standard input), at most 8 MB. Raises :class:`UsageError`."""
+    if path == "-" and 0 in closed:
+        raise UsageError("cannot read -: standard input is closed", "give a file, or say something on standard input")
     try:
         data = sys.stdin.buffer.read(_MOST + 1) if path == "-" else _read(path)
     except OSError as why:

@@ -14,7 +14,7 @@ import gc
 import os
 import sys
 
-from cn.inherited import refuse_signals
+from cn.inherited import closed, refuse_signals, take_umask
 
 TYPE_CHECKING = False  # typing itself takes 3 ms
 if TYPE_CHECKING:
@@ -31,14 +31,10 @@ at once all the same: only circles wait.
 _FEWEST = 16
 """Files that may still be opened at the start: a git has three pipes, and several are asked at once."""
 
-OTHERS_MAY_WRITE = 0o002
-"""The bit of a mode (umask(2)) that no file of ours has, whatever the caller's umask: a decision that another user
-writes into a thread would be carried out. A group may write where its user says so."""
-
 
 def run() -> NoReturn:
     """Run cn and end the process. Ctrl-C and SIGTERM end it tidily from here on, also while it is loading."""
-    os.umask(os.umask(0o077) | OTHERS_MAY_WRITE)
+    take_umask()
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # else whoever began us ignores it
         _signal.signal(_signal.SIGINT, _leave)
     _signal.signal(_signal.SIGTERM, _leave)
@@ -86,6 +82,7 @@ def _open_streams() -> None:
     """What the caller closed leads nowhere: else a lock or a pipe of ours gets its number (open(2))."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
+            closed.add(number)
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 (stays open)
 

@@ -21,6 +21,7 @@ from cn.run.memory import Memory
 from cn.run.run import clear_stop
 from cn.system.clock import now
 from cn.system.closed import blame
+from cn.system.limits import beyond_limit
 from cn.values.errors import CnError
 from cn.values.names import Oid
 from cn.values.report import Mark, Report
@@ -97,7 +98,11 @@ def _run(check: Check, facts: HubFacts) -> list[Finding]:
     except CnError as error:
         found.append(from_error(error, unfinished))
     except OSError as error:
-        what, remedy = blame(error) or (f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), "mend this")
+        what, remedy = (
+            blame(error)
+            or beyond_limit(error)
+            or (f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), "mend this")
+        )
         found.append(problem(f"{unfinished}: {one_line(what, 800)}", "what it would find is not known", remedy))
     except Exception as error:
         # Whatever the damage: the other checks still have something to say.

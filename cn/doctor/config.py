@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from cn.actions.cron import ours, paths_of, read_table
+from cn.actions.cron import ours, paths_of, read_table, stray_hubs, told_of_stray
 from cn.agent.hooks import is_builtin
 from cn.doctor.finding import Finding, HubFacts, from_error, info, problem
 from cn.git.fast_import import commit_tree
@@ -273,6 +273,9 @@ def check_crontab(facts: HubFacts) -> Iterator[Finding]:
             what = f"the line of the crontab for '{name}' has no cn in its PATH ({one_line(path)})"
             why = "the line itself may name cn whole, but a wake script that calls cn fails from there"
             yield problem(what, why, "'cn cron install' brings the lines up to date")
+    for hub in stray_hubs(table):
+        what, remedy = told_of_stray(hub)
+        yield problem(what, "each run of them ends with an error, which cron mails", remedy)
     lines = ours(table, facts.hub.root)
     if all(line.lstrip().startswith("#") for line in lines):
         yield info("no crontab line runs this hub", "", "'cn cron install' adds them, if nothing else does")

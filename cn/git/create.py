@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from cn.git.fast_import import FileChange, build_commit
 from cn.git.objects import empty_tree
 from cn.git.process import Git, remedy_here
 from cn.git.repository import Hub, read_config
+from cn.system.limits import BEYOND_ULIMIT
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Oid
 from cn.values.text import one_line
@@ -31,7 +33,7 @@ def create_repo(path: Path, main: str, settings: Mapping[str, str], *, bare: boo
                 section, _, option = key.rpartition(".")
                 config.set_value(section, option, value)
     except (git.GitCommandError, OSError) as error:
-        remedy = remedy_here(str(error)) or "check the path and its permissions"
+        remedy = remedy_here(_reason(error)) or "check the path and its permissions"
         raise Refused(f"cannot make a repository in {path}: {_reason(error)}", remedy) from None
     finally:
         os.environ.update(before)
@@ -39,6 +41,8 @@ def create_repo(path: Path, main: str, settings: Mapping[str, str], *, bare: boo
 
 def _reason(error: Exception) -> str:
     """What git or the system says, without how GitPython frames it."""
+    if getattr(error, "status", 0) == -signal.SIGXFSZ:
+        return BEYOND_ULIMIT
     said = getattr(error, "stderr", "")
     return one_line(said.strip().removeprefix("stderr:").strip(" '")) if said else one_line(str(error))
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from cn.git.process import LOCAL_SECONDS, PATIENT, Done, Git, GitError, kill_group, let_signals_in, tail
+from cn.git.process import LOCAL_SECONDS, PATIENT, PRUNED, Done, Git, GitError, kill_group, let_signals_in, tail
 from cn.values.errors import Blocked
 from cn.values.names import Oid
 from cn.values.shell_words import command
@@ -295,7 +295,7 @@ def unreadable(what: str, oid: str) -> Blocked:
     """An object that must be here is missing or damaged: nothing may be concluded from that."""
     return Blocked(
         f"git cannot read {what}: object {oid[:12]} is missing or damaged",
-        "'cn doctor' tells how to bring it back; then run again",
+        f"{PRUNED}; else 'cn doctor' tells how to bring it back",
     )
 
 

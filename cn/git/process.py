@@ -22,6 +22,7 @@ from typing import IO, NamedTuple, Protocol
 from cn.git.credentials import secrets_of, without_secrets
 from cn.git.environment import COMMAND, child_environment
 from cn.git.host_keys import told_of_changed_key
+from cn.system.limits import BEYOND_ULIMIT, has_ulimit
 from cn.values.errors import RAISE_ULIMIT, CnError
 from cn.values.names import is_local
 from cn.values.text import decode, one_line, redact, without_escapes
@@ -49,7 +50,6 @@ REASON = 500
 """How much of what a host says is told."""
 _CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
 _FSCK = "fsck error"
-BEYOND_ULIMIT = "a file would have grown beyond the limit of the shell or service that started cn"
 CHECK_REFUSES = "git's object check refuses"
 """What :attr:`Done.reason` begins with where a fetch brought such an object (git-config(1), ``fetch.fsckObjects``)."""
 _NOT_READ = "fatal: Could not read from remote repository"
@@ -98,7 +98,11 @@ _PROXIES = ("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"
 
 _FULL = ("No space left", "Out of diskspace", "Disk quota exceeded")
 _READ_ONLY = "Read-only file system"
+PRUNED = "if 'git prune' or 'git gc --prune=now' ran meanwhile it took what this run had just made: run again"
+"""git removes at once what no ref names yet (git-prune(1)); nothing that a ref names goes with it."""
+_GONE = ("Not a valid commit", "nonexistent object", "fatal: bad object", "unable to read tree", "bad tree object")
 _REMEDIES = (
+    *((said, f"{PRUNED}; else 'cn doctor' looks for the cause") for said in _GONE),
     ("index file", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
     ("bad index", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
     ("bad config", "correct that file of git's configuration, then run again"),
@@ -197,7 +201,7 @@ class Done(NamedTuple):
         if self.timed_out:
             return TIMED_OUT
         if -self.code == signal.SIGXFSZ or f"died of signal {signal.SIGXFSZ:d}" in self.err:
-            return BEYOND_ULIMIT if _has_ulimit() else "it sent more than the size limit"
+            return BEYOND_ULIMIT if has_ulimit() else "it sent more than the size limit"
         if self.code < 0:
             with contextlib.suppress(ValueError):
                 return f"ended by {signal.Signals(-self.code).name}"
@@ -213,7 +217,7 @@ class Done(NamedTuple):
             return NO_MEMORY
         if line.startswith(_CUT_OFF):
             more = "most likely beyond the size limit"
-            return BEYOND_ULIMIT if _has_ulimit() else f"the pack broke off while it was received, {more}"
+            return BEYOND_ULIMIT if has_ulimit() else f"the pack broke off while it was received, {more}"
         if line.startswith(_SAY_OTHER_FORMAT):
             return OTHER_FORMAT
         if line.startswith(_NOT_READ):  # what ssh, or the host by it, said
@@ -747,13 +751,6 @@ def _prctl() -> Callable[[int, int], int] | None:
         with contextlib.suppress(OSError, AttributeError):
             return ctypes.CDLL(None, use_errno=True).prctl
     return None
-
-
-def _has_ulimit() -> bool:
-    """Is the size of our own files limited (getrlimit(2), ``RLIMIT_FSIZE``; the shell's ``ulimit -f``)?"""
-    import resource
-
-    return resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
 
 
 def tail(err: bytes) -> str:

@@ -33,6 +33,7 @@ from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import own_lines, text_of, text_of_word
 from cn.system.clock import now
 from cn.system.files import write_file
+from cn.transaction.base import waits_for
 from cn.transaction.lock import hub_lock
 from cn.transaction.unplaced import forget_left
 from cn.values.errors import Refusal, Refused, UsageError
@@ -95,7 +96,10 @@ def write_triage(
     if dry_run:
         report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)} {ends}")
     else:
-        report.done(f"{name}: {format_decision(parsed)} by {who} {ends}; 'cn inbox process' executes it")
+        then = "'cn inbox process' executes it"
+        if waits := waits_for(hub):  # until then 'cn status' reads main's files, not these
+            then = f"it waits until {waits}, then {then}"
+        report.done(f"{name}: {format_decision(parsed)} by {who} {ends}; {then}")
     if written.in_main:
         report.info(f"{IN_MAIN}: {END_IN_MAIN}", source=name)
     return report

@@ -49,8 +49,8 @@ def still_quiet(path: str) -> bool:
 
     Holds the lock while it looks, so that no other run is at work; it does not wait for it.
     """
-    root = os.path.realpath(path) if path else _around(os.getcwd())
     try:
+        root = os.path.realpath(path) if path else _around(os.getcwd())
         if {os.lstat(root).st_uid, os.lstat(f"{root}/.git").st_uid} != {os.geteuid()}:
             return False  # the ordinary run asks git whether it is to be trusted
         note = os.open(f"{root}/.git/cn/{NOTE}", os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would be waited for

@@ -8,7 +8,7 @@ import pwd
 import stat
 from pathlib import Path
 
-from cn.values.errors import ConfigError
+from cn.values.errors import ConfigError, UsageError
 from cn.values.shell_words import command
 
 _ROOT = 0
@@ -29,6 +29,12 @@ def read_own(path: Path, most: int, unread: str) -> bytes | None:
         return None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", unread) from None
+
+
+def refuse_anothers(folder: Path, what: str) -> None:
+    """Raise :class:`UsageError` where a folder into which ``what`` is to be written is there, and another user's."""
+    if folder.exists() and folder.stat().st_uid != os.geteuid():
+        raise UsageError(f"{folder} belongs to another user, who could read and change {what}", "name a new one")
 
 
 def others_may_write(path: Path) -> str:

@@ -141,12 +141,9 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     rows = [line.split("\0") for line in done.lines]
     refs = {name: Oid(oid) for name, oid, _ in rows}
     on_main = any(name == hub.main_ref and mark == "*" for name, _, mark in rows)
-    open_work = (
-        None if hub.apart else next((what for name, what in _OPEN.items() if (hub.work_git_dir / name).exists()), None)
-    )
-    if open_work:
+    if half_done := open_work(hub):
         raise BadPlace(
-            f"{open_work} is open in {hub.root}", "finish or abort it, then run again ('git status' tells how)"
+            f"{half_done} is open in {hub.root}", "finish or abort it, then run again ('git status' tells how)"
         )
     if hub.main_ref not in refs:
         raise BadPlace(*missing_main(hub))
@@ -163,6 +160,20 @@ def work_place(hub: Hub) -> dict[str, Oid]:
         text = f"{path} is no regular file, and git would wait for it without end"
         raise Blocked(text, f"move it away, and if main has one, {back} brings it back; then run again")
     return refs
+
+
+def open_work(hub: Hub) -> str:
+    """What of git's is half done in the work tree, such as "a rebase": no run works before it is over. Or ""."""
+    if hub.apart:
+        return ""
+    return next((what for name, what in _OPEN.items() if (hub.work_git_dir / name).exists()), "")
+
+
+def waits_for(hub: Hub) -> str:
+    """What has to be before a run works here again, such as "a rebase in … is over"; empty: one does now."""
+    if half_done := open_work(hub):
+        return f"{half_done} in {hub.root} is over"
+    return "" if hub.apart or head_branch(hub) == hub.main else f"HEAD is {hub.main} again"
 
 
 def find_pipes(hub: Hub) -> list[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cn.git.entries import Change, Entry, find_below, read_index, read_tree
 from cn.git.objects import is_ancestor, read_object, update_refs
-from cn.git.process import Git, GitError
+from cn.git.process import PRUNED, Git, GitError
 from cn.git.remote import FOLDER as OUTGOING
 from cn.git.remote import OWN
 from cn.git.repository import Hub
@@ -357,7 +357,9 @@ def move_main(hub: Hub, journal: Journal) -> None:
     if now != journal.new:
         if now != journal.old:
             raise MainMoved
-        raise Blocked(f"cannot move main: {done.reason}", "remove a stale lock if no git is running, then run again")
+        stale = "remove a stale lock if no git is running, then run again"
+        remedy = f"{PRUNED}, main here is as it was" if "nonexistent object" in done.reason else stale
+        raise Blocked(f"cannot move main: {done.reason}", remedy)
 
 
 def unlock_main(hub: Hub, journal: Journal) -> None:

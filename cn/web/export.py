@@ -6,7 +6,6 @@ Every page that one names is written too, from the pages of the navigation on.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from cn.protocol.layout import PROPOSAL
 from cn.protocol.thread_life import Life, read_lives
 from cn.run.view import View, read_events
 from cn.system.files import blocked_parent, drop, read_regular, write_file
+from cn.system.owners import refuse_anothers
 from cn.values.errors import CnError, Refused, UsageError
 from cn.values.names import Name
 from cn.values.report import Report
@@ -98,8 +98,7 @@ def _check(folder: Path, root: Path) -> set[str]:
     here = folder.resolve()
     if here == root or ".git" in here.parts:
         raise UsageError(f"{folder} is the hub itself", "name a folder of its own")
-    if folder.exists() and folder.stat().st_uid != os.geteuid():
-        raise UsageError(f"{folder} belongs to another user, who could read and change the pages", "name a new one")
+    refuse_anothers(folder, "the pages")
     if not folder.exists() or not any(folder.iterdir()):
         return set()
     try:

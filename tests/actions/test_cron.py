@@ -123,6 +123,28 @@ def test_the_lines_of_a_hub_that_is_gone_can_be_removed(hub: Path, table: Path) 
     assert lines(table) == []
 
 
+def test_the_lines_of_a_hub_that_moved_are_named_and_stay_until_they_are_taken_out(
+    hub: Path, table: Path, tmp_path: Path
+) -> None:
+    cn("cron", "install", hub=hub, check=0)
+    old = lines(table)
+    moved = tmp_path / "moved here"
+    hub.rename(moved)
+    told = f"the crontab has lines of {hub}, where no hub is any more"
+    doctor = cn("doctor", hub=moved).stdout
+    assert told in doctor
+    assert f"cn cron remove --hub {hub}" in doctor
+    for words in ("remove", "install"):
+        assert told in cn("cron", words, hub=moved, check=0).stdout
+    shown = cn("cron", "show", hub=moved, check=0)
+    assert told in shown.stderr
+    assert len(shown.stdout.splitlines()) == 2
+    assert lines(table)[:2] == old
+    assert told not in cn("cron", "remove", hub=hub, check=0).stdout
+    assert len(lines(table)) == 2
+    assert told not in cn("doctor", hub=moved).stdout
+
+
 def test_a_dry_run_writes_nothing(hub: Path, table: Path) -> None:
     done = cn("cron", "install", "--dry-run", hub=hub, check=0)
     assert "would" in done.stdout

@@ -490,6 +490,17 @@ def test_an_export_holds_what_its_reader_may_read_and_tells_the_reading(org: Org
     assert "not an empty folder" in org.refused("agency", "export", tmp_path / "shop")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_no_export_goes_into_a_folder_of_another_user(org: Org, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 4_000_002, -1)
+    for words in ((), ("--dry-run",)):
+        said = org.refused("agency", "export", theirs, *words, code=2)
+        assert f"{theirs} belongs to another user, who could read and change the files" in said
+    assert not any(theirs.iterdir())
+
+
 def test_a_copy_is_pushed_by_tick_and_another_clone_is_made_the_home(
     org: Org, tmp_path: Path, hub_template: Path
 ) -> None:

@@ -35,6 +35,14 @@ def test_a_text_without_end_is_refused(hub: Path) -> None:
     assert (done.returncode, "more than 8 MB" in done.stderr) == (2, True), done
 
 
+def test_a_standard_input_that_is_closed_is_no_empty_text(hub: Path) -> None:
+    before = sorted((hub / "threads/adhoc").glob("*.md"))
+    line = f"{sys.executable} -m cn --hub {hub} adhoc closed --body-file - <&-"
+    done = subprocess.run(["bash", "-c", line], env=cn_env(), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.partition("\n")[0]) == (2, "cn: cannot read -: standard input is closed"), done
+    assert sorted((hub / "threads/adhoc").glob("*.md")) == before
+
+
 def test_a_file_standard_input_and_a_pipe_of_the_shell_are_read(hub: Path, tmp_path: Path) -> None:
     file = tmp_path / "text"
     file.write_bytes(b"from a file\r\n")

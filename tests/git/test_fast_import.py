@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit
+from cn.git.objects import unreadable
 from cn.git.repository import Hub, open_hub
+from cn.values.errors import Blocked
 from cn.values.names import HubPath, Oid
 from tests.support.growth import assert_cost_grows_as_size
 from tests.support.hubs import commit, git, make_ssh_key, read, sign_with, tip, try_git, work, write_commit
@@ -186,6 +188,15 @@ class TestSigning:
     def test_nothing_changed_needs_no_signature(self, hub: Hub) -> None:
         sign_with(hub.root, Path("/nonexistent/key"))
         assert make(open_hub(hub.root), FileChange(HubPath("d"), b"3")) == tip(hub.root)
+
+
+def test_what_was_pruned_under_a_run_says_to_run_again(hub: Hub) -> None:
+    stream = CommitStream(hub)
+    with pytest.raises(Blocked) as caught:
+        stream.commit((Oid("1" * len(tip(hub.root))),), (FileChange(HubPath("x"), b"x"),), "x", AT)
+    told = "if 'git prune' or 'git gc --prune=now' ran meanwhile it took what this run had just made: run again"
+    assert caught.value.hint == f"{told}; else 'cn doctor' looks for the cause"
+    assert unreadable("it", "1" * 40).hint.startswith(told)
 
 
 def test_a_signed_head_of_a_peer_stays_an_untouched_parent(tmp_path: Path) -> None:

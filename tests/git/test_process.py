@@ -459,3 +459,10 @@ def test_a_server_that_refuses_the_connection_is_told_with_its_address() -> None
     err = "fatal: unable to connect to host.example:\nhost.example[0: 192.0.2.1]: errno=Connection refused\n\n"
     told = Done(("ls-remote",), 128, b"", err).reason
     assert told == "fatal: unable to connect to host.example: host.example[0: 192.0.2.1]: errno=Connection refused"
+
+
+def test_an_object_that_is_gone_may_have_been_pruned(repo: Path) -> None:
+    git = Git(repo)
+    with pytest.raises(GitError) as caught:
+        git.run("diff-tree", "-r", "1" * 40, "2" * 40)
+    assert caught.value.hint.startswith("if 'git prune' or 'git gc --prune=now' ran meanwhile")

@@ -18,7 +18,7 @@ from cn.transaction.checkout import sweep_asides
 from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, read_journal
 from cn.transaction.publish import MainMoved, lock_path, write_refs
 from cn.transaction.unplaced import read_unplaced
-from cn.values.errors import Refused
+from cn.values.errors import Blocked, Refused
 from cn.values.names import Oid
 from tests.support.hubs import commit, git, tip, work, write_commit
 
@@ -136,6 +136,16 @@ def test_a_moved_main_publishes_nothing(hub: Hub) -> None:
     assert status(hub) == ""
     assert not lock_path(hub).exists()
     assert read_journal(hub.state / "journal") is None
+
+
+def test_a_commit_that_was_pruned_before_main_moved_is_no_stale_lock(hub: Hub) -> None:
+    before = tip(hub.root)
+    with pytest.raises(Blocked) as caught:
+        publish.move_main(hub, Journal("t", Oid(before), Oid("1" * len(before)), "cn: x"))
+    assert "nonexistent object" in caught.value.text
+    assert caught.value.hint.startswith("if 'git prune' or 'git gc --prune=now' ran meanwhile")
+    assert caught.value.hint.endswith("run again, main here is as it was")
+    assert tip(hub.root) == before
 
 
 def test_a_held_index_is_waited_for_then_refused(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cn.actions.cron import PROCESS_EVERY, SYNC_EVERY, read_jobs, remove, root_of
+from cn.actions.cron import PROCESS_EVERY, SYNC_EVERY, read_jobs, remove, root_of, told_of_stray
 from cn.actions.init import init, init_here
 from cn.actions.trust import Pending, accept_changes, note_shown, pending_changes, was_shown
 from cn.cli.options import DRY_RUN, Env, Group, action, options, refused_as_usage
@@ -139,6 +139,8 @@ def show_command(env: Env) -> None:
         click.echo("not installed; 'cn cron install' adds:", err=True)
     for line in table.installed or table.wanted:
         click.echo(line)
+    for hub in table.stray:
+        click.echo("; ".join(told_of_stray(hub)), err=True)
 
 
 _EVERY = [
