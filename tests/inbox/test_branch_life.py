@@ -421,7 +421,7 @@ def test_the_reviewed_commit_outlives_the_branch(world: World, sigma: Node, pi: 
 
 
 def test_a_merge_that_came_with_another_branch_is_not_the_peers(world: World, sigma: Node, pi: Node) -> None:
-    """omega merges pi's branch into one of its own, keeping nothing of it, and somebody at sigma merges that by hand."""
+    """omega merges pi's branch into one of its own, keeping nothing of it; somebody at sigma merges that by hand."""
     omega = world.hub("omega")
     world.link(sigma, omega)
     world.link(pi, omega)
