@@ -9,7 +9,8 @@ from cn.git.remote import remedy_of
 from cn.git.repository import Hub
 from cn.peers.hosts import look_at_peer, look_at_place
 from cn.peers.known_mains import believe
-from cn.peers.observe import NO_MAIN, main_of
+from cn.peers.observe import main_of
+from cn.peers.peer_main import NO_MAIN
 from cn.protocol.effects import Edit, Plan
 from cn.protocol.peers_file import (
     MAILBOX,
@@ -149,7 +150,7 @@ def accept(hub: Hub, name: str, *, dry_run: bool = False) -> Report:
     """Take what answers at a peer's URL now for the peer's, whatever was there before."""
     with open_run(hub, dry_run=dry_run) as run:
         peer = run.settings.peer(parse_name(name, "peer"))
-        found = main_of(hub.git, peer.hub, run.settings.config.limits.peer_seconds)
+        found = main_of(run, peer.hub, anew=True)
         if isinstance(found, str) and found != NO_MAIN:
             raise Refused(
                 f"{name} cannot be reached at {redact(peer.hub)}: {found}", remedy_of(found, "try again", say_moved)

@@ -180,7 +180,7 @@ def find_target(run: Run, peer: Peer, topic: str, work: WorkClone) -> Target:
     prefix = run.settings.outbound_prefix(peer)
     name = parse_topic(topic.removeprefix(f"{prefix}/"))
     git, seconds = run.hub.git, run.settings.config.limits.peer_seconds
-    main = main_of(git, peer.hub, seconds)
+    main = main_of(run, peer.hub)
     if isinstance(main, str):
         raise Refused(f"{peer.name} is unreachable: {main}", "a proposal is checked against its main; try again later")
     if read_info(git, [main[1]]) == [None]:

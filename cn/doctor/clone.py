@@ -22,6 +22,7 @@ from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
 from cn.peers.known_mains import ANOTHER
 from cn.peers.observe import FETCH, SILENT
 from cn.peers.older_state import OLDER
+from cn.peers.peer_main import named_main
 from cn.protocol.hub_config import AGENT_PATH
 from cn.run.memory import Memory
 from cn.run.run import PINS, scratch_objects
@@ -314,12 +315,13 @@ def check_host(facts: HubFacts) -> Iterator[Finding]:
     if peers and facts.accepted is None:
         yield info("no peer was asked: this clone has not accepted main's configuration", "", "see 'cn trust'")
         peers = ()
+    memory = Memory(facts.hub, facts.now)
     with tempfile.TemporaryDirectory(prefix="cn-doctor-") as scratch:
         hub = scratch_objects(facts.hub, scratch)
         try:
             lacks = list(look_at_origin(hub, facts.settings)) if facts.hub.origin else []
             for peer in peers:
-                lacks += look_at_peer(hub, facts.settings, peer)
+                lacks += look_at_peer(hub, facts.settings, peer, known=named_main(memory, peer.hub))
         except Blocked as error:
             yield info(f"what the host allows was not tried: {error.text}", "", error.hint)
             return

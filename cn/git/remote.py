@@ -657,10 +657,23 @@ def in_the_way(reason: str) -> str:
 
 
 def head_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | None:
-    """The branch that HEAD names at a remote, with its tip (git-ls-remote(1), ``--symref``)."""
-    job = Job("", ("ls-remote", "--quiet", "--symref", "--", url, "HEAD"), seconds=seconds, max_out=LISTING_BYTES)
-    (done,) = git.run_many([job], width=1)
-    rows = [line.split("\t") for line in done.text.split("\n")] if done.ok else []
+    """The branch that HEAD names at a remote, with its tip; None as well where there was no answer."""
+    found = ask_heads(git, [url], seconds)[url]
+    return None if isinstance(found, str) else found
+
+
+def ask_heads(git: Git, urls: Sequence[str], seconds: float) -> dict[str, tuple[str, Oid] | str | None]:
+    """The branches that HEAD names at remotes, with their tips, or why there was no answer (git-ls-remote(1),
+    ``--symref``). None: it names none that is there.
+    """
+    words = ("ls-remote", "--quiet", "--symref", "--")
+    jobs = [Job(url, (*words, url, "HEAD"), seconds=seconds, max_out=LISTING_BYTES) for url in urls]
+    answers = git.run_many(jobs, width=WIDTH) if jobs else []
+    return {url: _read_head(done) if done.ok else done.reason for url, done in zip(urls, answers, strict=True)}
+
+
+def _read_head(done: Done) -> tuple[str, Oid] | None:
+    rows = [line.split("\t") for line in done.text.split("\n")]
     names = [row[0].removeprefix("ref: ") for row in rows if row[0].startswith("ref: ")]
     tips = [row[0] for row in rows if row[1:] == ["HEAD"] and not row[0].startswith("ref: ")]
     if not names or not tips or not is_oid(tips[0]) or not names[0].startswith(HEADS):

@@ -21,7 +21,7 @@ from cn.outbox.plan.receipts import (
     plan_proven,
     plan_seen_again,
 )
-from cn.peers.observe import Observation, fetch_mains, find_main, head_name
+from cn.peers.observe import Observation, fetch_mains, head_name
 from cn.peers.older_state import A_DAY
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
@@ -259,7 +259,7 @@ def _look_again(noted: str, now: datetime) -> tuple[int, datetime]:
 
 def _is_received(executor: Executor, seen: Observation, peer: Name, item: Item) -> bool:
     """Does the peer's main say that our message came in there? One that did not is looked at again when it moved."""
-    if not find_main(executor, seen, peer):
+    if peer not in seen.mains:
         return False
     looked = ("received", peer, item.topic, item.head, seen.mains[peer][1])
     if executor.memory.told_before(*looked):
@@ -277,7 +277,7 @@ def record_proven(executor: Executor, seen: Observation) -> None:
         item = executor.item(peer_name, OUT, known.topic)  # this very run may have ended it
         if peer is None or item is None or not item.get("unproven") or item.state != "answered":
             continue
-        if not find_main(executor, seen, peer_name):
+        if peer_name not in seen.mains:
             continue
         main = seen.mains[peer_name][1]
         branch, status, merge = Branch(item.get("branch")), item.get("status"), item.get("merge")

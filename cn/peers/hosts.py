@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cn.git.remote import HEADS, SERVED_AS_FILES, head_of, in_the_way, list_remotes, remedy_of, serves_files
 from cn.git.repository import Hub
 from cn.git.shared_places import others_may_write
+from cn.peers.peer_main import Found, learn_mains
 from cn.protocol.peers_file import MAILBOX, Peer, say_moved
 from cn.run.settings import Settings
 from cn.transaction.base import origin_url
@@ -53,8 +54,11 @@ def look_at_places(hub: Hub, settings: Settings | None) -> Iterator[Lack]:
         yield from look_at_place(hub, url, whose)
 
 
-def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True) -> Iterator[Lack]:
-    """A peer's hub, and where our branches for it go; with ``tries`` a branch is made there, and deleted."""
+def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True, known: str = "") -> Iterator[Lack]:
+    """A peer's hub, and where our branches for it go; with ``tries`` a branch is made there, and deleted.
+
+    ``known``: the name of its main, as this clone learnt it.
+    """
     seconds = settings.config.limits.peer_seconds
     answer = list_remotes(hub.git, {peer.name: peer.hub}, seconds)[peer.name]
     if isinstance(answer, str):
@@ -67,7 +71,16 @@ def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True
         text = f"{peer.name}'s hub at {redact(peer.hub)} can be listed, and not fetched from: {SERVED_AS_FILES}"
         yield Lack(text, "nothing comes from it", remedy_of(SERVED_AS_FILES, "check the URL"), True)
         return
-    yield from _look_at_head(hub, peer.hub, answer, "main" if "main" in answer else "", f"{peer.name}'s hub", seconds)
+    found = learn_mains(hub.git, {peer.hub: answer}, seconds)[peer.hub]
+    named = found.main[0] if isinstance(found, Found) and found.main and (found.sure or "main" in answer) else ""
+    yield from _look_at_head(hub, peer.hub, answer, named, f"{peer.name}'s hub", seconds)
+    if named and known and named != known:
+        yield Lack(
+            f"the main of {peer.name}'s hub is {visible(named)} now, and this clone goes by its {visible(known)}",
+            "what is merged there is not proven here, and proposals are checked against another branch",
+            f"ask {peer.name}, by another way, which it is: {command('cn peer accept {}', peer.name)} takes the other",
+            False,
+        )
     if not tries:
         return
     prefix, where, ask = settings.outbound_prefix(peer), "at origin", "allow it there"

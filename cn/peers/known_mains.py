@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 
 from cn.git.main_history import Strange, look_at_mains
 from cn.git.remote import KnownMain, Listing
+from cn.peers.peer_main import named_main, note_name
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.memory import Condition
 from cn.run.run import Run
@@ -47,11 +48,14 @@ def note_listed(run: Run, peer: Peer, listing: Listing, main: tuple[str, Oid] | 
     if peer.deliver != MAILBOX:
         return
     known = known_main(run, peer.hub)
-    if known is None and main is not None:
+    sure = main if main is not None and named_main(run.memory, peer.hub) == main[0] else None
+    if known is None and sure is not None:
         seen = run.memory.section("mains").get(peer.hub)
-        _note(run, peer.hub, KnownMain(main[0], Oid(str(seen)) if is_oid(str(seen)) else main[1]))
+        _note(run, peer.hub, KnownMain(sure[0], Oid(str(seen)) if is_oid(str(seen)) else sure[1]))
     elif known is not None and listing.get(known.branch) == known.tip:
         run.memory.conditions.clear(ANOTHER, peer.name)
+        if sure is not None and sure[0] != known.branch:  # that was taken for its main before its name was learnt
+            _note(run, peer.hub, KnownMain(*sure))
 
 
 def forget_removed(run: Run) -> None:
@@ -64,6 +68,7 @@ def forget_removed(run: Run) -> None:
 def believe(run: Run, peer: Peer, main: tuple[str, Oid] | None) -> None:
     """What answers at a peer's URL is the peer's, whatever was there: with this main, or with the next one seen."""
     run.memory.section(_KNOWN).pop(peer.hub, None)
+    note_name(run.memory, peer.hub, main[0] if main is not None else "")
     if main is not None:
         _note(run, peer.hub, KnownMain(*main))
     run.memory.conditions.clear(ANOTHER, peer.name)

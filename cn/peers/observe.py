@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from cn.git.environment import find_local_git_dir
 from cn.git.objects import list_refs, read_kinds
 from cn.git.process import TIMED_OUT, Git, remedy_here
-from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, fetch_tips, head_of, list_remotes, remedy_of
+from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, fetch_tips, list_remotes, remedy_of
 from cn.peers.known_mains import forget_removed, note_listed
+from cn.peers.peer_main import GUESSES, main_parts, mains_in
 from cn.peers.second_tries import Pair, Wanted, fetch_apart
 from cn.peers.turns import Turns
 from cn.protocol.layout import TRIED
@@ -99,7 +100,10 @@ def observe(
     known = {key: run.listed[key, url] for key, url in urls.items() if (key, url) in run.listed}
     known |= {MAILBOX_KEY: run.base.heads} if settings.mailbox == "origin" and run.base.heads is not None else {}
     asked = {key: url for key, url in urls.items() if key not in known}
-    parts = {key: [p.name for p in peers] if key == MAILBOX_KEY else [*_MAINS, settings.us] for key in asked}
+    parts = {
+        key: [p.name for p in peers] if key == MAILBOX_KEY else [*main_parts(run.memory, url), settings.us]
+        for key, url in asked.items()
+    }
     answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress, parts)
     seen = Observation(take_pins(run.hub, run.now, dry_run=run.dry_run))
     answers = without_emptied(answers, _had_some(run, seen, peers))
@@ -124,11 +128,12 @@ def observe(
         heads = seen.heads = Listing((name.removeprefix(HEADS), oid) for name, oid in refs.items())
     if heads is not None:
         _sort_mailbox(run, seen, peers, heads, whole=only is None and heads.whole)
+    mains = mains_in(run, {peer.hub: listings[peer.name] for peer in peers if peer.name in listings})
     for peer in peers:
         if (theirs := listings.get(peer.name)) is None:
             continue
-        if main := next((b for b in _MAINS if b in theirs), None):
-            seen.mains[peer.name] = (main, theirs[main])
+        if not isinstance(main := mains[peer.hub], str):
+            seen.mains[peer.name] = main
         note_listed(run, peer, theirs, seen.mains.get(peer.name))
         side = _side(peer, at_mailbox=False)
         if _is_listed(run, peer.name, settings.us, theirs, f"{peer.name}'s hub"):
@@ -192,7 +197,6 @@ def who(key: str) -> str:
     return "the mailbox" if key == MAILBOX_KEY else key
 
 
-_MAINS = ("main", "master")
 CUT = "cut"
 """The kind of condition that of some names more branches are listed than cn reads."""
 
@@ -566,7 +570,7 @@ def forget_gone(executor: Executor, seen: Observation, read: Collection[ThreadKe
 def fetch_mains(executor: Executor | Run, seen: Observation, peers: Iterable[Name]) -> set[Name]:
     """Fetch peers' main branches (for proofs and merge bases), once a run; returns which of them are here."""
     settings = executor.settings
-    asked = [name for name in dict.fromkeys(peers) if find_main(executor, seen, name)]
+    asked = [name for name in dict.fromkeys(peers) if name in seen.mains]
     wanted = {str(p): (str(settings.peers[p].hub), [seen.mains[p]]) for p in asked if p not in seen.fetched_mains}
     if wanted:
         git = executor.hub.git._replace(max_bytes=settings.config.limits.fetch_bytes)
@@ -575,27 +579,8 @@ def fetch_mains(executor: Executor | Run, seen: Observation, peers: Iterable[Nam
     return {p for p in asked if seen.fetched_mains[p]}
 
 
-NO_MAIN = "it has no main branch"
-
-
-def main_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | str:
-    """The main branch of a hub with its tip, or why nobody knows: ``main``, ``master``, else what HEAD names there."""
-    answer = list_remotes(git, {"": url}, seconds, parts={"": _MAINS})[""]
-    if isinstance(answer, str):
-        return answer
-    if name := next((name for name in _MAINS if name in answer), None):
-        return name, answer[name]
-    return head_of(git, url, seconds) or NO_MAIN
-
-
-def find_main(executor: Executor | Run, seen: Observation, name: Name) -> bool:
-    """Is a peer's main known? One that is neither ``main`` nor ``master`` is what its HEAD names."""
-    reached = name in seen.saw[OUT] and name in seen.saw[IN]
-    if name not in seen.mains and name not in seen.fetched_mains and reached:
-        peer, seconds = executor.settings.peers[name], executor.settings.config.limits.peer_seconds
-        found = head_of(executor.hub.git, peer.hub, seconds)
-        if found is None:
-            seen.fetched_mains[name] = False
-        else:
-            seen.mains[name] = found
-    return name in seen.mains
+def main_of(run: Run, url: str, *, anew: bool = False) -> tuple[str, Oid] | str:
+    """The main branch of a hub with its tip, or why nobody knows; ``anew``: whatever was known of it."""
+    parts = GUESSES if anew else main_parts(run.memory, url)
+    answer = list_remotes(run.hub.git, {"": url}, run.settings.config.limits.peer_seconds, parts={"": parts})[""]
+    return answer if isinstance(answer, str) else mains_in(run, {url: answer}, anew=anew)[url]

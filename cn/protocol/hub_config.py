@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from cn.values.config_reader import Reader
+from cn.values.errors import ConfigError
 from cn.values.names import HubPath, Name, is_branch
 from cn.values.text import one_line
 
@@ -139,6 +140,14 @@ def parse_config(text: str) -> HubConfig:
         scope=agent.choice("scope", ("item", "hub"), "item"),
         **top.numbers(_NUMBERS),
     )
+
+
+def main_named_in(data: bytes) -> str:
+    """The main that the hub file of another hub names, whatever else is in it; empty: it is none that can be read."""
+    try:
+        return Reader.load(data.decode(), PATH).text("main", "main")
+    except (ConfigError, UnicodeDecodeError):
+        return ""
 
 
 def _fingerprint(reader: Reader, key: str) -> str:
