@@ -37,7 +37,7 @@ def said(made: Firm, handler: str) -> list[dict[str, Any]]:
     from cn.agency.events import AgentLeased
 
     mine = [one.agent for one in made.changes() if isinstance(one, AgentLeased) and one.handler == handler]
-    found = {path.parent.name: path for path in made.state.rglob("output")}
+    found = {path.parent.name: path for path in made.state.glob("cn/agency/*/*/*/output")}
     return [json.loads(line) for id in mine if id in found for line in found[id].read_text().splitlines()]
 
 
@@ -209,7 +209,7 @@ def test_a_server_that_runs_beside_an_agent_stands_in_its_configuration(tmp_path
     with firm(tmp_path, {}, shows + other) as made:
         handler = made.handler("Browse", "one", (Wanted("mcp:browser", "use"),))
         made.until(lambda: made.ends(handler))
-        (output,) = list(made.state.rglob("output"))[:1]
+        (output,) = list(made.state.glob("cn/agency/*/*/*/output"))[:1]
         servers = json.loads(output.read_text())["mcpServers"]
         assert sorted(servers) == ["browser", "cn"]
         assert servers["browser"]["command"] == "browser-mcp"

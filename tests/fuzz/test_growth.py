@@ -17,7 +17,7 @@ import pytest
 from tests.fuzz.parsers import PARSERS, REFUSALS, Parser
 
 WHOLE = "TEST_FUZZ" in os.environ
-SIZES = {"masked": 1_000, "hub-yaml": 2_000}
+SIZES = {"masked": 2_000, "hub-yaml": 2_000}
 SIZE = 8_000
 """Bytes of the smaller input; fewer for a parser that is slow but linear."""
 FREE = 0.05

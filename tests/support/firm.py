@@ -134,7 +134,7 @@ class Firm:
         """What happened, for who has to find out why something did not."""
         log = (self.root.parent / "server.log").read_text()[-2000:]
         told = [str(one)[:160] for one in self.changes()[-25:]]
-        agents = [path.read_text()[-800:] for path in self.state.rglob("errors")][-4:]
+        agents = [path.read_text()[-800:] for path in self.state.glob("cn/agency/*/*/*/errors")][-4:]
         return "\n".join([*told, *agents, *self.stage.errors, log])
 
     def processes(self) -> list[int]:
@@ -195,5 +195,5 @@ def firm(
 
 def transcript(firm_: Firm, agent: str) -> list[dict[str, Any]]:
     """What an agent said, a value a line."""
-    (path,) = [one for one in firm_.state.rglob("output") if one.parent.name == agent]
+    (path,) = [one for one in firm_.state.glob("cn/agency/*/*/*/output") if one.parent.name == agent]
     return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]
