@@ -55,9 +55,9 @@ def opening(path: Path) -> str:
     state, groups = path.lstat(), {os.getegid(), *os.getgroups()}
     rights = "rwX" if stat.S_ISDIR(state.st_mode) else "rw"
     if state.st_uid == os.geteuid():
-        return f"run {command(f'chmod u+{rights} -- {{}}', str(path))}"
+        return f"run {command('chmod {} -- {}', f'u+{rights}', str(path))}"
     owner = visible(owner_of(path))
-    opens = command(f"chmod g+{rights} -- {{}}", str(path))
+    opens = command("chmod {} -- {}", f"g+{rights}", str(path))
     if state.st_gid in groups and not _is_roots_alone(state):
         return f"let {owner} run {opens}"
     group = path.parent.lstat().st_gid
