@@ -163,10 +163,12 @@ def test_a_health_file_that_cannot_be_written_ends_nothing(hub_template: Path, m
         raise Blocked("cannot write server.json: Too many open files", "raise the limit")
 
     monkeypatch.setattr("cn.server.health.write_file", fail)
-    health = Health(places_of(open_hub(hub_template)), Lines())
+    places = places_of(open_hub(hub_template))
+    places.state.mkdir(exist_ok=True)
+    health = Health(places, Lines())
     health.value["state"] = "running"
     health.save()
     monkeypatch.undo()
     health.save()
     assert health.value["state"] == "running"
-    assert json.loads(places_of(open_hub(hub_template)).health.read_text())["state"] == "running"
+    assert json.loads(places.health.read_text())["state"] == "running"
