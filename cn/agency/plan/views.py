@@ -197,22 +197,25 @@ def _grant(grant: Grant, facts: Facts) -> View:
     return grant._asdict() | {"time": format_second(grant.time), "effective": stands(grant, facts)}
 
 
+def _not_its_mail(party: Party, principal: Principal, facts: Facts, own: Refused) -> Refused | None:
+    """Why somebody may not look at the mail of a handler or a user; ``own`` says it of a user's."""
+    if is_user(party):
+        return None if isinstance(principal, ByUser) else own
+    return _own_or_below(Uuid(party), principal, facts)
+
+
 def read_inbox(party: Party, principal: Principal, facts: Facts) -> View | Refused:
     """The pending messages of a handler, or of a user, oldest first."""
-    if is_user(party):
-        if not isinstance(principal, ByUser):
-            return Refused(KNOWN, f"{party} reads its own inbox", "read your own")
-    elif refused := _own_or_below(Uuid(party), principal, facts):
+    own = Refused(KNOWN, f"{party} reads its own inbox", "read your own")
+    if refused := _not_its_mail(party, principal, facts, own):
         return refused
     return {"mail": [_letter(one, facts) for one in facts.pending(party)]}
 
 
 def list_deferred(party: Party, principal: Principal, facts: Facts) -> View | Refused:
     """What a handler or a user sent that waits for its time, the earliest first."""
-    if is_user(party):
-        if not isinstance(principal, ByUser):
-            return Refused(KNOWN, f"{party} lists its own messages", "list your own")
-    elif refused := _own_or_below(Uuid(party), principal, facts):
+    own = Refused(KNOWN, f"{party} lists its own messages", "list your own")
+    if refused := _not_its_mail(party, principal, facts, own):
         return refused
     return {"mail": [_waiting(one, facts) for one in facts.deferred_by(party)]}
 
