@@ -484,9 +484,10 @@ class Git(NamedTuple):
             raise CnError(f"cannot start git in {missing.filename}", "is the folder still there?") from None
 
     def _communicate(self, args: tuple[str, ...], stdin: bytes, seconds: float) -> Done:
-        child = self.start(*args)
+        with _as_file(stdin) as given:
+            child = self.start(*args, stdin=given)
         try:
-            out, err = _communicate(child, stdin, seconds)
+            out, err = _communicate(child, seconds)
         except subprocess.TimeoutExpired:
             kill_group(child)
             out, err = b"", b""
@@ -508,17 +509,15 @@ class Git(NamedTuple):
         return Done(args, child.returncode, out, tail(err))
 
 
-def _communicate(child: subprocess.Popen[bytes], stdin: bytes, seconds: float) -> tuple[bytes, bytes]:
+def _communicate(child: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:
     """Its output and errors; raises :class:`subprocess.TimeoutExpired`, and what a signal raises."""
     deadline = time.monotonic() + seconds
-    given: bytes | None = stdin
     while True:
         try:
-            return child.communicate(given, timeout=max(0.0, min(PATIENT, deadline - time.monotonic())))
+            return child.communicate(timeout=max(0.0, min(PATIENT, deadline - time.monotonic())))
         except subprocess.TimeoutExpired:
             if time.monotonic() >= deadline:
                 raise
-        given = None
         let_signals_in()
 
 
@@ -708,14 +707,20 @@ def _is_far(git: Git, args: Sequence[str]) -> bool:
 
 
 def _as_file(data: bytes) -> IO[bytes]:
-    """Standard input as a file: of any size, with nobody needed to feed it."""
+    """Standard input of any size, whole before git starts: nobody needs to feed it.
+
+    A pipe that is fed on the way is not: after a first timeout, ``communicate`` of Python sends no more of it.
+    """
     if not data:
         return open(os.devnull, "rb")
-    import tempfile
+    if sys.platform == "linux":  # no disk that may be full (memfd_create(2))
+        stdin: IO[bytes] = open(os.memfd_create("stdin"), "w+b")  # noqa: SIM115  closed by the caller
+    else:
+        import tempfile
 
-    stdin = tempfile.TemporaryFile()  # noqa: SIM115  closed in end
+        stdin = tempfile.TemporaryFile()  # noqa: SIM115
     stdin.write(data)
-    stdin.seek(0)
+    stdin.seek(0)  # git has the same place in it
     return stdin
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cn.git.process import REASON, Done, Git, GitError, Job, remedy_here, transport_options
+from cn.git.process import PATIENT, REASON, Done, Git, GitError, Job, remedy_here, transport_options
 from cn.values.errors import CnError
 from tests.support.hubs import bare, cn_env, commit, git, refs, tip, work
 from tests.support.servers import gone
@@ -73,6 +73,15 @@ def test_much_input_and_output_at_once(repo: Path, network: bool) -> None:
 @pytest.mark.parametrize("network", [False, True])
 def test_input_that_nobody_reads(repo: Path, network: bool) -> None:
     assert Git(repo).run("rev-parse", "HEAD", stdin=b"x" * 1_000_000, network=network).text == tip(repo)
+
+
+@pytest.mark.parametrize("network", [False, True])
+@pytest.mark.parametrize("size", [10, 5_000_000])
+def test_input_that_is_read_late(repo: Path, network: bool, size: int) -> None:
+    """A slow disk: git reads the most of its input long after cn first looked whether it has ended."""
+    data = os.urandom(size)
+    done = shell(repo, f"sleep {3 * PATIENT}; cat").run("sh", stdin=data, seconds=20, network=network)
+    assert hashlib.sha256(done.out).digest() == hashlib.sha256(data).digest()
 
 
 @pytest.mark.parametrize("network", [False, True])

@@ -782,12 +782,8 @@ class TestRecover:
 
 def test_ten_thousand_threads(alone: Place) -> None:
     names = [f"threads/inbox/done/2026/{i:05}.md" for i in range(10_000)]
-    began = datetime.now(UTC)
     alone.run(lambda base: draft(base, {n: f"{n}\n" for n in names}))
-    assert (datetime.now(UTC) - began).total_seconds() < 20
-    began = datetime.now(UTC)
     alone.run(lambda base: draft(base, {names[0]: "new\n"}))
-    assert (datetime.now(UTC) - began).total_seconds() < 3
     assert alone.status == ""
     assert try_git(alone.root, "fsck").returncode == 0
 
