@@ -170,10 +170,10 @@ class HandlerEnded:
 
 @dataclass(frozen=True)
 class HandlerMoved:
-    """It stands below another handler, or has another boss."""
+    """It stands below another handler, or has another boss. The root handler stands below none (``parent``)."""
 
     handler: Uuid
-    parent: Uuid
+    parent: Uuid | None
     boss: Party
 
 
@@ -559,6 +559,7 @@ _BY_TYPE: Mapping[str, Callable[[object], object]] = {
     "int": _count,
     "bool": _truth,
     "Uuid": lambda value: parse_uuid(_text(value)),
+    "Uuid | None": lambda value: None if value is None else parse_uuid(_text(value)),
     "Party": _party,
     "datetime": _time,
     "datetime | None": _time,

@@ -176,6 +176,19 @@ def test_mail_is_read_dealt_with_and_its_outcome_completes_by_itself(org: Org) -
     assert "your inbox (user:ann)" in org.cn("agency", "status").stdout
 
 
+def test_another_person_takes_the_organisation_over(org: Org) -> None:
+    git(org.hub, "config", "agency.user", "eva")
+    said = org.cn("agency", "status").stdout
+    assert "the root handler's mail goes to user:ann; 'cn handler move root user:eva' makes that you" in said
+    assert ", boss user:eva" in org.cn("handler", "move", "root", "user:eva").stdout
+    assert "user:ann" not in org.cn("agency", "status").stdout
+    org.cn("mail", "send", "boss", "--body", "May I?", "--as", "root")
+    assert "May I?" in org.cn("mail").stdout
+    org.check()
+    git(org.hub, "config", "agency.user", "ann")
+    assert "May I?" not in org.cn("mail").stdout
+
+
 def test_a_message_shows_what_was_sent_and_says_that_its_file_goes_on(org: Org, tmp_path: Path) -> None:
     sent = tmp_path / "report"
     sent.write_text("I tidied up.\n")

@@ -44,6 +44,7 @@ _BY_TYPE: dict[str, st.SearchStrategy[object]] = {
     "int": st.integers(0, 2**53 - 1),
     "bool": st.booleans(),
     "Uuid": _uuids,
+    "Uuid | None": st.none() | _uuids,
     "Party": _parties,
     "datetime": _times,
     "datetime | None": st.none() | _times,

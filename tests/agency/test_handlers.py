@@ -59,6 +59,18 @@ def test_agency_is_founded_once_with_a_root_handler_whose_boss_is_the_user(recor
     assert Records().no(CompleteOutcome(root)).rule == "known"
 
 
+def test_the_root_handler_is_handed_to_another_user_and_stays_where_it_is(records: Records, root: Uuid) -> None:
+    records.do(SendMail(Party("user:ada"), text="old"), records.agent(root))
+    records.do(MoveHandler(root, Party("user:eva")))
+    assert line(records, root) == (True, None, "user:eva")
+    records.do(SendMail(Party("user:eva"), text="new"), records.agent(root))
+    assert [len(records.rows.pending(Party(f"user:{name}"))) for name in ("ada", "eva")] == [1, 1]
+    assert records.no(MoveHandler(root, Party("user:eva"))).rule == "nothing-to-change"
+    assert records.no(MoveHandler(root, Party("user:bob")), records.agent(root)).rule == "access"
+    other = records.handler_for("Other", root)
+    assert records.no(MoveHandler(root, other)).rule == "perpetual-root"
+
+
 def test_delegation_makes_a_handler_named_by_the_outcome_below_who_delegates(records: Records, root: Uuid) -> None:
     by = records.agent(root)
     id = records.outcome("Work", root, by=by)

@@ -188,8 +188,8 @@ class Watch:
                 person = self.people[handler]
                 self._below[person.parent or ""].discard(handler)
                 person.parent, person.boss = parent, boss
-                self._below[parent].add(handler)
-                self._touched |= {handler, parent}
+                self._below[parent or ""].add(handler)
+                self._touched |= {handler, parent or handler}
             case ev.HandlerEnded(handler, number, heir=heir):
                 self._end_person(handler, number, heir)
             case ev.Granted():

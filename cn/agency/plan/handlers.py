@@ -239,8 +239,9 @@ def plan_move(operation: MoveHandler, principal: Principal, facts: Facts, moment
     handler = active(operation.handler, facts)
     if handler is None:
         return Refused(KNOWN, f"{operation.handler} is no active handler", "look at your handlers")
-    if handler.parent is None:
-        return Refused(PERPETUAL, "the root handler stays where it is", "move what stands below it instead")
+    if handler.parent is None and not is_user(operation.boss):
+        remedy = "name a user as its boss, or move what stands below it instead"
+        return Refused(PERPETUAL, "the root handler stays where it is", remedy)
     if is_user(operation.boss):
         if not isinstance(principal, ByUser):
             return Refused(ACCESS, "a user becomes boss by a user's word", "ask the user", boss_of(principal, facts))

@@ -100,11 +100,13 @@ def status_command(env: Env) -> None:
         behind = lag(opened.agency.store.repository, url) if url and not isinstance(url, Refusal) else None
         mail: Any = read_inbox(opened.agency.me, opened.principal, opened.facts)
         head = opened.facts.head()
+        top = opened.facts.handler(head.root) if head else None
         seen = see_server(opened.agency.hub.state)
         value = counted._asdict() | {
             "root": head.root if head else None,
             "ahead": max(0, int((head.time - opened.now).total_seconds())) if head else 0,
             "user": opened.agency.me,
+            "boss": top.boss if top else opened.agency.me,
             "mail": mail["mail"],
             "copy": {"url": url, "behind": behind.writes} if behind else None,
             "server": seen._asdict(),
@@ -116,10 +118,15 @@ def status_command(env: Env) -> None:
 def _status_lines(opened: Desk, value: dict[str, Any], url: object) -> list[str]:
     from cn.agency.store.behind import copy_answered, copy_failure
     from cn.cli.render.agency import heading, name
+    from cn.cli.render.text import wrap
     from cn.values.errors import Refusal
+    from cn.values.shell_words import command
     from cn.values.text import counted, redact
 
     lines = [heading(name(value["root"], opened.facts))]
+    if value["boss"] != value["user"]:
+        hand_over = command("cn handler move root {}", value["user"])
+        lines += wrap("", f"the root handler's mail goes to {value['boss']}; {hand_over} makes that you")
     lines.append(f"outcomes: {value['outcomes']:,} open, {value['workable']:,} workable, {value['blocked']:,} blocked")
     lines.append(f"handlers: {value['handlers']:,}; agents: {value['agents']:,}; files: {value['files']:,}")
     lines.append(f"mail: {value['pending']:,} pending, {value['deferred']:,} deferred; events: {value['events']:,}")
@@ -429,7 +436,9 @@ def restore_command(env: Env, url: str) -> None:
         report.info(f"{counted(restored.ended, 'agent')} of the old machine ended")
     if restored.boss != f"user:{person.name}":
         be = command("git config agency.user {}", restored.boss.removeprefix("user:"))
-        report.info(f"you are user:{person.name} here, and the root handler's mail goes to {restored.boss}: {be}")
+        take = command("cn handler move root {}", f"user:{person.name}")
+        where = f"the root handler's mail goes to {restored.boss}"
+        report.info(f"you are user:{person.name} here, and {where}: {be} makes you that user, {take} hands it to you")
     if not hub.config.last("agency.remote"):
         again = command("git config agency.remote {}", url)
         report.info(f"this clone writes no copy yet: {again}, or another private repository")

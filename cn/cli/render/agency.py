@@ -85,7 +85,8 @@ def _about(change: Change, facts: Facts | None) -> str:
         case HandlerEnded(handler, _, how, heir):
             return f"{name(handler, facts)}, {how}; {heir[:SHORT]} has what it leaves"
         case HandlerMoved(handler, parent, boss):
-            return f"{name(handler, facts)}, below {parent[:SHORT]}, boss {name(boss, facts)}"
+            below = f", below {parent[:SHORT]}" if parent else ""
+            return f"{name(handler, facts)}{below}, boss {name(boss, facts)}"
         case Granted(id, holder, _, _, _, resource, level, scope):
             what = f"{id[:SHORT]} {level} on {_resource(resource, facts)}"
             return f"{what} to {holder[:SHORT]}, while {scope[:SHORT]} is open"
