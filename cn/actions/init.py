@@ -131,6 +131,10 @@ def init_here(name: Name, folder: Path, report: Report, *, dry_run: bool = False
     report.info(
         f"cn works here while {main} is checked out; 'git worktree add' gives other branches a place of their own"
     )
+    if hub.origin:
+        report.info(
+            f"what you commit on {main} here goes to origin with cn's next run; what is not ready is for a branch"
+        )
 
 
 def _pushed_before(hub: Hub, made: Committed) -> str:

@@ -74,6 +74,7 @@ class Run:
     _machine: str = ""
 
     def __post_init__(self) -> None:
+        self._told = {*self.base.reports}  # when the run was opened
         self.now = self.memory.at
         """When the run began."""
         self.snapshot = Snapshot(self.hub.git, self.base.tip)
@@ -180,7 +181,8 @@ class Run:
         executor, result, made = attempts[-1]
         self.moved |= committed.changed
         for line in committed.reports:
-            self.report.info(line)
+            if line not in self._told:
+                self.report.info(line)
         self._note_pins(committed.unpushed)
         self.report.notes.extend(executor.notes.notes)
         if committed.base is not self.base:  # somebody's commit came in after the plan

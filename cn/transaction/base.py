@@ -38,7 +38,7 @@ from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, ref
 from cn.values.errors import Blocked
 from cn.values.names import HubPath, Oid, is_protected
 from cn.values.shell_words import command
-from cn.values.text import visible
+from cn.values.text import counted, one_line, visible
 from cn.values.timestamps import from_epoch
 
 _OPEN = {
@@ -94,6 +94,7 @@ def observe_base(
         origin = refs.get(ORIGIN_REF) if heads is None else heads.get(hub.main)
         if origin is not None:
             commit, reports = _integrated(hub, origin, local, keep=not dry_run)
+            reports = [*reports, *_published_with(hub, origin, local)]
     commit = _restored(hub, commit)
     if check_trust:
         trusted = refs.get(TRUSTED_REF)
@@ -292,6 +293,23 @@ def _integrated(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, 
         told = ["commits made here took entries out of the ledger; they are restored"]
         return restored, told if restored != local else []
     return integrate(hub, origin, local, keep=keep)
+
+
+_MOST_TITLES = 3
+
+
+def _published_with(hub: Hub, origin: Oid, local: Oid) -> list[str]:
+    """Says which commits made here go to origin with what cn pushes: who made them may not expect that."""
+    new = (f"^{origin}", local)
+    rows = hub.git.run("log", "--no-merges", "--format=%h %s", f"--max-count={_MOST_TITLES}", *new, "--").lines
+    if not rows:
+        return []
+    count = int(hub.git.run("rev-list", "--no-merges", "--count", *new, "--").text)
+    more = f" and {count - len(rows)} more" if count > len(rows) else ""
+    titles = ", ".join(visible(one_line(row, 60)) for row in rows)
+    return [
+        f"{counted(count, 'commit')} made here on {hub.main} {'goes' if count == 1 else 'go'} to origin: {titles}{more}"
+    ]
 
 
 def _restored(hub: Hub, commit: Oid) -> Oid:

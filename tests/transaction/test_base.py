@@ -184,7 +184,7 @@ class TestOrigin:
         base = observe_base(hub.with_git(git_), dry_run=True)
         assert sorted(str(p) for p in (place.root / ".git").rglob("*")) == before
         assert base.tip not in (base.local, base.origin)
-        assert len(base.reports) == 1
+        assert len(base.reports) == 2
         assert observe_base(hub).tip == base.tip
 
     def test_rewound_is_refused_and_what_we_knew_is_kept(self, place: Place) -> None:
@@ -267,7 +267,7 @@ class TestIntegration:
         assert git(place.root, "log", "-1", "--format=%P", base.tip) == f"{theirs} {ours}"
         assert place.text(base.tip, "doc.md") == "one\n2\n3\n4\nfive\n"
         assert place.observe() == base
-        assert base.reports == ()
+        assert base.reports == (f"1 commit made here on main goes to origin: {ours[:7]} ours",)
 
     def test_a_conflict_is_refused_and_named(self, place: Place) -> None:
         place.theirs({"doc.md": "theirs\n"})
@@ -282,7 +282,7 @@ class TestIntegration:
         base = place.observe()
         assert place.text(base.tip, path) == "x\ntheirs\n"
         assert place.aside() == {path: "x\nours\n"}
-        assert [path in r and "origin's stands" in r for r in base.reports] == [True]
+        assert [path in r and "origin's stands" in r for r in base.reports] == [True, False]
 
     def test_records_changed_or_removed_only_here_are_origin_s_too(self, place: Place) -> None:
         place.theirs({"new": "1\n"})

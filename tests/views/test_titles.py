@@ -28,3 +28,15 @@ def test_what_a_person_pushed_is_not_ahead_of_origin(sigma: Node) -> None:
     git(sigma.root, "fetch", "--quiet", "origin")
     git(sigma.root, "push", "--quiet", "origin", "main")
     assert "ahead of origin" not in sigma.cn("status").stdout
+
+
+def test_what_a_person_committed_on_main_is_named_when_it_goes_to_origin(sigma: Node) -> None:
+    sigma.sync()
+    mine = commit(sigma.root, {"docs/own.md": "mine\n"}, message="wip: my notes")
+    assert "1 ahead of origin; the next run pushes that" in sigma.cn("status").stdout
+    told = f"1 commit made here on main goes to origin: {mine[:7]} wip: my notes"
+    assert sigma.cn("sync").stdout.count(told) == 1
+    assert "goes to origin" not in sigma.cn("sync").stdout
+    git(sigma.root, "commit", "--quiet", "--amend", "--message", "notes")
+    assert "goes to origin" in sigma.cn("sync").stdout
+    assert "made here" not in sigma.cn("sync").stdout

@@ -250,8 +250,8 @@ def _origin(main: Main, *, stopped: bool) -> str:
     if not main.ahead and not main.behind:
         return "in step with origin as of the last good run" if stopped else "in step with origin"
     if main.ahead and main.behind:
-        return f"{main.ahead} ahead of origin and {main.behind} behind"
-    return f"{main.ahead} ahead of origin" if main.ahead else f"{main.behind} behind origin"
+        return f"{main.ahead} ahead of origin, where the next run takes it, and {main.behind} behind"
+    return f"{main.ahead} ahead of origin; the next run pushes that" if main.ahead else f"{main.behind} behind origin"
 
 
 T = TypeVar("T")
