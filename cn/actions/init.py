@@ -44,6 +44,8 @@ _RENAMED = {"gitignore": ".gitignore", "gitattributes": ".gitattributes"}
 def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = None, dry_run: bool = False) -> None:
     """Make the hub ``name`` at ``path``: complete, or not at all."""
     path = path.absolute()
+    if ".." in path.parts:  # through a link it leads elsewhere than it reads
+        path = path.resolve()
     check_place(path)
     if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
         raise Refused(f"{path} exists and is not empty", "choose another --path")

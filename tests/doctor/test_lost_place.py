@@ -72,6 +72,8 @@ class TestHubYamlIsMissing:
                 assert f"is inside the hub {hub}" in done.stderr
             (hub / ".cn/hub.yaml").unlink(missing_ok=True)
         cn("init", "pi", "--path", hub.parent / "pi", check=0, cwd=hub)
+        cn("init", "pi", "--path", "../beside", check=0, cwd=hub)
+        assert (hub.parent / "beside/.cn/hub.yaml").is_file()
 
     def test_a_hub_inside_another_is_not_taken_for_it(self, hub: Path) -> None:
         git(hub, "clone", "-q", ".", "inner")
