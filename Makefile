@@ -72,7 +72,7 @@ attacks: $(STAMP)
 	TEST_FIGURES=$(FOLDER) $(BIN)/pytest -n 2 -s -m 'full or not full' tests/attacks tests/reliability/test_killer_inputs.py
 
 at-once: $(STAMP)
-	$(HARNESS) tests/reliability/test_at_once.py tests/reliability/test_conversations.py
+	$(HARNESS) tests/reliability/test_at_once.py tests/reliability/test_conversations.py tests/reliability/test_showings.py
 
 remotes: $(STAMP)
 	$(HARNESS) tests/reliability/test_faulty_remotes.py

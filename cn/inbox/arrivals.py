@@ -560,6 +560,8 @@ def _continue(executor: Executor, arrival: Arrival, earlier: Earlier | None) -> 
         if item is None or not item.get("thread") or (names and item.get("thread") not in names):
             continue
         name = ThreadName(item.get("thread"))
+        if inbox_path(name) not in executor.changed:  # what goes into main shows what main does
+            renew_stale(executor, arrival.peer, item, read_working(executor.hub, name))
         working = use_working_text(executor, name)
         if working is None or len(working) + len(arrival.content) > _MOST_SAID:
             return False
@@ -637,7 +639,7 @@ def renew_stale(executor: Executor, peer: Name, item: Item, working: Working | N
     name = ThreadName(item.fields["thread"])
     path = inbox_path(name)
     data = working.data if working is not None else executor.snapshot.read(path)
-    if data is None or not is_stale(executor.snapshot, path, data, item.head):
+    if data is None or not is_stale(executor.snapshot, path, data, item):
         return ""
     mains = _mains(executor, path)
     text = _masked(executor, name, lenient_text(data), mains)

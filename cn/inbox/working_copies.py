@@ -15,7 +15,7 @@ from cn.run.snapshot import Snapshot
 from cn.system.closed import is_closed
 from cn.system.files import blocked_parent, read_below
 from cn.transaction.unplaced import is_left, read_unplaced
-from cn.values.names import Branch, HubPath, Name, Oid, ThreadName
+from cn.values.names import Branch, HubPath, Name, ThreadName
 from cn.values.text import decode
 
 if TYPE_CHECKING:  # who only looks imports what reads decisions where there is one
@@ -84,20 +84,23 @@ def versions(snapshot: Snapshot, path: HubPath) -> list[bytes]:
     return [found.data for found in read_raw(snapshot.git, asked) if found is not None and found.kind == "blob"]
 
 
-def shows_head(data: bytes, head: Oid) -> bool:
-    """Is this the head that a thread's file shows? Nearly all say yes, and need no parser then."""
-    if b"\n**Head:** " + head.encode() not in data:
+def shows_item(data: bytes, item: Item) -> bool:
+    """Does a thread's file show what the ledger names: the head, and that it came back, where it did?
+
+    Nearly all say yes, and need no parser then.
+    """
+    if b"\n**Head:** " + item.head.encode() not in data:
         return False
-    if not _holds_section(data):
+    if not item.get("back") and b"\n**Caution:**" not in data and not _holds_section(data):
         return True
-    from cn.protocol.thread_file import seen_head
+    from cn.protocol.thread_file import shows
 
-    return seen_head(lenient_text(data)) == head
+    return shows(lenient_text(data), item.head, item.get("back"))
 
 
-def is_stale(snapshot: Snapshot, path: HubPath, data: bytes, head: Oid) -> bool:
-    """Does a thread's file show another head, or decide what main keeps as decided before?"""
-    if not shows_head(data, head):
+def is_stale(snapshot: Snapshot, path: HubPath, data: bytes, item: Item) -> bool:
+    """Does a thread's file show something else than is there, or decide what main keeps as decided before?"""
+    if not shows_item(data, item):
         return True
     if not _holds_section(data):
         return False
@@ -114,12 +117,13 @@ def lenient_text(data: bytes) -> str:
 def renewed(snapshot: Snapshot, us: Name, peer: Name, item: Item, text: str) -> tuple[str, str]:
     """A pending thread with its own header and quotation, what people wrote in ``text``, and why it is so.
 
-    These are as main last had them for this head. Where a rewritten history has none, the ledger tells.
+    These are as main last had them for this head, and for the last time that it came back. Where a rewritten history
+    has none, the ledger tells.
     """
-    from cn.protocol.thread_file import Header, add_form, format_thread, refresh, seen_head, was_executed
+    from cn.protocol.thread_file import Header, add_form, format_thread, refresh, shows, was_executed, why_void
 
     known = [lenient_text(data) for data in versions(snapshot, inbox_path(ThreadName(item.get("thread"))))]
-    fresh = next((one for one in known if seen_head(one) == item.head), "")
+    fresh = next((one for one in known if shows(one, item.head, item.get("back"))), "")
     if not fresh:
         branch, signature = Branch(item.get("branch")), item.get("signature") or "unverified"
         header = Header(
@@ -127,15 +131,10 @@ def renewed(snapshot: Snapshot, us: Name, peer: Name, item: Item, text: str) -> 
         )
         fresh = format_thread(header, f"(what this branch holds is lost here; look at {item.head} with git)")
         fresh = add_form(fresh, us)
-    shown = seen_head(text)
-    what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"
-    reason = f"The file named the head {shown or '(none)'}; the branch is at {item.head}. Decide again."
-    why = f"void: the thread {what}, the branch is at {item.head[:8]}"
+    why, reason = why_void(text, item.head, item.get("back"))
     if was_executed(text, fresh):
         reason, why = "It was carried out before. Decide again.", "void: it was carried out before"
-    elif shown == item.head:
-        reason = "It stood before the quotation."
-    return refresh(text, fresh, reason, known), why
+    return refresh(text, fresh, reason or "It stood before the quotation.", known), why
 
 
 def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]) -> list[str]:
@@ -200,7 +199,7 @@ def read_copies(view: View | Executor, copies: Mapping[str, Working]) -> dict[st
 
     ``copies`` are those that may hold one.
     """
-    from cn.protocol.thread_file import TriageRefused, format_decision, read_decision, read_text
+    from cn.protocol.thread_file import TriageRefused, format_decision, read_decision, read_text, why_void
     from cn.protocol.thread_life import Written
     from cn.run.secret_gate import without_secrets
     from cn.secrets.scanner import own_lines
@@ -208,7 +207,12 @@ def read_copies(view: View | Executor, copies: Mapping[str, Working]) -> dict[st
     found: dict[str, Written] = {}
     shown = {name: working for name, working in copies.items() if shows_triage(working)}
     view.snapshot.read_many(working.path for working in shown.values())
+    items = {item.get("thread"): item for _, item in view.snapshot.pending()} if shown else {}
     for name, working in shown.items():
+        if (item := items.get(name)) is not None and not shows_item(working.data, item):
+            why, _ = why_void(lenient_text(working.data), item.head, item.get("back"))
+            found[name] = Written("", "", None, why)
+            continue
         try:
             triage = read_decision(read_text(working.data), read_text(view.snapshot.read(working.path) or b""))
         except TriageRefused as refused:

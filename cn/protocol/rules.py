@@ -17,7 +17,7 @@ from cn.protocol.layout import SEEN_BEFORE as SEEN_BEFORE
 from cn.protocol.ledger import Item
 from cn.protocol.message import MOST_TEXT, MessageRefused, parse_message
 from cn.protocol.outbox_entry import Deliver, Entry, Propose
-from cn.protocol.thread_file import Triage
+from cn.protocol.thread_file import Triage, came_back
 from cn.values.errors import Refusal
 from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_name, parse_topic, too_long, topic_of
 from cn.values.text import is_plain, one_line, shown_name
@@ -225,7 +225,7 @@ def put_there_by_its_creator(back: str) -> Refusal | None:
     """An old signature says who made a commit, and not who pushed it again after it was taken back."""
     if not back:
         return None
-    why = f"the branch {'was ' if back.startswith('withdrawn') else ''}{back}"
+    why = came_back(back)
     why += "" if "signature" in back else ": its signature does not say who did that"
     return Refusal(MERGE_NEEDS_APPROVAL, why, "its creator pushes a new commit, signed", notify=True)
 

@@ -264,6 +264,7 @@ def _without_form_end(body: str) -> str:
 # The document.
 
 _HEAD = re.compile(r"\*\*Head:\*\*[ \t]*([0-9a-f]+)[ \t]*")
+_CAUTION = re.compile(r"\*\*Caution:\*\*[ \t]*(.*?)[ \t]*")
 _LAST_RULE = re.compile(r"\n---\s*\Z")
 
 
@@ -340,12 +341,16 @@ def format_thread(header: Header, content: str) -> str:
     if header.earlier:
         lines.append(f"**Earlier:** {one_line(header.earlier)}")
     if header.caution:
-        lines.append(f"**Caution:** {one_line(header.caution, 500)}")
+        lines.append(f"**Caution:** {_caution(header.caution)}")
     if header.assigned_to:
         lines.append(
             f"**Assigned:** to {header.assigned_to} before it moved to this head, which changes nothing of that"
         )
     return "\n".join([*lines, "", "---", "", quote(content)]) + "\n"
+
+
+def _caution(back: str) -> str:
+    return one_line(back, 500)
 
 
 def _shown(name: str) -> str:
@@ -384,8 +389,38 @@ def _block_end(lines: list[str], block: list[str]) -> int | None:
 
 def seen_head(text: str) -> str:
     """The ``Head:`` an actor had before the eyes; empty when there is none."""
+    return _in_header(text, _HEAD)
+
+
+def _in_header(text: str, field: re.Pattern[str]) -> str:
     above = takewhile(lambda line: not line.startswith(">"), text.split("\n"))
-    return next((match[1] for line in above if (match := _HEAD.fullmatch(line))), "")
+    return next((match[1] for line in above if (match := field.fullmatch(line))), "")
+
+
+def shows(text: str, head: str, back: str) -> bool:
+    """Does a thread show this head, with what is said of a branch that came ``back`` to it (empty: it did not)?
+
+    A head that comes back is shown once more: what was decided before that is no decision about it.
+    """
+    return seen_head(text) == head and _in_header(text, _CAUTION) == _caution(back).rstrip()
+
+
+def came_back(back: str) -> str:
+    """What became of a branch of which ``back`` is said, as a sentence without its end."""
+    return f"the branch {'was ' if back.startswith('withdrawn') else ''}{back}"
+
+
+def why_void(text: str, head: str, back: str) -> tuple[str, str]:
+    """Why a file does not show this (:func:`shows`): in a few words, and as its thread says it; empty: it does."""
+    shown = seen_head(text)
+    if shown != head:
+        what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"
+        reason = f"The file named the head {shown or '(none)'}; the branch is at {head}. Decide again."
+        return f"void: the thread {what}, the branch is at {head[:8]}", reason
+    if shows(text, head, back):
+        return "", ""
+    what = f"does not say that {came_back(back)}" if back else "has a Caution line of another time"
+    return f"void: the thread {what}", f"The file {what.replace('does', 'did').replace('has', 'had')}; decide again."
 
 
 def read_decision(working: str, committed: str) -> Triage | None:

@@ -14,7 +14,9 @@ from cn.git.objects import read_object
 from cn.git.repository import Hub
 from cn.protocol.effects import Edit, Plan, WorkingCopy
 from cn.protocol.layout import DRAFTS, inbox_path
+from cn.protocol.ledger import Item
 from cn.protocol.message import object_id
+from cn.protocol.thread_file import why_void
 from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.run.secret_gate import check_texts, mask_line, mask_path
@@ -109,7 +111,7 @@ class _Looked(NamedTuple):
 
 def _take(executor: Executor, edits: Sequence[Edited]) -> _Looked:
     """Perform what may be committed, say what is left out and why."""
-    pending = {str(inbox_path(ThreadName(item.get("thread")))) for _, item in executor.snapshot.pending()}
+    pending = {str(inbox_path(ThreadName(item.get("thread")))): item for _, item in executor.snapshot.pending()}
     overtaken = read_unplaced(executor.hub).edited
     tracked = [one.edit.path for one in edits if one.edit.tracked]
     looked = _Looked([one.edit.path for one in edits], [], [])
@@ -117,7 +119,7 @@ def _take(executor: Executor, edits: Sequence[Edited]) -> _Looked:
         outcome = judge(one.edit, pending)
         if isinstance(outcome, str):
             path = HubPath(outcome)
-            outcome = _displaced(one, tracked) or _take_one(executor, one, path, overtaken.get(path))
+            outcome = _displaced(one, tracked) or _take_one(executor, one, path, overtaken.get(path), pending.get(path))
         if isinstance(outcome, Left):
             _tell(outcome, executor.settings, executor.notes)
             if outcome.mark is not Mark.INFO:
@@ -136,7 +138,9 @@ def _displaced(one: Edited, tracked: Sequence[str]) -> Left | None:
     return Left(one.edit.path, f"and {where} cannot both be there", "move one of them, and commit that first")
 
 
-def _take_one(executor: Executor, one: Edited, path: HubPath, known: unplaced.Edited | None) -> HubPath | Left | None:
+def _take_one(
+    executor: Executor, one: Edited, path: HubPath, known: unplaced.Edited | None, item: Item | None
+) -> HubPath | Left | None:
     main = executor.snapshot.read(path)
     if one.edit.kind is Kind.MISSING:
         if one.index not in (None, one.head):
@@ -153,6 +157,9 @@ def _take_one(executor: Executor, one: Edited, path: HubPath, known: unplaced.Ed
         return Left(path, "cannot be read", remedy)
     if data == main:
         return None
+    if item is not None and (void := why_void(decode(data).replace("\r\n", "\n"), item.head, item.get("back"))[0]):
+        # Merged with main's text, a decision about what was shown before would be one about what is there now.
+        return Left(path, f"is {void}", "'cn inbox process' writes it anew, with what you wrote quoted in it")
     here, oid = WorkingCopy(path, data), object_id("blob", data, executor.snapshot.algorithm)
     staged = one.index is not None and one.index.oid == oid
     if one.index != one.head and not staged:

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.support.hubs import branches, git, make_ssh_key
+from tests.support.hubs import branches, clone, git, identify, make_ssh_key
 from tests.support.world import Node, World
 
 
@@ -141,3 +141,90 @@ def test_of_a_part_of_what_git_has_no_more_nothing_is_said(world: World, sigma: 
     git(sigma.root, "gc", "-q", "--prune=now")
     sigma.sync()
     assert "**Caution:**" not in "".join(sigma.thread(name) for name in sigma.threads())
+
+
+def second(world: World, sigma: Node) -> Node:
+    """Another clone of sigma's hub, up to date."""
+    root = clone(sigma.home, world.folder / "cn-sigma-2", trusted=True)
+    identify(root, "sigma", "sigma@cn.invalid")
+    node = Node("sigma", root, sigma.home, sigma.url)
+    node.sync()
+    return node
+
+
+def come_back(world: World, sigma: Node, pi: Node, head: str, way: str) -> None:
+    """What sigma's first clone sees: the branch goes, or moves, and is ``head`` again."""
+    if way == "withdrawn":
+        world.withdraw(pi, sigma)
+    else:
+        world.propose(pi, sigma, files={"docs/other.md": "other\n"}, start="HEAD")
+    sigma.sync()
+    put(sigma, "pi/proposal", head)
+    sigma.sync()
+
+
+@pytest.mark.parametrize("way", ["withdrawn", "replaced"])
+@pytest.mark.parametrize("commands", [(), ("sync",), ("sync", "commit")], ids="-".join)
+def test_a_decision_of_another_clone_of_before_is_void_too(
+    world: World, sigma: Node, pi: Node, way: str, commands: tuple[str, ...]
+) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    other = second(world, sigma)
+    other.triage("pi/proposal", "do:merge")
+    come_back(world, sigma, pi, head, way)
+    for word in commands:
+        other.cn(word, check=None)
+    if commands:
+        assert "void: the thread does not say that the branch w" in other.cn("status").stdout.replace("\n      ", " ")
+    assert "void: the thread does not say that the branch w" in other.process(check=1).stderr
+    name = other.only_thread()
+    assert "**Caution:**" in other.thread(name)
+    assert "## Void triage" in other.thread(name)
+    assert "**Caution:**" in git(sigma.home, "show", f"main:threads/inbox/{name}")
+    other.decide("pi/proposal", "do:merge")
+    assert "**Caution:**" in git(sigma.home, "show", f"main:threads/inbox/done/{name}")
+
+
+def test_each_time_that_a_head_comes_back_is_another(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    come_back(world, sigma, pi, head, "withdrawn")
+    other = second(world, sigma)
+    other.triage("pi/proposal", "do:merge")
+    come_back(world, sigma, pi, head, "withdrawn")
+    assert "void: the thread does not say" in other.process(check=1).stderr
+    assert "(time 2)" in other.thread(other.only_thread())
+
+
+def test_a_decision_about_an_earlier_head_is_not_merged_with_the_text_of_another(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    other = second(world, sigma)
+    other.triage("pi/proposal", "do:merge")
+    world.propose(pi, sigma, files={"docs/other.md": "other\n"}, start="HEAD")
+    sigma.sync()
+    other.sync()
+    assert "void: the thread shows the head" in other.cn("commit", check=1).stderr
+    assert "void: the thread shows the head" in other.process(check=1).stderr
+
+
+def test_an_answer_shown_in_an_old_copy_takes_no_caution_out(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    other = second(world, sigma)
+    other.cn("comment", "pi/proposal", "Which licence?")
+    sigma.sync()
+    pi.sync()
+    other.triage("pi/proposal", "do:merge")
+    come_back(world, sigma, pi, head, "withdrawn")
+    pi.cn("reply", pi.only_thread(), "MIT.")
+    other.sync()
+    name = other.only_thread()
+    text = git(sigma.home, "show", f"main:threads/inbox/{name}")
+    assert "**Caution:**" in text
+    assert "MIT." in text
+    other.cn("inbox", "process", check=None)
+    assert other.threads() == [name]

@@ -19,7 +19,7 @@ from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Main, ShownCondition, Status, Waiting
 from cn.views.threads import ThreadView
-from cn.views.words import state_text
+from cn.views.words import problem_text, state_text
 
 if TYPE_CHECKING:  # not every screen shows them
     from cn.threads.store import OwnDocument
@@ -278,9 +278,10 @@ def _thread(thread: ThreadView, now: datetime) -> list[str]:
             rule, reason, remedy, *_ = thread.refused or Refusal("", "")
             return [name, *wrap("      ", f"{rule}: {clean(reason)}"), *next_step(remedy, 6)]
         case "decided" if decided.problem:
-            text = f"cannot be read: {clean(decided.problem)}"
+            text = problem_text(decided.problem)
         case "decided":
             text = f"{clean(decided.text, 120)} by {decided.actor}"
+            text += f", {thread.caution}" if thread.caution else ""
         case "deferred":
             text = f"until {format_stamp(decided.until)}" if decided.until else "until decided again"
             text += f": {clean(decided.reason, 120)}" if decided.reason else ""

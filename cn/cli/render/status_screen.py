@@ -34,6 +34,7 @@ from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Status, Waiting
 from cn.views.threads import ThreadView
+from cn.views.words import problem_text
 
 _DAY = timedelta(days=1)
 _AGE, _TITLE = 5, 24
@@ -178,7 +179,7 @@ def _thread(thread: ThreadView, now: datetime, warn_after: int) -> Row:
     if refused is not None:
         below = [f"{refused.rule}: {clean(refused.reason)}"]
     elif decided.problem:
-        below = [f"cannot be read: {clean(decided.problem)}"]
+        below = [problem_text(decided.problem)]
     elif thread.state == "decided":
         below = [f"{clean(decided.text, 120)} by {decided.actor}"]
     elif thread.state == "deferred":
@@ -188,6 +189,8 @@ def _thread(thread: ThreadView, now: datetime, warn_after: int) -> Row:
         below = [f"to {decided.assigned_to}"]
     if thread.withdrawn:
         below.append("withdrawn by its creator")
+    if thread.caution:
+        below.append(thread.caution)
     if thread.in_main:
         below.append(IN_MAIN)
     needed = thread.state in _NEEDED

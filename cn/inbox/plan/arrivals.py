@@ -14,7 +14,7 @@ from cn.protocol.log import Row
 from cn.protocol.message import About
 from cn.protocol.states import RECEIVER, read_step
 from cn.protocol.states import Step as Step
-from cn.protocol.thread_file import Words, add_form, add_words, format_thread, refresh
+from cn.protocol.thread_file import Words, add_form, add_words, came_back, format_thread, refresh
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, parse_oid
 from cn.values.text import one_line
@@ -124,14 +124,26 @@ def plan_continued(arrival: Arrival, us: Name, item: Item, working: str) -> Plan
 
 def withdrawn_before(item: Item) -> str:
     """What is said of a branch that was withdrawn, undecided, and that came again at the very same head."""
-    since = item.get("gone")
-    return f"withdrawn by {since}, and pushed again as the same commit by whoever can write there" if since else ""
+    back = f"withdrawn by {item.get('gone')}, and pushed again as the same commit by whoever can write there"
+    return f"{back}{_which_time(item)}" if item.get("gone") else ""
 
 
 def stepped_back(item: Item, head: Oid, past: Sequence[Event]) -> str:
     """What is said of a branch that went back to a head that it had before."""
     since = next((e.at for e in reversed(past) if e.kind in LOOKED and e.head == item.head), item.since)
-    return f"went back to the earlier commit {head[:8]}; {item.head[:8]} was shown since {format_second(since)}"
+    back = f"went back to the earlier commit {head[:8]}; {item.head[:8]} was shown since {format_second(since)}"
+    return f"{back}{_which_time(item)}"
+
+
+def _which_time(item: Item) -> str:
+    """No two cautions of a thread are the same, also within one second: each names one time that a head was shown."""
+    return f" (time {_times(item)})" if item.get("times") else ""
+
+
+def _times(item: Item) -> int:
+    """How often the branch came back to a head, this time included."""
+    times = item.get("times")
+    return (int(times) if times.isdecimal() else 1 if times else 0) + 1
 
 
 def part_of(peer: Name, whole: Event) -> str:
@@ -140,15 +152,20 @@ def part_of(peer: Name, whole: Event) -> str:
     return f"holds only a part of {which}; a signature shows who made commits, not who proposes these alone"
 
 
+def _sentence(back: str) -> str:
+    said = came_back(back)
+    return said[0].upper() + said[1:]
+
+
 def plan_revived(arrival: Arrival, us: Name, item: Item, working: str | None, known: Sequence[str]) -> Plan:
     """A withdrawn proposal that came again at the same head: what was decided of it is void, and its thread says so."""
     name, back = ThreadName(item.get("thread")), withdrawn_before(item)
     header = arrival.header(item.get("earlier"), back)._replace(received=item.since)
     fresh = add_form(format_thread(header, arrival.content), us)
-    text = fresh if working is None else refresh(working, fresh, f"The branch was {back}; decide again.", known)
+    text = fresh if working is None else refresh(working, fresh, f"{_sentence(back)}; decide again.", known)
     row = arrival.row("received again", back, thread=name)
     moved = {"branch": arrival.branch} if item.get("branch") != arrival.branch else {}
-    again = arrival.event("repeated", back=back, **moved)
+    again = arrival.event("repeated", back=back, times=str(_times(item)), **moved)
     return Plan(arrival.source, (Put(inbox_path(name), text), again, row, Wake(name)))
 
 
@@ -178,11 +195,12 @@ def plan_moved(
     fresh = add_form(format_thread(header, arrival.content), us)
     reason = f"The branch moved from {item.head} to {arrival.head}; decide again."
     if back:
-        reason = f"The branch {back}; decide again."
+        reason = f"{_sentence(back)}; decide again."
     text = fresh if working is None else refresh(working, fresh, reason, known)
     kind = "rewritten" if arrival.message else "moved"
     news = {key: value for key, value in _what_it_is(arrival).items() if item.get(key) != value}
     news |= {"back": back} if back or item.get("back") else {}
+    news |= {"times": str(_times(item))} if back else {}
     at = {"branch": arrival.branch, "signature": arrival.signature, "base": arrival.base or "none"}
     events = [arrival.event("refreshed", **at, **news)]
     row = arrival.row(kind, thread=name)
