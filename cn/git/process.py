@@ -98,6 +98,7 @@ _PROXIES = ("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"
 
 _FULL = ("No space left", "Out of diskspace", "Disk quota exceeded")
 _READ_ONLY = "Read-only file system"
+_NO_LIST = "could not open object name list"
 PRUNED = "if 'git prune' or 'git gc --prune=now' ran meanwhile it took what this run had just made: run again"
 """git removes at once what no ref names yet (git-prune(1)); nothing that a ref names goes with it."""
 _GONE = ("Not a valid commit", "nonexistent object", "fatal: bad object", "unable to read tree", "bad tree object")
@@ -108,17 +109,23 @@ _REMEDIES = (
     ("bad config", "correct that file of git's configuration, then run again"),
     *((said, "make room on the disk ('df' shows bytes, 'df -i' files), then run again") for said in _FULL),
     (_READ_ONLY, "make the disk writable, then run again"),
+    (
+        _NO_LIST,
+        "'fetch.fsck.skipList' in git's configuration names a file that is not there: bring it back, or unset that",
+    ),
     ("insufficient permission", "let the user of cn write in .git/objects and all below it, then run again"),
     ("ermission denied", "let the user of cn write in .git and all below it, then run again"),
 )
 """What git says, in our locale, and what helps."""
+_HERE = (*_FULL, _READ_ONLY, _NO_LIST)
+"""Of these, what is said of this machine also by a git that asks another one."""
 
 
 def remedy_here(reason: str) -> str:
     """What helps where this machine, and nobody else, kept a git from it; empty: it was something else."""
     if reason == BEYOND_ULIMIT:
         return RAISE_ULIMIT
-    return next((remedy for said, remedy in _REMEDIES if said in reason and said in (*_FULL, _READ_ONLY)), "")
+    return next((remedy for said, remedy in _REMEDIES if said in reason and said in _HERE), "")
 
 
 class GitError(CnError):

@@ -415,10 +415,10 @@ def _forget_silent(run: Run, seen: Observation, paused: Container[tuple[str, str
 
 
 def _waits(run: Run, seen: Observation, key: ThreadKey, side: str) -> bool:
-    """A head that could not be fetched again and again is left alone for a while."""
+    """A head that could not be fetched again and again is left alone for a while, unless this machine was the cause."""
     branch, head = seen.listed[side][key]
     name = _fetch_name(key, head, side)
-    if not run.memory.unfetched.waits(name):
+    if not run.memory.unfetched.waits(name) or remedy_here(run.memory.unfetched.reason(name)):
         return False
     text, remedy = _not_fetched(key, branch, side, run.memory.unfetched.reason(name))
     run.report.failed(text, remedy, source=key[0], told_before=True)

@@ -208,8 +208,8 @@ def _swap_index(
         git = hub.git.with_env(GIT_INDEX_FILE=copy)
         try:
             shutil.copy2(hub.work_git_dir / "index", copy)
-        except FileNotFoundError:
-            git.run("read-tree", "--empty")
+        except FileNotFoundError:  # as ``git reset`` makes it: an empty one would stage all that main has as deleted
+            git.run("read-tree", journal.old)
         _edit_index(hub, git, journal, changes, reports)
         if move:
             move_main(hub, journal)

@@ -280,6 +280,9 @@ def test_a_push_sends_what_it_was_told(mine: Path, peer: Path) -> None:
     git(mine, "config", "--global", "push.gpgSign", "true")
     assert try_git(mine, "push", str(peer), "main:refs/heads/plain").returncode != 0
     assert push_to(mine, str(peer), "main:refs/heads/sigma/more")
+    git(mine, "config", "--global", "push.pushOption", "ci.skip")
+    assert try_git(mine, "push", str(peer), "main:refs/heads/plain").returncode != 0
+    assert push_to(mine, str(peer), "main:refs/heads/sigma/again")
 
 
 def test_submodules_are_not_pushed(mine: Path, peer: Path, trap: Trap, tmp_path: Path) -> None:

@@ -64,3 +64,21 @@ def test_each_report_about_a_branch_names_its_peer(world: World, sigma: Node, ro
     for line in told + reports(sigma.cn("status").stdout):
         assert line.startswith(("pi/", "pi's ")), line
     assert "there sigma/reaching" in came.stderr or route == "mailbox"
+
+
+def test_a_setting_of_ours_is_no_fault_of_a_peer_and_holds_nothing_up_once_it_is_mended(
+    world: World, sigma: Node, pi: Node, home: Path, tmp_path: Path
+) -> None:
+    missing = tmp_path / "share/skip"
+    git(home, "config", "--global", "fetch.fsck.skipList", str(missing))
+    for topic in ("a", "b"):
+        world.propose(pi, sigma, topic)
+    said = sigma.cn("sync", check=1).stderr
+    assert "'fetch.fsck.skipList' in git's configuration names a file that is not there" in said
+    for _ in range(4):  # so often that a branch would be left alone for a while
+        sigma.cn("sync", check=None)
+    assert "creator must push" not in sigma.cn("status").stdout
+    missing.parent.mkdir()
+    missing.touch()
+    assert sigma.cn("sync").stdout.count("received pi/") == 2
+    assert "cannot be fetched" not in sigma.cn("status").stdout

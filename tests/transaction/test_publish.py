@@ -70,6 +70,13 @@ def test_main_index_and_files_follow(hub: Hub) -> None:
     assert git(hub.root, "diff-files") == ""
 
 
+def test_an_index_that_is_not_there_is_made_as_git_reset_makes_it(hub: Hub) -> None:
+    """An empty one would stage all that main has as deleted, and the next ``git commit`` of a person carry that out."""
+    (hub.root / ".git/index").unlink()
+    assert go(hub, {"docs/d.md": "new\n", "a": "1\n"}) == []
+    assert status(hub) == ""
+
+
 def test_emptied_folders_go_but_the_layout_stays(hub: Hub) -> None:
     go(hub, {"docs/d.md": None, "docs/e.md": None, INBOX: None})
     assert not (hub.root / "docs").exists()
