@@ -34,7 +34,7 @@ from cn.run.settings import Settings, read_settings
 from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import Text, text_of
 from cn.transaction.protected_files import TRUSTED_REF, trusted_commit
-from cn.values.errors import ConfigError, Refused
+from cn.values.errors import ConfigError, Refused, UsageError
 from cn.values.names import Branch, HubPath, Oid, Topic, is_owned, join_branch, parse_topic
 from cn.values.report import Report
 from cn.values.shell_words import command
@@ -145,14 +145,16 @@ def propose(
 
 
 def _require_branch(work: WorkClone, topic: str, head: Oid) -> None:
-    """A branch that is called like the topic was meant, most likely, where what one is on does not build on it."""
-    tip = work.tip(topic)
-    if tip is not None and not is_ancestor(work.git, tip, head):
-        switch = command("git switch {}", topic)
+    """A branch that is called like the topic was meant, most likely, also where what one is on builds on it."""
+    for name in dict.fromkeys((topic, topic.rpartition("/")[2])):
+        tip = work.tip(name)
+        if tip is None or tip == head:
+            continue
+        switch = command("git switch {}", name)
         insist = command("cn propose {} --commit HEAD", topic)
         where = f"on {one_line(work.branch, 80)}" if work.branch else "on no branch"
-        raise Refused(
-            f"your branch {topic} is at {str(tip)[:8]}, and you are {where}, at {head[:8]}: nothing was proposed",
+        raise UsageError(
+            f"your branch {name} is at {str(tip)[:8]}, and you are {where}, at {head[:8]}: nothing was proposed",
             f"{switch} goes to it, to propose that; {insist} proposes what you are on",
         )
 
@@ -221,10 +223,9 @@ def queue_proposal(
             raise Refused(f"{told}, and the message was not sent", f"{command('cn send {} MESSAGE', peer)} sends it")
         run.report.info(told, source=target.source)
         return False
-    base = _check(run, target, head)
     if twin := _twin(run.snapshot, target, head):
-        told = f"{target.branch} is at the commit of {twin}, which waits there, and gives no thread of its own"
-        run.report.info(f"{told}: {rename_to(twin, target.branch, target.place)}", source=target.source)
+        raise _same_as(target, twin, head)
+    base = _check(run, target, head)
     history = read_histories(run.hub.git, target.tip, [head], Patience()).get(head)
     title = first_title(history) if history is not None else ""
 
@@ -265,6 +266,8 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         raise Refused(f"{head[:8]} has no history in common with {whose}", remedy)
     if facts.merged_already:
         raise Refused(f"{whose} has {head[:8]} already", "commit something new, then propose that")
+    if facts.all_there:
+        raise Refused(f"{whose} has all that {head[:8]} changes already", "commit something new, then propose that")
     if not facts.changes and not facts.conflicts:
         raise Refused(f"{head[:8]} changes nothing against {whose}", "commit something, then propose that")
     found = [rules.no_protected_path(facts.changes), rules.only_fit_names(facts.changes), rules.clean(facts)]
@@ -323,6 +326,15 @@ def _by_another_clone(target: Target, item: Item, head: Oid) -> Refused:
     if item.state == "queued":
         take = f"it waits in the outbox: 'cn outbox flush' delivers it; then {take}"
     return Refused(text, f"{take}; {command('cn propose {} --replace', target.topic)} replaces it")
+
+
+def _same_as(target: Target, twin: str, head: Oid) -> Refused:
+    """Two branches at one commit give one thread: the second would only be refused there."""
+    text = f"{head[:8]} is {twin}, which waits at {target.peer.name}: as {target.branch} it gives no thread of its own"
+    delete = command("git push {} :{}", target.place, HEADS + twin)
+    again = command("cn propose {}", target.topic)
+    hint = f"commit something of its own, then propose that; to have it called {target.branch}, {delete} and 'cn sync'"
+    return Refused(f"{text}, and nothing was proposed", f"{hint}, then {again}")
 
 
 def _twin(snapshot: Snapshot, target: Target, head: Oid) -> str:

@@ -262,7 +262,8 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
         if base.origin is not None and base.origin != base.local:
             done = hub.git.run("rev-list", "--left-right", "--count", f"{base.local}...{base.origin}", check=False)
             ahead, behind = done.text.split() if done.ok else ("?", "?")
-            what = f"{hub.main} here is {ahead} commits ahead of origin's and {behind} behind"
+            commits = "commit" if ahead == "1" else "commits"
+            what = f"{hub.main} here is {ahead} {commits} ahead of origin's and {behind} behind"
             yield info(what, "", "the next run brings them together")
         elif facts.hub.origin and base.origin is None:
             push = command("git push origin {}", facts.hub.main)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from cn.git.objects import is_ancestor, read_in_halves, read_object
 from cn.git.process import Git, GitError
@@ -49,6 +50,7 @@ from cn.peers.observe import ARRIVAL, MORE, UNREAD, Observation, fetch_mains, fo
 from cn.peers.turns import Turns
 from cn.protocol import rules
 from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
+from cn.protocol.hub_config import Limits
 from cn.protocol.layout import DONE, END_IN_MAIN, IN_MAIN, INBOX, NOTICE, inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
@@ -339,10 +341,7 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
     let_in = [arrival for arrival, refusal in checked if refusal is None]
     shown = {a.key: a for a in let_in if a.message is None and (a.step is not Step.REPEATED or _is_revived(a))}
     histories = _histories(executor, seen, list(shown.values()), patience)
-    proposals = dict(read_proposals(git, list(histories.values()), limits, patience))
-    texts = {
-        head: format_proposal(proposal, limits.thread_bytes, limits.file_bytes) for head, proposal in proposals.items()
-    }
+    texts = show_proposals(git, list(histories.values()), limits, patience)
     attachments = read_attachments(git, [a.head for a in let_in if a.message is not None])
     arrivals = []
     for arrival, refusal in checked:
@@ -350,11 +349,8 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
             continue
         if arrival.key in shown:
             unread = f"(this branch cannot be shown within cn's limits; look at {arrival.head} with git)"
-            text, base = texts.get(arrival.head, unread), None
-            if arrival.head in texts and names_all_files(text, proposals[arrival.head]):
-                base = histories[arrival.head].base
-            title = first_title(proposals[arrival.head]) if arrival.head in texts else ""
-            arrival = arrival._replace(content=arrival.content + text, base=base or "none", title=title)
+            shows = texts.get(arrival.head, ShownProposal(unread))
+            arrival = arrival._replace(content=arrival.content + shows.text, base=shows.base, title=shows.title)
         elif arrival.message is not None and refusal is None:
             names = attachments[arrival.head]
             text = format_message_content(arrival.message, names, limits.thread_bytes)
@@ -369,12 +365,33 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
     return sorted(arrivals, key=lambda pair: pair[0].written or pair[0].at)
 
 
+class ShownProposal(NamedTuple):
+    """What a thread says of a proposal, against which base (``none``: it does not name all files), and its title."""
+
+    text: str
+    base: str = "none"
+    title: str = ""
+
+
+def show_proposals(
+    git: Git, histories: Sequence[History], limits: Limits, patience: Patience
+) -> dict[Oid, ShownProposal]:
+    """The text of each proposal that can be read, by its head."""
+    bases = {one.head: one.base for one in histories}
+    found = {}
+    for head, proposal in read_proposals(git, histories, limits, patience):
+        text = format_proposal(proposal, limits.thread_bytes, limits.file_bytes)
+        base = bases[head] if names_all_files(text, proposal) else None
+        found[head] = ShownProposal(text, base or "none", first_title(proposal))
+    return found
+
+
 def _histories(
     executor: Executor, seen: Observation, shown: Sequence[Arrival], patience: Patience
 ) -> dict[Oid, History]:
     """What each branch has since it left our main; one that never was in it, since it left its creator's."""
     git, main = executor.hub.git, executor.snapshot.commit
-    histories = _own_histories(git, main, [a.head for a in shown], patience)
+    histories = own_histories(git, main, [a.head for a in shown], patience)
     strangers = [a for a in shown if (history := histories.get(a.head)) is not None and history.base is None]
     for peer in fetch_mains(executor, seen, [a.peer for a in strangers]):
         heads = [a.head for a in strangers if a.peer == peer]
@@ -382,7 +399,7 @@ def _histories(
     return histories
 
 
-def _own_histories(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience) -> dict[Oid, History]:
+def own_histories(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience) -> dict[Oid, History]:
     """What each branch has that main has not. Where main took commits of it in without what they change, against main
     as it was before that: all that a merge would bring is shown.
     """
@@ -394,7 +411,7 @@ def _own_histories(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience
         if way is not None and (one.base == head or way.missing):
             earlier.setdefault(way.before, []).append(head)
     for before, some in earlier.items():
-        histories |= _own_histories(git, before, some, patience)
+        histories |= own_histories(git, before, some, patience)
     return histories
 
 
@@ -524,9 +541,9 @@ def _is_revived(arrival: Arrival) -> bool:
 def _revive(executor: Executor, arrival: Arrival) -> None:
     assert arrival.item is not None
     item, name = arrival.item, ThreadName(arrival.item.get("thread"))
-    working, mains = use_working_text(executor, name), _mains(executor, inbox_path(name))
+    working, mains = use_working_text(executor, name), read_mains(executor, inbox_path(name))
     if working is not None:
-        working = _masked(executor, name, working, mains)
+        working = mask_thread(executor, name, working, mains)
     plan = plan_revived(arrival, executor.settings.us, item, working, mains)
     executor.perform(plan)
     back = executor.item(arrival.peer, IN, arrival.topic)
@@ -565,7 +582,7 @@ def _continue(executor: Executor, arrival: Arrival, earlier: Earlier | None) -> 
         working = use_working_text(executor, name)
         if working is None or len(working) + len(arrival.content) > _MOST_SAID:
             return False
-        working = _masked(executor, name, working, _mains(executor, inbox_path(name)))
+        working = mask_thread(executor, name, working, read_mains(executor, inbox_path(name)))
         executor.perform(plan_continued(arrival, executor.settings.us, item, working))
         executor.notes.done(f"{arrival.source} {what} in {inbox_path(name)}", source=arrival.source)
         return True
@@ -580,16 +597,16 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
     if arrival.step is Step.MOVED and item is not None and item.get("thread"):
         name = ThreadName(item.get("thread"))
         working = use_working_text(executor, name)
-        mains = _mains(executor, inbox_path(name))
+        mains = read_mains(executor, inbox_path(name))
         executor.perform(Plan(arrival.source, (Keep(item.head),)))
         if working is not None:
-            working = _masked(executor, name, working, mains)
+            working = mask_thread(executor, name, working, mains)
         back = _back(executor, arrival, item)
-        assigned_to = _assigned_to(executor, item)
-        executor.perform(plan_moved(arrival, executor.settings.us, item, working, mains, back, assigned_to))
+        reviewer = assigned_to(executor, item)
+        executor.perform(plan_moved(arrival, executor.settings.us, item, working, mains, back, reviewer))
         executor.perform(plan_let_in(arrival, executor.settings.us, name))
         told = f"{back or f'moved to {arrival.head[:8]}'}; {name} is refreshed"
-        told += f", and stays assigned to {assigned_to}" if assigned_to else ""
+        told += f", and stays assigned to {reviewer}" if reviewer else ""
         executor.notes.done(f"{arrival.source} {told}", source=arrival.source)
         _tell_in_main(executor, arrival)
         return
@@ -610,18 +627,18 @@ def _tell_in_main(executor: Executor, arrival: Arrival) -> None:
         executor.notes.info(f"{arrival.source}: {IN_MAIN}; {END_IN_MAIN}", source=arrival.source)
 
 
-def _assigned_to(executor: Executor, item: Item) -> str:
+def assigned_to(executor: Executor, item: Item) -> str:
     """The reviewer whom a thread is assigned to; of one who is none any more nobody waits for a decision."""
     actor = item.get("actor") if item.state == "assigned" else ""
     return actor if actor and executor.settings.config.is_actor(actor) else ""
 
 
-def _mains(executor: Executor, path: HubPath) -> list[str]:
+def read_mains(executor: Executor, path: HubPath) -> list[str]:
     """What main has of a file, and what of main was edited here."""
     return [decode_text(data) for data in (executor.snapshot.read(path), _edited(executor, path)) if data]
 
 
-def _masked(executor: Executor, name: ThreadName, text: str, mains: Sequence[str]) -> str:
+def mask_thread(executor: Executor, name: ThreadName, text: str, mains: Sequence[str]) -> str:
     """A thread's text without the secrets that people wrote into it: a decision that becomes void is quoted."""
     path, data = inbox_path(name), text.encode("utf-8", "surrogateescape")
     masked, secrets = mask_file(path, data, executor.settings, mains)
@@ -641,8 +658,8 @@ def renew_stale(executor: Executor, peer: Name, item: Item, working: Working | N
     data = working.data if working is not None else executor.snapshot.read(path)
     if data is None or not is_stale(executor.snapshot, path, data, item):
         return ""
-    mains = _mains(executor, path)
-    text = _masked(executor, name, lenient_text(data), mains)
+    mains = read_mains(executor, path)
+    text = mask_thread(executor, name, lenient_text(data), mains)
     fresh, why = renewed(executor.snapshot, executor.settings.us, peer, item, text)
     used = [WorkingCopy(*working)] if working is not None else []
     executor.perform(Plan(f"{peer}/{item.topic}", (*used, Put(path, fresh))))

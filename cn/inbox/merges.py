@@ -7,21 +7,26 @@ makes the same; a property test compares them.
 
 That main has a commit in its history does not say that it has what that changes: what came in so is no base, and is
 merged as it was shown (:mod:`cn.git.taken_in`).
+
+Where main has got commits of a branch since it was shown, with what they change, what is left of it is to be shown
+before it is merged (:func:`in_part`, :mod:`cn.inbox.shown_anew`). Where main has all that a branch changes by other
+commits, its merge changes nothing and is made.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType, TracebackType
 from typing import NamedTuple
 
-from cn.git.entries import Change, diff_commits, list_entries
+from cn.git.entries import Change, diff_commits, list_entries, merge_trees, read_index
 from cn.git.fast_import import CommitStream, build_commit, set_entry
-from cn.git.objects import OUTPUT_BYTES, contained, list_tree, merge_bases, read_in_halves, read_kinds
+from cn.git.objects import OUTPUT_BYTES, contained, list_tree, merge_bases, read_in_halves, read_info, read_kinds
 from cn.git.process import Git, GitError
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
@@ -81,10 +86,8 @@ def read_candidates(
 
     ``since``: what main changed meanwhile is read too.
     """
-    unique = list(dict.fromkeys(asked))
-    kinds = zip(unique, read_kinds(git, [head for head, _ in unique]), strict=True)
-    there = [one for one, kind in kinds if kind == "commit"]
-    candidates = {one: MergeCandidate(*one) for one in unique}
+    there = _there(git, asked)
+    candidates = {one: MergeCandidate(*one) for one in asked}
     for start in range(0, len(there), _HEADS):
         found = read_in_halves(
             there[start : start + _HEADS],
@@ -251,6 +254,53 @@ class MainFiles:
             self._files[change.path] = change.new
 
 
+def in_part(git: Git, main: Oid, asked: Sequence[Asked]) -> set[Asked]:
+    """Those that main has got a part of since they were shown, so that what was shown cannot be laid on it any more.
+
+    Each was shown against a base that is known. One process where there are none.
+    """
+    there = _there(git, asked)
+    found = read_in_halves(there, lambda some: _plain_ranges(git, main, some), lambda one, error: [])
+    moved = [(one.head, one.shown) for one in found if _left_since(one)]
+    if not moved:
+        return set()
+    # What came in without its changes is no part that main has.
+    left = {(one.head, one.shown) for one in _ranges(git, main, moved) if _left_since(one)}
+    shown = [MergeCandidate(*one, bases=(Oid(one[1]),), against=main) for one in moved if one in left]
+    shown = _with_changes(git, [one for one in _with_base(git, shown) if one.bases])
+    files = MainFiles(git, main)
+    stale = [one for one in shown if files.differing(one.changes) and not _all_there(git, main, files, one)]
+    return {(one.head, one.shown) for one in stale}
+
+
+def _left_since(candidate: MergeCandidate) -> bool:
+    """Does it leave main elsewhere than where it was shown?"""
+    bases = candidate.bases
+    return bool(bases) and candidate.head not in bases and candidate.shown not in bases
+
+
+def _there(git: Git, asked: Iterable[Asked]) -> list[Asked]:
+    unique = list(dict.fromkeys(asked))
+    kinds = read_kinds(git, [head for head, _ in unique])
+    return [one for one, kind in zip(unique, kinds, strict=True) if kind == "commit"]
+
+
+def _all_there(git: Git, main: Oid, files: MainFiles, candidate: MergeCandidate) -> bool:
+    """Has this main all that it changes, by other commits? Then git's own merge of the two would be main.
+
+    Not where main took commits of it in without what they change: git calls these merged.
+    """
+    changes = candidate.changes
+    if any(is_owned(change.path) for change in changes):
+        return False
+    if files.has(changes):
+        return True
+    if candidate.against != main:
+        return False
+    (tree,) = read_info(git, [f"{main}^{{tree}}"])
+    return tree is not None and merge_trees(git, main, candidate.head).tree == tree.oid
+
+
 def own_main(git: Git, main: Oid, head: Oid) -> Oid:
     """Main, or what it was before it took commits of this head in without what they change."""
     return _ranges(git, main, [(head, "")])[0].against or main
@@ -274,6 +324,8 @@ def read_facts(git: Git, main: Oid, head: Oid) -> MergeFacts:
     if why := _too_many(candidate):
         return MergeFacts(head, True, conflicts=(why,))
     files, changes = MainFiles(git, main), candidate.changes
+    if files.differing(changes) and _all_there(git, main, files, candidate):
+        return MergeFacts(head, True, all_there=True)
     crossing, clashing = files.obstacles(changes)
     return MergeFacts(
         head,
@@ -311,10 +363,12 @@ class Merges:
     ) -> None:
         self._hub, self._base, self._local, self._at, self._keys, self._always = hub, base, local, at, keys, always
         self._candidates: dict[Asked, MergeCandidate] = {}
+        self._there: dict[Asked, bool] = {}
         self._merged: dict[str, bool] = {}
         self._commits: set[Oid] = set()
         self._heads: set[Oid] = set()
         self._dirty: set[str] = set()
+        self._known: Collection[str] = ()
         self._waiting: list[_Waiting] = []
         self._stream = CommitStream(hub)
 
@@ -342,6 +396,7 @@ class Merges:
         self._waiting = [_Waiting(name, one[0], tuple(found[one[1], one[0]])) for one, name in inside.items()]
         paths = {c.path for one in self._candidates.values() for c in one.changes}
         self._dirty = set(local_changes(self._hub, self._local, sorted(paths))) if paths else set()
+        self._known = read_index(self._hub.git) if self._dirty else ()
 
     def flush(self) -> None:
         """Make every commit readable for all."""
@@ -350,7 +405,8 @@ class Merges:
     def accept(self, asked: Asked) -> None:
         """The merge, as it was tried last, was taken: the next ones are made upon it."""
         candidate = self._candidates[asked]
-        self._main.add(candidate.changes)
+        if not self._there.get(asked):
+            self._main.add(candidate.changes)
         self._merged.update((c.path, True) for c in candidate.changes)
         self._commits |= candidate.commits
         self._heads.add(candidate.head)
@@ -367,7 +423,9 @@ class Merges:
         if head in candidate.bases or head in self._heads or self._came_in(candidate):
             return MergeFacts(head, True, people=candidate.people, merged_already=True)
         changes, stale = candidate.changes, self._main.differing(candidate.changes)
-        if self._always:
+        if stale and self._is_all_there(asked):
+            changes, stale = (), ()
+        elif self._always:
             stale = tuple(dict.fromkeys((*candidate.since, *self._merged, *stale)))
         crossing, clashing = self._main.obstacles(changes)
         facts = MergeFacts(
@@ -376,6 +434,7 @@ class Merges:
             stale=stale,
             conflicts=tuple(crossing),
             dirty=tuple(c.path for c in changes if c.path in self._dirty),
+            untracked=tuple(c.path for c in changes if c.path in self._dirty and self._lies_unknown(c)),
             clashes=tuple(clashing),
             changes=tuple(_tree_change(c) for c in changes if c.path not in stale),  # a rebase may take the others out
             people=candidate.people,
@@ -386,6 +445,24 @@ class Merges:
         if stale or crossing or not all(map(_can_be_laid, changes)):
             return facts
         return replace(facts, commit=self._commit(tip, head, changes, message))
+
+    def _lies_unknown(self, change: Change) -> bool:
+        """Is it a new file, and one that git does not track lies there?"""
+        return change.old is None and change.path not in self._known and os.path.isfile(self._hub.root / change.path)
+
+    def _is_all_there(self, asked: Asked) -> bool:
+        """Has main all of it? What the run itself merged at these paths is no commit that git could be asked about."""
+        candidate = self._candidates[asked]
+        if any(change.path in self._merged for change in candidate.changes):
+            there = self._main.has(candidate.changes) and not any(is_owned(c.path) for c in candidate.changes)
+        else:
+            there = _all_there(self._hub.git, self._base, self._main, candidate)
+        self._there[asked] = there
+        return there
+
+    def took_part_of(self, asked: Asked) -> bool:
+        """Did this run merge commits of it, so that what is left of it is to be shown first?"""
+        return bool(self._heads & self._candidates[asked].commits)
 
     def _swallowed(self, candidate: MergeCandidate) -> tuple[str, ...]:
         """Threads that wait, whose heads this merge would bring without all that they change."""

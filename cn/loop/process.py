@@ -15,6 +15,7 @@ from cn.inbox.merges import Merges
 from cn.inbox.pending import check_inbox, record_due, restore_pending
 from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
+from cn.inbox.shown_anew import show_anew
 from cn.inbox.working_copies import ANEW, Working, has_triage, read_working, shows_triage
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import deliver
@@ -38,6 +39,7 @@ from cn.values.names import Oid, ThreadKey, ThreadName, digest
 from cn.values.report import Progress, Report
 from cn.values.shell_words import command
 from cn.values.text import one_line
+from cn.values.timestamps import format_stamp
 
 if TYPE_CHECKING:
     from cn.agent.queue import MayGive
@@ -87,11 +89,23 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
         heads = {(peer, item.head) for peer, item in snapshot.pending() if (peer, item.topic) in decided}
         others = {key for key, (_, tip) in seen.listed[IN].items() if (key[0], tip) in heads}
         keys = fetch_changed(run, seen, only=decided | others)
-    run.commit(lambda executor: gather_process(run, executor, seen, keys, may_give))
+
+    def decide(executor: Executor) -> tuple[str | None, bool]:
+        subject = gather_process(run, executor, seen, keys, may_give)
+        return subject, executor.tip != executor.base.tip
+
+    if run.commit_for(decide) and not run.dry_run:  # it merged
+        run.commit(_show_what_is_left)
     if deliver_first is not None:
         deliver_first(run)
     check_inbox(run)
     deliver(run)
+
+
+def _show_what_is_left(executor: Executor) -> str | None:
+    """What waits, and of which this very run merged a part."""
+    show_anew(executor)
+    return "cn: shown anew"
 
 
 class Decided(NamedTuple):
@@ -109,6 +123,7 @@ def gather_process(
     record_vanished(executor, seen)
     record_arrivals(executor, seen, keys)
     record_due(executor)
+    show_anew(executor)
     restore_pending(executor)
     answered = execute_output(run, executor)
     subjects = [answered] if answered else []
@@ -205,7 +220,10 @@ def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[Threa
             if isinstance(outcome, Plan):
                 outcome = check_plan(outcome, executor.settings, [own], [quoted_of(facts)]) or outcome
             if isinstance(outcome, Refusal):
-                _refuse(executor, facts, decision, actor, outcome, own)
+                merging = isinstance(triage.decision, Merge) and outcome.rule == rules.REBASE_BEFORE_MERGE
+                if merging and merges.took_part_of(_asked(facts.item)):
+                    continue  # what is left of it is shown once main has the rest
+                _refuse(executor, facts, decision, actor, outcome, own, decided=format_stamp(triage.at))
                 continue
             with executor.apart(facts.source):
                 executor.perform(outcome._replace(effects=(WorkingCopy(*working), *outcome.effects)))
@@ -270,9 +288,19 @@ def _raw_decision(data: bytes) -> str:
 
 
 def _refuse(
-    executor: Executor, facts: Facts, decision: str, actor: str, refusal: Refusal, whole: Text, *, new: bool = False
+    executor: Executor,
+    facts: Facts,
+    decision: str,
+    actor: str,
+    refusal: Refusal,
+    whole: Text,
+    *,
+    new: bool = False,
+    decided: str = "",
 ) -> None:
-    """``new``: also if the same was refused before, it is another one."""
+    """``new``: also if the same was refused before, it is another one. ``decided`` is when: who decides again is told
+    again.
+    """
     # What was decided is logged as it was written, unless it is what must not get into a log.
     decision, actor = (without_secrets(text, executor.settings, whole) for text in (decision, actor))
     refusal = clean_refusal(refusal, executor.settings, whole)
@@ -280,6 +308,6 @@ def _refuse(
     executor.perform(plan)
     text = f"{facts.source}: {decision} is refused: {refusal.rule}: {refusal.reason}"
     # Another clone may have met the same: who decides here was told nothing yet.
-    told = executor.memory.told("refused", facts.thread, decision, actor, refusal.rule, facts.item.head)
+    told = executor.memory.told("refused", facts.thread, decision, actor, refusal.rule, facts.item.head, decided)
     told_before = told and not plan.effects
     executor.notes.refused(text, refusal.remedy, source=facts.source, told_before=told_before, theirs=refusal.notify)

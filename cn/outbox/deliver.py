@@ -42,9 +42,9 @@ from cn.transaction import mailbox_main
 from cn.transaction.base import origin_url
 from cn.transaction.rights import has_tried, sweep_tried
 from cn.values.errors import ConfigError, Refusal
-from cn.values.names import Branch, HubPath, Name, Oid, parse_oid, topic_of
+from cn.values.names import Branch, HubPath, Name, Oid, is_oid, parse_oid, topic_of
 from cn.values.shell_words import command
-from cn.values.text import one_line
+from cn.values.text import counted, one_line
 from cn.values.timestamps import format_age
 
 Pair = tuple[HubPath, Entry]
@@ -76,7 +76,8 @@ def deliver(run: Run, *, force: bool = False, waited: Collection[HubPath] | None
     if run.dry_run:
         for _, entry in ready:
             verb = "delete" if isinstance(entry, Remove) else "deliver"
-            run.report.plan(f"{verb} {entry.branch} at {entry.to}", source=entry_source(entry))
+            what = _what(run, entry)
+            run.report.plan(f"{verb} {entry.branch} at {entry.to}{what}", source=entry_source(entry))
         _commit(run, ready, {path: _taken(entry) for path, entry in ready}, force=force)
     elif ready:
         _write_messages(run.hub.git, run.snapshot.algorithm, ready)
@@ -410,6 +411,8 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
     delivered = {path: snapshot.blob(path) for path in (*confirmed, *taken)}
     renamed: list[Pair] = []
 
+    said = {path: f"{_where(run, entry)}{_what(run, entry)}" for path, entry in confirmed.items()}
+
     def plan(executor: Executor) -> str | None:
         for path, entry in confirmed.items():
             ours = executor.item(entry.to, OUT, topic_of(entry.branch))
@@ -417,8 +420,8 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
             waits = blob is not None and blob == delivered[path]  # else another clone confirmed it first
             executor.perform(plan_confirmed(path if waits else None, entry, ours, outcomes[path].executed, run.now))
             if waits:
-                where = _where(run, entry)
-                executor.notes.done(f"{confirmed_kind(entry)} {entry.branch} at {where}", source=entry_source(entry))
+                text = f"{confirmed_kind(entry)} {entry.branch} at {said[path]}"
+                executor.notes.done(text, source=entry_source(entry))
         renamed.clear()
         for path, entry in taken.items():
             if (blob := executor.snapshot.blob(path)) is not None and blob == delivered[path]:
@@ -427,6 +430,17 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
 
     run.commit(plan)
     return renamed
+
+
+def _what(run: Run, entry: Entry) -> str:
+    """Which commits a proposal brings, by its head, their number and its title; empty for anything else."""
+    if not isinstance(entry, Propose):
+        return ""
+    item = run.snapshot.item(entry.to, OUT, topic_of(entry.branch))
+    base = item.get("base") if item is not None and item.head == entry.head else ""
+    done = run.hub.git.run("rev-list", "--count", f"{base}..{entry.head}", "--", check=False) if is_oid(base) else None
+    number = counted(int(done.text), "commit") if done is not None and done.ok else ""
+    return f": {', '.join(filter(None, [entry.head[:8], number, one_line(entry.subject, 80)]))}"
 
 
 def _rename(executor: Executor, path: HubPath, entry: Deliver, another: str) -> Pair:

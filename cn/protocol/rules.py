@@ -62,14 +62,15 @@ class TreeChange(NamedTuple):
 class MergeFacts:
     """What was found out about merging ``head`` into main.
 
-    ``stale`` are paths at which main holds something else than the branch began with (with ``rebase: always``
-    all that main changed outside cn's folders), ``conflicts`` new paths that main has as a folder, or a folder
-    of theirs as a file, ``dirty`` touched paths with local changes, ``clashes`` pairs of names that are one
-    on a file system without case. ``changes`` is what the branch changes, which is what its merge does.
-    ``people`` are authors and signers of the commits merged, ``unknown`` the commits among them whose signatures
-    have no form that git knows, ``garbled`` those in an encoding in which git shows no author. ``swallowed`` are
-    waiting threads whose heads it would put into main's history without what they change. ``commit`` is the prepared
-    merge, ``published`` the published commit for it where the mailbox is a remote of its own.
+    ``stale`` are paths at which main holds something else than the branch began with (with ``rebase: always`` all
+    that main changed outside cn's folders), ``conflicts`` new paths that main has as a folder, or a folder of theirs
+    as a file, ``dirty`` touched paths with local changes, ``untracked`` those of them that are new and where a file
+    lies that git does not track, ``clashes`` pairs of names that are one on a file system without case. ``changes``
+    is what the branch changes, which is what its merge does. ``people`` are authors and signers of the commits
+    merged, ``unknown`` the commits among them whose signatures have no form that git knows, ``garbled`` those in an
+    encoding in which git shows no author. ``swallowed`` are waiting threads whose heads it would put into main's
+    history without what they change. ``all_there``: main has all that it changes, by other commits. ``commit`` is the
+    prepared merge, ``published`` the published commit for it where the mailbox is a remote of its own.
     """
 
     head: Oid
@@ -86,6 +87,8 @@ class MergeFacts:
     unknown: tuple[Oid, ...] = ()
     garbled: tuple[Oid, ...] = ()
     swallowed: tuple[str, ...] = ()
+    all_there: bool = False
+    untracked: tuple[str, ...] = ()
 
 
 def valid_actor(actor: Name, config: HubConfig) -> Refusal | None:
@@ -199,6 +202,10 @@ def clean(facts: MergeFacts) -> Refusal | None:
     if facts.clashes:
         why = f"{_some(facts.clashes)} are one name on a file system without case"
         return Refusal(CLEAN_MERGE, why, "rename it in the branch and push it again", notify=True)
+    if facts.dirty and facts.dirty == facts.untracked:
+        lie = "lie here and are" if len(facts.dirty) > 1 else "lies here and is"
+        why = f"{_some(facts.dirty)} {lie} untracked, where the merge puts a file"
+        return Refusal(CLEAN_MERGE, why, "move it elsewhere, or delete it")
     if facts.dirty:
         why = f"your {_some(facts.dirty)} {'have' if len(facts.dirty) > 1 else 'has'} local changes"
         more = "where git shows none, 'git sparse-checkout add' takes in what is left out here"

@@ -92,7 +92,9 @@ def topic_of(branch: Branch) -> Topic:
 def parse_topic(text: str) -> Topic:
     """A topic of ours: ``[a-z0-9._-]``, at most 100 bytes, no slash, no ``.lock``."""
     if not _TOPIC.fullmatch(text):
-        raise _refuse("topic", text, "use a-z, 0-9, '.', '_' and '-', at most 100, no slash, not ending in .lock")
+        grammar = "use a-z, 0-9, '.', '_' and '-', at most 100, no slash, not ending in .lock"
+        would = slug(text, empty="")
+        raise _refuse("topic", text, f"'{would}' would do: {grammar}" if would else grammar)
     return Topic(text)
 
 

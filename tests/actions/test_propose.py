@@ -66,16 +66,48 @@ def shared(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Desk:
     return Desk(world, sigma, pi)
 
 
-def test_a_branch_of_the_topics_name_elsewhere_is_not_replaced_by_what_one_is_on(desk: Desk) -> None:
+@pytest.mark.parametrize("upon", [False, True])
+@pytest.mark.parametrize("topic", ["fix", "pi/fix"])
+def test_a_branch_of_the_topics_name_elsewhere_is_not_replaced_by_what_one_is_on(
+    desk: Desk, topic: str, *, upon: bool
+) -> None:
     head = desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")
-    other = desk.begin({"docs/other.md": "two\n"}, "other")
-    told = desk.cn("propose", "fix", check=1).stderr
+    if upon:
+        checkout(desk.root, "other", "fix")
+        other = commit(desk.root, {"docs/other.md": "two\n"}, "Not ready")
+    else:
+        other = desk.begin({"docs/other.md": "two\n"}, "other")
+    told = desk.cn("propose", topic, check=2).stderr
     assert f"your branch fix is at {head[:8]}, and you are on other, at {other[:8]}" in told
     assert "'git switch fix'" in told
+    assert f"'cn propose {topic} --commit HEAD'" in told
     assert desk.there() == head
-    desk.cn("propose", "fix", "--commit", "HEAD")
+    desk.cn("propose", topic, "--commit", "HEAD")
     assert desk.there() == other
+
+
+def test_what_is_delivered_is_named_by_commit_number_and_title(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    head = commit(desk.root, {"docs/fix.md": "two\n"}, "And more")
+    said = f"pi/fix at sigma: {head[:8]}, 2 commits, Mend it"
+    assert f"would: deliver {said}" in " ".join(desk.cn("propose", "fix", "--dry-run").stdout.split())
+    assert f"✓ delivered {said}" in " ".join(desk.cn("propose", "fix").stdout.split())
+
+
+def test_a_name_that_is_no_topic_is_refused_with_one_that_would_do(shared: Desk) -> None:
+    for name, would in {"feature/login": "feature-login", "Feature-X": "feature-x", "issue#4": "issue-4"}.items():
+        told = shared.cn("propose", name, check=2).stderr
+        assert f"topic '{name}' is not valid" in told
+        assert f"'{would}' would do" in told
+    assert "would do" not in shared.cn("propose", "", check=2).stderr
+
+
+def test_what_main_has_by_another_commit_is_not_proposed(desk: Desk) -> None:
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.sigma.write({"docs/fix.md": "one\n"}, "Picked")
+    refused = desk.cn("propose", "fix", check=1).stderr
+    assert f"sigma's main has all that {head[:8]} changes already" in refused
 
 
 @pytest.mark.sliced(2)
@@ -484,6 +516,21 @@ def test_a_rebase_leaves_out_no_change_that_a_merge_holds(desk: Desk) -> None:
     assert desk.there() == before
 
 
+def test_who_renames_a_branch_takes_the_old_name_back_first(desk: Desk, sigma: Node, pi: Node) -> None:
+    desk.begin({"docs/new.md": "new\n"}, "old")
+    desk.cn("propose", "old")
+    sigma.sync()
+    git(desk.root, "branch", "--quiet", "-m", "new")
+    desk.cn("propose", "new", check=1)
+    git(desk.root, "push", "--quiet", "origin", ":refs/heads/pi/old")
+    pi.sync()
+    desk.cn("propose", "new")
+    sigma.sync()
+    sigma.decide("pi/old", "do:merge")
+    pi.sync()
+    assert desk.there("new") is None
+
+
 def test_a_proposal_under_a_second_name_is_told_by_both_sides_what_makes_it_the_only_one(
     desk: Desk, sigma: Node, pi: Node
 ) -> None:
@@ -492,10 +539,16 @@ def test_a_proposal_under_a_second_name_is_told_by_both_sides_what_makes_it_the_
     desk.cn("propose", "old")
     sigma.sync()
     git(desk.root, "branch", "--quiet", "-m", "new")
-    helps = "'git push origin :pi/old' deletes pi/old, and its thread goes on as pi/new"
-    assert f"pi/new is at the commit of pi/old, which waits there, and gives no thread of its own: {helps}" in (
-        desk.cn("propose", "new").stdout
+    refused = desk.cn("propose", "new", check=1).stderr
+    assert (
+        "is pi/old, which waits at sigma: as pi/new it gives no thread of its own, and nothing was proposed" in refused
     )
+    assert "'git push origin :refs/heads/pi/old' and 'cn sync', then 'cn propose new'" in " ".join(refused.split())
+    assert desk.there("new") is None
+    # With git it gets there.
+    git(desk.root, "push", "--quiet", "origin", "new:pi/new")
+    pi.sync()
+    helps = "'git push origin :pi/old' deletes pi/old, and its thread goes on as pi/new"
     refused = sigma.sync().stderr
     there = "'git push URL :pi/old', with the URL where it lies, deletes pi/old, and its thread goes on as pi/new"
     assert there in refused

@@ -295,7 +295,11 @@ def test_a_touched_path_with_local_changes_is_refused(world: World, sigma: Node,
         git(sigma.root, "update-index", "--refresh")
     status = git(sigma.root, "status", "--porcelain", "docs")
     told = refuse(sigma, "pi/proposal", "clean-merge", notices=0)
-    assert f"your {path} has local changes" in told
+    if kind == "untracked":
+        assert f"{path} lies here and is untracked, where the merge puts a file" in told
+        assert "sparse-checkout" not in told
+    else:
+        assert f"your {path} has local changes" in told
     assert git(sigma.root, "status", "--porcelain", "docs") == status
     assert mine.exists() == (kind != "deleted")
     if kind == "untracked":

@@ -87,6 +87,15 @@ class TestWhereARunMayWork:
             observe_base(open_hub(alone))
         assert "git switch main" in told.value.hint
 
+    def test_where_main_is_in_another_work_tree_that_is_named(self, alone: Path) -> None:
+        git(alone, "switch", "-q", "-c", "topic")
+        there = alone.parent / "there"
+        git(alone, "worktree", "add", "-q", str(there), "main")
+        with pytest.raises(Refused, match="HEAD is topic") as told:
+            observe_base(open_hub(alone))
+        assert f"cd {there}" in told.value.hint
+        assert "git switch" not in told.value.hint
+
     def test_not_on_a_detached_head(self, alone: Path) -> None:
         git(alone, "switch", "-q", "--detach")
         with pytest.raises(Refused, match="HEAD is a detached commit"):

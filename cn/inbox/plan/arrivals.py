@@ -210,6 +210,32 @@ def plan_moved(
     return Plan(arrival.source, (Put(inbox_path(name), text), *events, row, Wake(name)))
 
 
+def plan_shown_anew(
+    arrival: Arrival, us: Name, item: Item, working: str | None, known: Sequence[str], assigned_to: str = ""
+) -> Plan:
+    """The thread of a pending branch that did not move, shown against what main has got of it since.
+
+    The arguments are those of :func:`plan_moved`. What was decided was about more than is left, and is void; a creator
+    who was told that it is refused is told that it waits.
+    """
+    name = ThreadName(item.get("thread"))
+    header = arrival.header(item.get("earlier"), item.get("back"))
+    header = header._replace(received=item.since, assigned_to=assigned_to)
+    fresh = add_form(format_thread(header, arrival.content), us)
+    text = fresh if working is None else refresh(working, fresh, f"{GOT_PART}; decide again.".capitalize(), known)
+    effects: list[Effect] = [Put(inbox_path(name), text), arrival.event("refreshed", base=arrival.base, told="")]
+    if assigned_to:
+        effects.append(arrival.event("assigned", actor=assigned_to, by=item.get("by"), thread=name))
+    effects += [arrival.row("shown anew", GOT_PART, thread=name), Wake(name)]
+    if item.get("told") == arrival.head:
+        about = About(arrival.branch, arrival.head, "deferred", None, f"{GOT_PART}: what is left waits for a decision")
+        effects.append(notice(us, arrival.peer, arrival.topic, about, arrival.at, name))
+    return Plan(arrival.source, tuple(effects))
+
+
+GOT_PART = "main has got a part of it since"
+
+
 def plan_repeated(arrival: Arrival, us: Name) -> Plan:
     """A head that was seen before: logged once, no thread. Where it was decided, or replaced by one that was, its
     creator is told once more what became of it.
