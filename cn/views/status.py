@@ -43,18 +43,20 @@ class Waiting(NamedTuple):
     """A branch of ours at a peer that has no final answer yet, as the ledger has it. What was refused comes first.
 
     Its ``status`` and ``reason`` are the last answer, ``unproven`` is why a claimed merge is not
-    believed; ``old`` is set past ``warn_after`` days. ``mend`` is the next step where it waits for us.
+    believed; ``old`` is set past ``warn_after`` days. ``mend`` is the next step where it waits for us. ``no_peer``: who
+    has it is no peer now, so that no answer comes.
     """
 
     peer: Name
     item: Item
     old: bool
     mend: str = ""
+    no_peer: bool = False
 
     @property
     def is_ours_to_mend(self) -> bool:
         """Was it refused there, or did it fail, so that it waits for us?"""
-        return self.item.get("status") in TO_MEND
+        return self.item.get("status") in TO_MEND and not self.no_peer
 
 
 class ShownCondition(NamedTuple):
@@ -104,7 +106,7 @@ class Status(NamedTuple):
         """Does anything stand that was refused, failed, or keeps runs from working?"""
         inbox, queue = self.inbox, self.queue
         refused = bool(inbox.unknown or inbox.damaged or any(thread.refused for thread in inbox.threads))
-        failed = any(entry.reason for entry in self.outbox) or (queue is not None and queue.dead)
+        failed = any(entry.reason and not entry.owed for entry in self.outbox) or (queue is not None and queue.dead)
         refused = refused or bool(self.to_mend)
         return bool(self.stopped or self.standing or self.unreachable or self.not_in_effect or refused or failed)
 
@@ -121,6 +123,8 @@ def read_status(view: View) -> Status:
     days, outbound = view.settings.config.warn_after, view.snapshot.outbound()
     waiting = [
         Waiting(peer, item, is_old(item.since, view.now, days), mend_of(view, peer, item, outbound))
+        if peer in view.settings.peers
+        else Waiting(peer, item, old=False, no_peer=True)
         for peer, item in outbound
         if _waits(item)
     ]

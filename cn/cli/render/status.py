@@ -34,6 +34,7 @@ STATES = {
     "refused": "refused",
     "decided": "decided; 'cn inbox process' executes",
     "answered": "answered, waits for its creator",
+    "withdrawn": "withdrawn by its creator; 'cn delete' ends it",
     "deferred": "deferred",
     "assigned": "assigned",
 }
@@ -289,7 +290,7 @@ def _thread(thread: ThreadView, now: datetime) -> list[str]:
         case _:
             text = f"{age(thread.received, now)}, {thread.kind}"
             text += f": {clean(thread.subject, 120)}" if thread.subject else ""
-            text += ", withdrawn by its creator" if thread.withdrawn else ""
+            text += ", of no peer now" if thread.no_peer else ""
             text += f", {thread.caution}" if thread.caution else ""
     if thread.in_main:
         return [*_named(name, f"{text}, {IN_MAIN}"), *next_step(END_IN_MAIN, 6)]
@@ -313,6 +314,8 @@ def _waiting(waiting: Waiting, now: datetime) -> list[str]:
 def answer_text(waiting: Waiting) -> tuple[str, str]:
     """The last answer to something of ours, and the next step (may be empty)."""
     get, answer = waiting.item.get, waiting.item.get("status")
+    if waiting.no_peer:
+        return f"{answer or 'no answer'}: {waiting.peer} is no peer, and is not asked", ""
     if get("unproven"):
         answer += f", claimed but unproven: {clean(get('unproven'))}"
     elif get("reason"):
@@ -340,8 +343,9 @@ def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:
     lines = wrap(margin, f"{what}{clean(entry.branch, 120)} for {entry.to}, {queued}")
     if entry.subject:
         lines += wrap(f"{margin}    ", clean(entry.subject))
-    if entry.attempts:
-        lines += wrap(f"{margin}    ", f"{counted(entry.attempts, 'attempt')}: {clean(entry.reason)}", colour="yellow")
+    if entry.attempts or entry.owed:
+        tried = f"{counted(entry.attempts, 'attempt')}: " if entry.attempts else ""
+        lines += wrap(f"{margin}    ", f"{tried}{clean(entry.reason)}", colour="yellow")
     return lines
 
 

@@ -26,6 +26,10 @@ _ACTS = {"decided": "settled", "noticed": "settled", "gone": "vanished", "refuse
 """What the receiver makes of an event; of a refused decision too: both leave a pending thread as it is."""
 
 
+_MOST_SAID = 20
+"""Comments about one head that are remembered as answered."""
+
+
 class Sighting(NamedTuple):
     """A branch as the ledger left it: its state, the head it was last at, all heads let in."""
 
@@ -140,14 +144,20 @@ def part_of(peer: Name, whole: Event) -> str:
     return f"holds only a part of {which}; a signature shows who made commits, not who proposes these alone"
 
 
-def plan_revived(arrival: Arrival, us: Name, item: Item, working: str | None, known: Sequence[str]) -> Plan:
-    """A withdrawn proposal that came again at the same head: what was decided of it is void, and its thread says so."""
+def plan_revived(
+    arrival: Arrival, us: Name, item: Item, working: str | None, known: Sequence[str], said: Sequence[Oid] = ()
+) -> Plan:
+    """A withdrawn proposal that came again at the same head: what was decided of it is void, and its thread says so.
+
+    ``said`` are the comments of ours about that head: its creator has answered them by that.
+    """
     name, back = ThreadName(item.get("thread")), withdrawn_before(item)
     header = arrival.header(item.get("earlier"), back)._replace(received=item.since)
     fresh = add_form(format_thread(header, arrival.content), us)
     text = fresh if working is None else refresh(working, fresh, f"The branch was {back}; decide again.", known)
     row = arrival.row("received again", back, thread=name)
-    moved = {"branch": arrival.branch} if item.get("branch") != arrival.branch else {}
+    moved: dict[str, str] = {"branch": arrival.branch} if item.get("branch") != arrival.branch else {}
+    moved |= {"said": " ".join(said[-_MOST_SAID:])} if said else {}
     again = arrival.event("repeated", back=back, **moved)
     return Plan(arrival.source, (Put(inbox_path(name), text), again, row, Wake(name)))
 
