@@ -62,13 +62,19 @@ class Waiting(NamedTuple):
 class ShownCondition(NamedTuple):
     """Something that stops runs, or that was refused or failed and told once; the next step (may be empty).
 
-    Those of one ``group`` are of one kind, and about one peer.
+    Those of one ``group`` are of one kind, and about one peer. One that is ``calm`` is worth knowing, and nothing is
+    wrong.
     """
 
     text: str
     remedy: str
     since: datetime
     group: str = ""
+
+    @property
+    def calm(self) -> bool:
+        """Does it stop nothing?"""
+        return self.group.partition(" ")[0] == "stray"
 
 
 class Status(NamedTuple):
@@ -108,7 +114,8 @@ class Status(NamedTuple):
         refused = bool(inbox.unknown or inbox.damaged or any(thread.refused for thread in inbox.threads))
         failed = any(entry.reason and not entry.owed for entry in self.outbox) or (queue is not None and queue.dead)
         refused = refused or bool(self.to_mend)
-        return bool(self.stopped or self.standing or self.unreachable or self.not_in_effect or refused or failed)
+        standing = any(not one.calm for one in self.standing)
+        return bool(self.stopped or standing or self.unreachable or self.not_in_effect or refused or failed)
 
 
 def read_status(view: View) -> Status:
@@ -138,7 +145,10 @@ def read_status(view: View) -> Status:
         stopped=_stopped(view),
         standing=(
             *_unread(view, {text for text, *_ in conditions.shown}),
-            *(ShownCondition(text, hint, parse_stamp(at), group) for text, hint, at, group in conditions.shown),
+            *sorted(
+                (ShownCondition(text, hint, parse_stamp(at), group) for text, hint, at, group in conditions.shown),
+                key=lambda one: one.calm,  # what is wrong comes first
+            ),
         ),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
         last_run=_last_run(view),

@@ -82,7 +82,8 @@ def notice_lines(status: Status, standing: int = _STANDING) -> list[str]:
     groups = _grouped(status.standing, standing)
     for one, more in groups[:standing]:
         like = f"; and {more} more like it" if more else ""
-        lines += wrap("! ", f"{clean(one.text, 300)} ({since(one.since, now)}){like}", colour="yellow")
+        told = f"{clean(one.text, 300)} ({since(one.since, now)}){like}"
+        lines += wrap("· " if one.calm else "! ", told, colour="" if one.calm else "yellow")
         lines += next_step(one.remedy)
     if more := sum(1 + more for _, more in groups[standing:]):
         lines.append(f"  and {more} more; -v shows all")
