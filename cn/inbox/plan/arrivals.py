@@ -119,7 +119,7 @@ def plan_continued(arrival: Arrival, us: Name, item: Item, working: str) -> Plan
     text = add_words(working, Words(arrival.peer, message.created, what, arrival.content))
     back = plan_returned(arrival.peer, item, arrival.at, message.hops).effects[:1] if item.state == "deferred" else ()
     row = arrival.row("answered", f"shown in {name}", thread=name)
-    about = About(arrival.branch, arrival.head, ACKED, None, f"shown in {name}")
+    about = About(arrival.branch, arrival.head, ACKED, None, "shown in the thread that it answers")
     ends = message.about is not None and message.about.final
     told = () if ends else (notice(us, arrival.peer, arrival.topic, about, arrival.at, name),)
     seen = arrival.event("noticed", branch=arrival.branch)

@@ -215,7 +215,9 @@ def _defer(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
     refused = rules.check_length(triage.body, "what is said about it")
     if isinstance(plan, Refusal) or refused:
         return refused or plan
-    about = About(facts.branch, facts.item.head, "deferred", None, reason)
+    at = rules.read_return_time(triage.until, triage.at, facts.now)
+    until = "" if isinstance(at, Refusal) else f"until {format_stamp(at)}"
+    about = About(facts.branch, facts.item.head, "deferred", None, f"{reason} ({until})" if reason else until)
     us, topic = facts.config.name, facts.item.topic
     told = notice(us, facts.peer, topic, about, triage.at, facts.thread)
     if triage.body.strip():  # words are to be read: they come as a message
