@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from cn.git.remote import remedy_of
 from cn.git.repository import Hub
+from cn.inbox.working_copies import may_decide, read_copies, read_working
 from cn.peers.hosts import look_at_peer, look_at_place
 from cn.peers.known_mains import believe
 from cn.peers.observe import main_of
 from cn.peers.peer_main import NO_MAIN
 from cn.protocol.effects import Edit, Plan
+from cn.protocol.layout import NOTICE
+from cn.protocol.ledger import IN, OUT
+from cn.protocol.outbox_entry import Deliver
 from cn.protocol.peers_file import (
     MAILBOX,
     PATH,
@@ -31,7 +36,7 @@ from cn.run.secret_gate import check_texts
 from cn.run.settings import read_head_settings
 from cn.secrets.scanner import Text
 from cn.values.errors import Refused
-from cn.values.names import NameRefused, Url, is_local, parse_name, parse_url
+from cn.values.names import Name, NameRefused, ThreadName, Url, is_local, parse_name, parse_url
 from cn.values.report import Report
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact
@@ -96,6 +101,10 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
                     "main shows the same, until a --key proves the sender, or hub.yaml says 'mailbox_trusted: true'"
                 )
             executor.notes.done(f"added the peer {peer.name} ({redact(peer.hub)}, {peer.deliver})")
+            if owed := [entry for _, entry in executor.snapshot.outbox()[0] if entry.to == peer.name]:
+                executor.notes.info(
+                    f"in the outbox for {peer.name}, and sent by the next sync: {_some([one.branch for one in owed])}"
+                )
             return f"cn: peer add {peer.name}"
 
         run.commit(plan)
@@ -118,7 +127,7 @@ def _refuse_secrets(peer: Peer, text: str, executor: Executor) -> None:
 
 
 def remove(hub: Hub, name: str, *, dry_run: bool = False) -> Report:
-    """Take a peer out. Its ledger and threads stay."""
+    """Take a peer out. Its ledger and threads stay, and the report says what of them is open."""
     peer = parse_name(name, "peer")
 
     def plan(run: Run, executor: Executor) -> str | None:
@@ -126,9 +135,47 @@ def remove(hub: Hub, name: str, *, dry_run: bool = False) -> Report:
         text = remove_peer(executor.snapshot.text(PATH), peer)
         executor.perform(Plan(peer, (Edit(PATH, text.encode(), f"remove from {PATH}"),)))
         executor.notes.done(f"removed the peer {name}; its threads and records stay")
+        for text in _left_open(executor, peer):
+            executor.notes.info(text)
         return f"cn: peer remove {name}"
 
     return run_once(hub, plan, dry_run=dry_run)
+
+
+def _left_open(executor: Executor, peer: Name) -> list[str]:
+    """What is open between us and a peer that is taken out, and what becomes of it."""
+    pending = [item for item in executor.open(peer, IN) if item.get("thread")]
+    copies = {name: read_working(executor.hub, name) for name in (ThreadName(i.get("thread")) for i in pending)}
+    copied = {str(name): copy for name, copy in copies.items() if copy is not None and may_decide(copy)}
+    written = read_copies(executor, copied) if copied else {}
+    threads = [f"{peer}/{item.topic}" for item in pending]
+    decided = [
+        f"{peer}/{item.topic} ({found.decision or 'cannot be read'})"
+        for item in pending
+        if (found := written.get(item.get("thread"))) is not None
+    ]
+    waits = [entry for _, entry in executor.snapshot.outbox()[0] if entry.to == peer]
+    owed = [entry.branch for entry in waits if isinstance(entry, Deliver) and entry.about]
+    others = [entry.branch for entry in waits if not (isinstance(entry, Deliver) and entry.about)]
+    ours = [i.get("branch") for i in executor.open(peer, OUT) if i.get("kind") != NOTICE and i.state in _AT_PEER]
+    told: list[tuple[Sequence[str], str]] = [
+        (threads, f"waiting: they can be deleted or put off; {peer} is told of it when it is added again"),
+        (decided, "decided and not executed: only deletions and deferrals are executed now, all else is refused"),
+        (owed, f"what {peer} is not told yet: it stays in the outbox until {peer} is added again"),
+        (others, f"in the outbox: it stays there, and is tried when {peer} is added again"),
+        (ours, f"ours, without an end: {peer} is not asked about them before it is added again"),
+    ]
+    return [f"{what}: {_some(names)}" for names, what in told if names]
+
+
+_AT_PEER = ("delivered", "adopted", "answered")
+_SHOWN = 5
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(one_line(name, 120) for name in names[:_SHOWN])}{more}"
 
 
 def pin_key(hub: Hub, name: str, key: str, *, dry_run: bool = False) -> Report:

@@ -20,7 +20,7 @@ from cn.outbox.deliver import PUBLISH
 from cn.outbox.our_branches import LOST
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
 from cn.peers.known_mains import ANOTHER
-from cn.peers.observe import FETCH, SILENT
+from cn.peers.observe import FETCH, SILENT, STRAY
 from cn.peers.older_state import OLDER
 from cn.peers.peer_main import named_main
 from cn.protocol.hub_config import AGENT_PATH
@@ -349,8 +349,9 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
     for kind in _FROM_PEERS:
         for text, remedy in memory.conditions.of(kind):
             yield problem(one_line(redact(text), 400), "", remedy)
-    for text, remedy in memory.conditions.of(PINS):  # some hosts take none, and all else works there
-        yield info(one_line(redact(text), 400), "", remedy)
+    for kind in (PINS, STRAY):  # some hosts take no pins, and all else works there; strays may be somebody's own
+        for text, remedy in memory.conditions.of(kind):
+            yield info(one_line(redact(text), 400), "", remedy)
 
 
 _FROM_PEERS = (FETCH, SILENT, OLDER, ANOTHER, LOST, PUBLISH)

@@ -51,7 +51,7 @@ from cn.peers.turns import Turns
 from cn.protocol import rules
 from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
 from cn.protocol.hub_config import Limits
-from cn.protocol.layout import DONE, END_IN_MAIN, IN_MAIN, INBOX, NOTICE, inbox_path
+from cn.protocol.layout import COMMENTED, DONE, END_IN_MAIN, IN_MAIN, INBOX, NOTICE, inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
 from cn.protocol.message_text import FORM as MESSAGE_FORM
@@ -544,7 +544,9 @@ def _revive(executor: Executor, arrival: Arrival) -> None:
     working, mains = use_working_text(executor, name), read_mains(executor, inbox_path(name))
     if working is not None:
         working = mask_thread(executor, name, working, mains)
-    plan = plan_revived(arrival, executor.settings.us, item, working, mains)
+    ours = [one for one in executor.open(arrival.peer, OUT) if one.get("about_status") == COMMENTED]
+    said = [one.head for one in ours if one.get("about_head") == item.head]
+    plan = plan_revived(arrival, executor.settings.us, item, working, mains, said)
     executor.perform(plan)
     back = executor.item(arrival.peer, IN, arrival.topic)
     told = back.get("back") if back is not None else ""

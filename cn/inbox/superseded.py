@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from cn.protocol.layout import done_path, inbox_path
+from cn.protocol.layout import FINAL, done_path, inbox_path
 from cn.protocol.ledger import IN, Event, each_event
 from cn.protocol.log import Row, format_event
 from cn.protocol.thread_file import Triage, TriageRefused, format_decision, read_decision, read_text, seen_head
@@ -60,7 +60,8 @@ def who_was_first(run: Run, snapshot: Snapshot, name: ThreadName) -> str:
     first = decided_first(run, snapshot, name)
     if not first:
         return "it was done before"
-    here = any(d == first and outcome != OVERTAKEN for d, outcome in _logged(run, name))
+    # What was only decided here, and refused, is no execution.
+    here = any(d == first and outcome in FINAL for d, outcome in _logged(run, name))
     return f"{'a run here' if here else 'another clone'} was first with {first}"
 
 

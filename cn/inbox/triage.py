@@ -91,7 +91,7 @@ def write_triage(
     with nullcontext(hub) if dry_run else hub_lock(hub, settings.config.lock_wait) as held:
         written = _write(held, settings, thread, triage, head, dry_run=dry_run, shown=shown)
     name = written.thread
-    ends = "final, the thread ends and its creator deletes the branch"
+    ends = f"final, the thread ends and {written.end}"
     ends = f"({ends if is_final(parsed, settings.config) else 'it stays'}); head {written.head[:8]}"
     if dry_run:
         report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)} {ends}")
@@ -120,11 +120,14 @@ def _snapshot(hub: Hub) -> Snapshot:
 
 
 class _Written(NamedTuple):
-    """The thread, the head that is decided about, and whether main holds its proposal already."""
+    """The thread, the head that is decided about, whether main holds its proposal already, and what becomes of its
+    branch where it ends.
+    """
 
     thread: ThreadName
     head: Oid
     in_main: bool
+    end: str
 
 
 def _write(
@@ -168,7 +171,14 @@ def _write(
     if not dry_run:
         _save(hub, path, text, working)
     in_main = facts.is_proposal and item.head in held(hub.git, snapshot.commit, [item.head])
-    return _Written(name, item.head, in_main)
+    return _Written(name, item.head, in_main, _end_of(facts))
+
+
+def _end_of(facts: Facts) -> str:
+    if facts.peer not in facts.peers:
+        return f"{facts.peer} is told when it is added again"
+    gone = facts.is_proposal and facts.item.get("gone")
+    return "its branch is gone already" if gone else "its creator deletes the branch"
 
 
 def _save(hub: Hub, path: HubPath, text: str, working: Working | None) -> None:

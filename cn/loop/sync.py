@@ -15,7 +15,7 @@ from cn.inbox.pending import check_inbox, due_since, record_due, restore_pending
 from cn.inbox.shown_anew import show_anew
 from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, looked, read_files, rows_of, seen_text
 from cn.loop.waiting import say_drafts
-from cn.outbox.deliver import check_published, deliver
+from cn.outbox.deliver import check_published, deliver, is_owed
 from cn.outbox.our_branches import record_ours, record_proven, take_back_answers
 from cn.peers.observe import Observation, fetch_changed, observe, report_strays
 from cn.peers.older_state import hold_back_older
@@ -129,7 +129,8 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
     plain = hub.git_dir == hub.work_git_dir == hub.root / ".git" and not (hub.git_dir / "worktrees").exists()
     whole = {key for key, listing in seen.listings.items() if listing.whole}
     reached = set(seen.urls) == whole and not run.memory.unreachable.entries
-    at_rest = not snapshot.outbox_paths() and snapshot.read(TURN) is None
+    entries, broken = snapshot.outbox()
+    at_rest = not broken and all(is_owed(run.settings, entry) for _, entry in entries) and snapshot.read(TURN) is None
     at_rest = at_rest and not run.memory.stopped and not run.memory.conditions.names("displaced")
     at_rest = at_rest and not run.memory.section("absent") and not run.memory.section("older")
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.

@@ -25,7 +25,7 @@ from cn.git.remote import (
     remedy_of,
 )
 from cn.outbox.guarded_push import Guard
-from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_renamed, plan_returned
+from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_renamed, plan_rerouted, plan_returned
 from cn.outbox.push_in_halves import REFUSED, push_in_halves
 from cn.peers.observe import without_emptied
 from cn.protocol import ledger, rules
@@ -37,6 +37,7 @@ from cn.protocol.peers_file import MAILBOX, say_moved
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.run.secret_gate import check_entry
+from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
 from cn.transaction import mailbox_main
 from cn.transaction.base import origin_url
@@ -72,6 +73,7 @@ def deliver(run: Run, *, force: bool = False, waited: Collection[HubPath] | None
         sweep_tried(run.hub, run.settings.config.limits.peer_seconds)
     publish_main(run)
     _take_returned(run)
+    _reroute(run)
     ready = _ready(run, force, waited)
     if run.dry_run:
         for _, entry in ready:
@@ -84,6 +86,11 @@ def deliver(run: Run, *, force: bool = False, waited: Collection[HubPath] | None
         renamed = _commit(run, ready, _perform(run, ready, force=force), force=force)
         if renamed:  # one that is taken again waits for the next run
             _commit(run, renamed, _perform(run, renamed), force=force)
+
+
+def is_owed(settings: Settings, entry: Entry) -> bool:
+    """Does it tell what became of a branch of somebody who is no peer now? It goes when that one is added again."""
+    return isinstance(entry, Deliver) and bool(entry.about) and entry.to not in settings.peers
 
 
 def _take_returned(run: Run) -> None:
@@ -118,6 +125,31 @@ def _find_returned(snapshot: Snapshot) -> list[Pair]:
     ]
 
 
+def _reroute(run: Run) -> None:
+    """What waits for a peer that was added again by another route goes by that one."""
+    settings = run.settings
+
+    def has_moved(entry: Entry) -> bool:
+        peer = settings.peers.get(entry.to)
+        if peer is None or not isinstance(entry, Deliver) or settings.is_outbound(peer, entry.branch):
+            return False
+        return _prefix(entry) in (settings.us, entry.to) and _is_asked_for(run.snapshot, entry)
+
+    if not any(has_moved(entry) for _, entry in run.snapshot.outbox()[0]):
+        return
+
+    def plan(executor: Executor) -> str | None:
+        for path, entry in executor.snapshot.outbox()[0]:
+            ours = executor.item(entry.to, OUT, topic_of(entry.branch))
+            if isinstance(entry, Deliver) and ours is not None and has_moved(entry):
+                prefix = settings.outbound_prefix(settings.peers[entry.to])
+                branch = Branch(f"{prefix}/{topic_of(entry.branch)}")
+                executor.perform(plan_rerouted(path, entry, branch, ours, run.now))
+        return "cn: queued for another route"
+
+    run.commit(plan)
+
+
 def _is_asked_for(snapshot: Snapshot, entry: Entry) -> bool:
     item = snapshot.item(entry.to, OUT, topic_of(entry.branch))
     return item is not None and item.head == entry_head(entry) and item.state in ("queued", "deleting")
@@ -133,6 +165,8 @@ def _ready(run: Run, force: bool, waited: Collection[HubPath] | None) -> list[Pa
         told_before = run.memory.told("outbox", path, why)
         run.report.failed(f"{path}: {why}", f"it is not sent; {take_out(path)}", told_before=told_before)
     for path, entry in entries:
+        if is_owed(run.settings, entry):
+            continue  # said when it was queued, or the peer taken out
         if entry.to not in run.settings.peers:
             reason = f"{entry.to} is no peer any more"
             _failed(run, path, entry, reason, f"add it again with {command('cn peer add {} URL', entry.to)}")

@@ -19,12 +19,13 @@ from cn.protocol.layout import TRIED
 from cn.protocol.ledger import IN, OUT, Item
 from cn.protocol.peers_file import MAILBOX, Peer, say_moved
 from cn.run.executor import Executor
+from cn.run.memory import Condition
 from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY
 from cn.transaction.push import Key, encode, take_pins
 from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
 from cn.values.shell_words import command
-from cn.values.text import one_line, visible
+from cn.values.text import counted, one_line, visible
 
 Listed = dict[ThreadKey, tuple[Branch, Oid]]
 
@@ -35,7 +36,8 @@ class Observation:
 
     Of each side (``IN``: peers' branches for us, ``OUT``: ours for them) ``listed`` maps (peer, topic) to branch
     and tip, ``saw`` has the peers whose listing is known, so that absence means gone, and ``missing`` what could not
-    be fetched. ``later`` are branches of ours that wait to be adopted.
+    be fetched. ``unknown`` are branches of the mailbox that are nobody's, all of them where it was seen
+    ``whole``. ``later`` are branches of ours that wait to be adopted.
     ``urls`` are the remotes that were asked, ``listings`` what those that answered have, ``heads`` our
     own branches where they are the mailbox, ``merges`` what a peer's main merged (merge and its parents), ``ledgers``
     the lines of a peer's ledger of us by the head that they name.
@@ -48,6 +50,7 @@ class Observation:
     later: set[ThreadKey] = field(default_factory=set)
     mains: dict[Name, tuple[str, Oid]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
+    whole: bool = False
     invalid: list[tuple[Name, str]] = field(default_factory=list)
     fetched_mains: dict[Name, bool] = field(default_factory=dict)
     merges: dict[Name, dict[str, list[str]]] = field(default_factory=dict)
@@ -127,7 +130,8 @@ def observe(
         refs = list_refs(run.hub.git, HEADS)
         heads = seen.heads = Listing((name.removeprefix(HEADS), oid) for name, oid in refs.items())
     if heads is not None:
-        _sort_mailbox(run, seen, peers, heads, whole=only is None and heads.whole)
+        seen.whole = only is None and heads.whole
+        _sort_mailbox(run, seen, peers, heads, whole=seen.whole)
     mains = mains_in(run, {peer.hub: listings[peer.name] for peer in peers if peer.name in listings})
     for peer in peers:
         if (theirs := listings.get(peer.name)) is None:
@@ -254,6 +258,9 @@ def report_strays(run: Run, seen: Observation) -> None:
             ours = prefix == run.settings.us
             whose = "nobody sends us that, under our own prefix" if ours else "the prefix is no peer's"
             run.report.info(f"branch {visible(names[0])}{more}: {whose}; left alone")
+    if seen.whole:
+        found = {"": _strays(run, strays)} if strays else {}
+        run.memory.conditions.replace(STRAY, found)
     conditions = run.memory.conditions
     for name in conditions.names(INVALID):  # of a peer that was not seen they stay as they were
         peer = name.partition(" ")[0]
@@ -273,6 +280,26 @@ def report_strays(run: Run, seen: Observation) -> None:
         run.report.refused(text, remedy, source=peer, told_before=run.memory.told("invalid", peer, name))
         text = f"{peer}'s branch {one_line(name, 100)} is refused: valid-name"
         conditions.set(INVALID, text, remedy, name=f"{peer} {visible(name)}")
+
+
+STRAY = "stray"
+"""The kind of condition that branches of the mailbox are nobody's. It stops nothing: they may be somebody's own."""
+_PREFIXES = 5
+
+
+def _strays(run: Run, strays: Mapping[str, Sequence[str]]) -> Condition:
+    """All of them in one sentence, by prefix, those with the most first."""
+    us, mailbox = run.settings.us, run.settings.mailbox
+    most = sorted(strays, key=lambda prefix: (-len(strays[prefix]), prefix))
+    shown = [f"{one_line(prefix, 60)}/{' (our own prefix)' * (prefix == us)}: {len(strays[prefix])}" for prefix in most]
+    more = f", and {len(most) - _PREFIXES} prefixes more" if len(most) > _PREFIXES else ""
+    count = sum(len(names) for names in strays.values())
+    what = f"{counted(count, 'branch', 'branches')} in the mailbox of no peer, left alone"
+    text = f"{what}: {', '.join(shown[:_PREFIXES])}{more}"
+    name, peer = strays[most[0]][0], next((prefix for prefix in most if prefix != us), "")
+    delete = command("git push {} {}", mailbox, f":{name}") if mailbox else command("git branch -D {}", name)
+    adds = f"{command('cn peer add {} URL', peer)} lets in what is a peer's; " if peer else ""
+    return Condition(text, f"{adds}{delete} deletes one")
 
 
 FETCH, FETCH_OURS, ARRIVAL, UNREAD = "fetch", "fetch-ours", "arrival", "unread"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.thread_file import Custom, Decision, Defer, Delegate, Delete, Merge, Reply
@@ -24,6 +24,25 @@ def is_final(decision: Decision, config: HubConfig) -> bool:
             assert_never(decision)
 
 
-def final_forms(kind: str) -> tuple[str, ...]:
-    """The final decisions that make sense for a thread of this ``kind``: of a message nothing can be merged."""
-    return ENDS if kind == "proposal" else ENDS[1:]
+class Offered(NamedTuple):
+    """The decisions that a thread can take as it is, by what becomes of it."""
+
+    stays: tuple[str, ...] = STAYS
+    ends: tuple[str, ...] = ENDS
+    words: bool = True
+    """Can something be said to its creator?"""
+
+    def has(self, verb: str) -> bool:
+        """Is a decision of this verb (``do:merge``, ``delete``) among them?"""
+        return any(form.partition(":<")[0] == verb for form in (*self.stays, *self.ends))
+
+
+def offered(kind: str, *, withdrawn: bool = False, no_peer: bool = False) -> Offered:
+    """What every door offers for a thread of this ``kind``; all else is refused.
+
+    Of a message, and of a proposal that is ``withdrawn``, nothing can be merged. To a creator who is ``no_peer`` now
+    nothing can be said.
+    """
+    if no_peer:
+        return Offered(STAYS[:1], ENDS[-1:], words=False)
+    return Offered(ends=ENDS if kind == "proposal" and not withdrawn else ENDS[1:])

@@ -254,17 +254,20 @@ class Executor:
     def _post(self, post: effects.Post) -> None:
         message = post.message
         sealed = self._seal(message)
-        peer = self.settings.peer(message.to)
-        same = next((item for item in self.open(peer.name, OUT) if item.head == sealed.id), None)
+        about, to = message.about, message.to
+        peer = self.settings.peers.get(to)
+        if peer is None and about is None:
+            self.settings.peer(to)  # says that it is none
+        same = next((item for item in self.open(to, OUT) if item.head == sealed.id), None)
         if same is not None:
             branch = same.get("branch") or same.topic
-            self.notes.info(f"{branch} at {peer.name} has the very same message; it is not sent twice")
+            self.notes.info(f"{branch} at {to} has the very same message; it is not sent twice")
             return
-        topic = self.free_topic(peer.name, post.topic, sealed.id)
-        about = message.about
-        branch = join_branch(self.settings.outbound_prefix(peer), topic)
+        topic = self.free_topic(to, post.topic, sealed.id)
+        prefix = self.settings.outbound_prefix(peer) if peer is not None else self.settings.us
+        branch = join_branch(prefix, topic)
         said = (message.subject, post.thread, post.source, about.branch if about else "", post.decision)
-        what = (sealed.id, peer.name, branch, message.kind, self.now)
+        what = (sealed.id, to, branch, message.kind, self.now)
         entry = Deliver(*what, *said, commit=sealed.commit, content=sealed.content)
         fields = {
             "branch": entry.branch,
@@ -276,6 +279,8 @@ class Executor:
             "about_status": about.status if about else "",
         }
         self._queue(entry, "queued", fields)
+        if peer is None:  # what became of its branch is owed to it
+            self.notes.info(f"{to} is no peer: it is told when it is added again", source=post.source)
         if not post.decision:  # else the row of the decision says so, and names what was reviewed
             self._log(entry_row(entry, self.now, "queued", "queued", fields["about_status"]))
 

@@ -86,9 +86,9 @@ def unquote(text: str) -> str:
     return "\n".join(re.sub(r"^> ?", "", line) for line in text.split("\n"))
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 file``, ``1,200 files``."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+def counted(number: int, noun: str, many: str = "") -> str:
+    """``1 file``, ``1,200 files``; ``many`` where it is no plain plural."""
+    return f"{number:,} {noun if number == 1 else many or f'{noun}s'}"
 
 
 def one_line(text: str, limit: int = 200) -> str:

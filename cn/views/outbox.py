@@ -25,7 +25,8 @@ class Entry(NamedTuple):
     damaged (``reason`` says how).
 
     It was tried ``attempts`` times, the ``last`` time in vain for this ``reason``; of a draft that
-    says what becomes of it.
+    says what becomes of it. ``owed``: it tells what became of a branch of somebody who is no peer now, and nothing is
+    wrong.
     """
 
     file: str
@@ -41,6 +42,7 @@ class Entry(NamedTuple):
     attempts: int = 0
     reason: str = ""
     last: datetime | None = None
+    owed: bool = False
 
 
 def list_outbox(view: View) -> list[Entry]:
@@ -49,6 +51,10 @@ def list_outbox(view: View) -> list[Entry]:
     says, damaged = view.snapshot.says()
     attempts = view.memory.attempts.entries
     found = [_mail(path.rpartition("/")[2], entry, attempts) for path, entry in entries]
+    found = [
+        _without_peer(one, entry) if entry.to not in view.settings.peers else one
+        for one, (_, entry) in zip(found, entries, strict=True)
+    ]
     for _, say in says:
         words, tried = one_line(say.text, 80), _tried(attempts.get(say.name))
         found.append(Entry(say.name, "say", say.chat, "", "", "text", words, say.queued, "", say.chat, *tried))
@@ -57,6 +63,14 @@ def list_outbox(view: View) -> list[Entry]:
     found.sort(key=lambda e: (e.queued or view.now, e.file))
     unreadable = [*broken, *damaged]
     return found + [Entry(path.rpartition("/")[2], "damaged", reason=why) for path, why in unreadable]
+
+
+def _without_peer(shown: Entry, entry: outbox.Entry) -> Entry:
+    """What waits for somebody who is no peer now."""
+    from cn.protocol.outbox_entry import Deliver
+
+    owed = isinstance(entry, Deliver) and bool(entry.about)
+    return shown._replace(reason=f"{entry.to} is no peer: it goes when {entry.to} is added again", owed=owed)
 
 
 def _drafts(view: View) -> list[Entry]:

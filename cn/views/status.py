@@ -43,30 +43,38 @@ class Waiting(NamedTuple):
     """A branch of ours at a peer that has no final answer yet, as the ledger has it. What was refused comes first.
 
     Its ``status`` and ``reason`` are the last answer, ``unproven`` is why a claimed merge is not
-    believed; ``old`` is set past ``warn_after`` days. ``mend`` is the next step where it waits for us.
+    believed; ``old`` is set past ``warn_after`` days. ``mend`` is the next step where it waits for us. ``no_peer``: who
+    has it is no peer now, so that no answer comes.
     """
 
     peer: Name
     item: Item
     old: bool
     mend: str = ""
+    no_peer: bool = False
 
     @property
     def is_ours_to_mend(self) -> bool:
         """Was it refused there, or did it fail, so that it waits for us?"""
-        return self.item.get("status") in TO_MEND
+        return self.item.get("status") in TO_MEND and not self.no_peer
 
 
 class ShownCondition(NamedTuple):
     """Something that stops runs, or that was refused or failed and told once; the next step (may be empty).
 
-    Those of one ``group`` are of one kind, and about one peer.
+    Those of one ``group`` are of one kind, and about one peer. One that is ``calm`` is worth knowing, and nothing is
+    wrong.
     """
 
     text: str
     remedy: str
     since: datetime
     group: str = ""
+
+    @property
+    def calm(self) -> bool:
+        """Does it stop nothing?"""
+        return self.group.partition(" ")[0] == "stray"
 
 
 class Status(NamedTuple):
@@ -104,9 +112,10 @@ class Status(NamedTuple):
         """Does anything stand that was refused, failed, or keeps runs from working?"""
         inbox, queue = self.inbox, self.queue
         refused = bool(inbox.unknown or inbox.damaged or any(thread.refused for thread in inbox.threads))
-        failed = any(entry.reason for entry in self.outbox) or (queue is not None and queue.dead)
+        failed = any(entry.reason and not entry.owed for entry in self.outbox) or (queue is not None and queue.dead)
         refused = refused or bool(self.to_mend)
-        return bool(self.stopped or self.standing or self.unreachable or self.not_in_effect or refused or failed)
+        standing = any(not one.calm for one in self.standing)
+        return bool(self.stopped or standing or self.unreachable or self.not_in_effect or refused or failed)
 
 
 def read_status(view: View) -> Status:
@@ -121,6 +130,8 @@ def read_status(view: View) -> Status:
     days, outbound = view.settings.config.warn_after, view.snapshot.outbound()
     waiting = [
         Waiting(peer, item, is_old(item.since, view.now, days), mend_of(view, peer, item, outbound))
+        if peer in view.settings.peers
+        else Waiting(peer, item, old=False, no_peer=True)
         for peer, item in outbound
         if _waits(item)
     ]
@@ -134,7 +145,10 @@ def read_status(view: View) -> Status:
         stopped=_stopped(view),
         standing=(
             *_unread(view, {text for text, *_ in conditions.shown}),
-            *(ShownCondition(text, hint, parse_stamp(at), group) for text, hint, at, group in conditions.shown),
+            *sorted(
+                (ShownCondition(text, hint, parse_stamp(at), group) for text, hint, at, group in conditions.shown),
+                key=lambda one: one.calm,  # what is wrong comes first
+            ),
         ),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
         last_run=_last_run(view),

@@ -10,6 +10,7 @@ from cn.git.process import GitError
 from cn.inbox.decided import PUT_OFF, decided_of
 from cn.inbox.decided import Decided as Decided
 from cn.inbox.working_copies import Working, may_decide, read_copies, read_working, unknown_files, was_refused
+from cn.protocol.finality import Offered, offered
 from cn.protocol.layout import COMMENTED, FINAL, PROPOSAL, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.run.view import View, has_agent, read_events
@@ -22,6 +23,7 @@ if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
     from cn.protocol.thread_life import Life, Link, Written
 
 PENDING, ANSWERED, DECIDED, REFUSED, DONE = "pending", "answered", "decided", "refused", "done"
+WITHDRAWN = "withdrawn"
 
 
 _MOST_COMMITS = 50_000
@@ -39,13 +41,13 @@ class Result(NamedTuple):
 class ThreadView(NamedTuple):
     """One thread as people see it; texts are empty where there is nothing to say.
 
-    ``state`` is pending, answered (by a comment, which its creator has not ended yet), decided (waiting for process),
-    refused, deferred, assigned, queued,
+    ``state`` is pending, answered (by a comment, which its creator has not ended yet), withdrawn (by its creator, and
+    nothing else of these), decided (waiting for process), refused, deferred, assigned, queued,
     claimed (the agent has it), dead (given up by the agent), or done. ``refused`` is the rule that
     said no to the decision. ``chain`` is filled only where the history was asked for. ``subject`` is that of a
     message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
     never later than it was received. ``in_main``: main holds the head of this proposal already, so that there is
-    nothing left to merge.
+    nothing left to merge. ``no_peer``: its creator is no peer now.
     """
 
     thread: ThreadName
@@ -63,6 +65,7 @@ class ThreadView(NamedTuple):
     withdrawn: datetime | None = None
     caution: str = ""
     in_main: bool = False
+    no_peer: bool = False
     decided: Decided = Decided()
     result: Result = Result()
     refused: Refusal | None = None
@@ -72,6 +75,11 @@ class ThreadView(NamedTuple):
     def source(self) -> str:
         """``peer/topic``."""
         return f"{self.peer}/{self.topic}"
+
+    @property
+    def offered(self) -> Offered:
+        """The decisions that it can take as it is."""
+        return offered(self.kind, withdrawn=self.withdrawn is not None, no_peer=self.no_peer)
 
     @property
     def reason(self) -> str:
@@ -108,8 +116,9 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
     fed, answered, held = has_agent(view), answered_heads(view), held_heads(view, [item for _, item in pending])
     for peer, item in pending:
         name = item.get("thread")
-        found = pending_view(peer, item, written.get(name), lives.get(name), fed=fed, answered=answered, held=held)
-        threads.append(found)
+        known = peer in view.settings.peers
+        seen = pending_view(peer, item, written.get(name), lives.get(name), fed=fed, answered=answered, held=held)
+        threads.append(seen._replace(no_peer=not known))
     threads.sort(key=lambda t: (t.state != DONE, t.written, t.received, t.thread))
     damaged = tuple(view.snapshot.damaged.items())
     return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
@@ -154,11 +163,18 @@ def read_written(view: View, items: Sequence[Item]) -> Mapping[str, Written]:
     return read_copies(view, copies) if copies else {}
 
 
-def answered_heads(view: View) -> frozenset[tuple[Name, str]]:
-    """The heads about which a comment of ours is on its way to their creator, or waits there."""
+Comments = Mapping[tuple[Name, str], Collection[str]]
+"""Comments of ours that are on their way to a creator, or wait there, by whom and which head they are about."""
+
+
+def answered_heads(view: View) -> Comments:
+    """The heads about which comments of ours are on their way, or wait."""
     ended = (*FINAL, *TO_MEND)
-    ours = ((p, i) for p, i in view.snapshot.outbound() if i.get("about_status") == COMMENTED)
-    return frozenset((peer, item.get("about_head")) for peer, item in ours if item.get("status") not in ended)
+    found: dict[tuple[Name, str], list[str]] = {}
+    for peer, item in view.snapshot.outbound():
+        if item.get("about_status") == COMMENTED and item.get("status") not in ended:
+            found.setdefault((peer, item.get("about_head")), []).append(item.head)
+    return found
 
 
 def held_heads(view: View, items: Iterable[Item]) -> frozenset[str]:
@@ -197,14 +213,18 @@ def pending_view(
     life: Life | None,
     *,
     fed: bool,
-    answered: Collection[tuple[Name, str]],
+    answered: Comments,
     held: Collection[str] = (),
 ) -> ThreadView:
     """A pending thread; with ``life`` its chain too. ``fed``: this hub gives its threads to an agent; ``answered`` are
     the heads that a comment waits at (:func:`answered_heads`), ``held`` those that main has (:func:`held_heads`).
     """
     state = _state(item, written, fed)
-    state = ANSWERED if state == PENDING and (peer, item.head) in answered else state
+    # Who withdrew a branch and pushed it again has answered what was said before.
+    if state == PENDING and set(answered.get((peer, item.head), ())) - set(item.get("said").split()):
+        state = ANSWERED
+    withdrawn = bool(item.get("gone")) and item.get("kind") in ("", PROPOSAL)
+    state = WITHDRAWN if withdrawn and state in (PENDING, ANSWERED) else state
     refusal = Refusal(item.get("rule"), item.get("why"), item.get("remedy")) if state == REFUSED else None
     chain: tuple[Link, ...] = ()
     if life:
@@ -226,7 +246,7 @@ def pending_view(
         received=item.since,
         written=item.written,
         earlier=get("earlier"),
-        withdrawn=parse_stamp(get("gone")) if get("gone") and get("kind") in ("", "proposal") else None,
+        withdrawn=parse_stamp(get("gone")) if withdrawn else None,
         caution=get("back"),
         in_main=item.head in held and get("kind") in ("", PROPOSAL),
         decided=decided_of(item, written),

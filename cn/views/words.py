@@ -5,12 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cn.protocol.layout import IN_MAIN
+from cn.values.shell_words import command
 from cn.values.text import clean
 from cn.values.timestamps import format_stamp
 
 if TYPE_CHECKING:  # who shows one kind does not import the other
     from cn.views.sent import Sent
     from cn.views.threads import ThreadView
+
+
+def after_end(thread: ThreadView) -> str:
+    """What becomes of the branch of a thread that is ended now."""
+    branch = clean(thread.branch, 120)
+    if thread.no_peer:
+        return f"{thread.peer} is told when it is added again"
+    return f"{branch} is gone already" if thread.withdrawn else f"{thread.peer} deletes {branch}"
+
+
+def standing_text(thread: ThreadView) -> str:
+    """Why a pending thread takes fewer decisions than others, and what helps; empty where it takes all."""
+    if thread.no_peer:
+        told = f"{thread.peer} is no peer: it can be deleted or put off, and {thread.peer} is told when added again"
+        return f"{told}; {command('cn peer add {} URL', thread.peer)} adds it"
+    if thread.withdrawn:
+        ends, asks = command("cn delete {}", thread.source), command("cn comment {} TEXT", thread.source)
+        return f"its creator has withdrawn the branch: nothing can be merged; {ends} ends it, {asks} asks for it again"
+    return ""
+
 
 _WITH_AGENT = {"queued": "waits for the agent", "claimed": "with the agent", "dead": "given up by the agent"}
 
@@ -34,7 +55,10 @@ def state_text(thread: ThreadView) -> str:
             text = f"done: {thread.result.status}"
         case state:
             text = _WITH_AGENT.get(state, state)
-    text = f"{text}, withdrawn by its creator" if thread.withdrawn else text
+    told = "withdrawn by its creator"
+    if thread.withdrawn:
+        text = told if thread.state == "withdrawn" else f"{text}, {told}"
+    text = f"{text}, of no peer now" if thread.no_peer else text
     text = f"{text}, {IN_MAIN}" if thread.in_main else text
     return f"{text}, {thread.caution}" if thread.caution else text
 

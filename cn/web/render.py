@@ -111,7 +111,7 @@ def _money(dollars: float | None) -> str:
 _TONES = {
     **dict.fromkeys(("pending", "queued", "claimed", "decided"), "wait"),
     **dict.fromkeys(("refused", "dead", "rejected", "no answer", "damaged"), "bad"),
-    **dict.fromkeys(("answered", "deferred", "assigned", "in flight"), "later"),
+    **dict.fromkeys(("answered", "withdrawn", "deferred", "assigned", "in flight"), "later"),
     **dict.fromkeys(("merged", "done", "replied", "executed", "acked"), "good"),
 }
 

@@ -122,7 +122,7 @@ def test_a_deferral_tells_the_creator_with_its_words_and_comes_back_the_next_day
     assert "deferred" in waiting
     assert world.has_branch(pi, sigma)
     (row,) = [row for row in pi.rows() if row[1] == "notice:deferred"]
-    assert row[2] == "deferred: next week"
+    assert re.fullmatch(r"deferred: next week \(until \d{4}-\d\d-\d\dT\d\d:\d\dZ\)", row[2])
     events = (sigma.root / "state/ledger/pi").rglob("2*")
     (until,) = re.findall(r"until=(\S+)", "".join(path.read_text() for path in events))
     assert "T00%3A00%3A00Z" in until or "T00:00:00Z" in until

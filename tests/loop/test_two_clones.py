@@ -102,6 +102,25 @@ def test_who_comes_second_says_so_once_and_only_there_it_is_logged(
     assert len(sigma.notices()) == 1
 
 
+def test_what_was_only_decided_and_refused_here_was_not_first(
+    world: World, sigma: Node, pi: Node, second: Node
+) -> None:
+    world.propose(pi, sigma, files={"docs/start.md": "theirs\n"})
+    sigma.sync()
+    sigma.write({"docs/start.md": "ours\n"})
+    sigma.decide("pi/proposal", "do:merge")  # refused: main has changed
+    person = world.person(pi, sigma)
+    git(person, "fetch", "--quiet", sigma.url, "main")
+    git(person, "rebase", "--quiet", "--strategy-option=theirs", "FETCH_HEAD")
+    world.offer(pi, sigma, "proposal", "HEAD", force=True)
+    sigma.sync()
+    second.sync()
+    second.decide("pi/proposal", "do:merge")
+    sigma.triage("pi/proposal", "delete:no")
+    done = sigma.sync()
+    assert "delete:no was not carried out: another clone was first with do:merge" in done.stdout + done.stderr
+
+
 RACES = {
     "thread": (("delete", "pi/proposal", "--reason", "two"), ("delete", "pi/proposal", "--reason", "one")),
     "reply": (("reply", "pi/proposal", "two"), ("delete", "pi/proposal", "--reason", "one")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cn.protocol.finality import ENDS, STAYS, final_forms, is_final
+from cn.protocol.finality import ENDS, STAYS, is_final, offered
 from cn.protocol.hub_config import HubConfig, Reviewer
 from cn.protocol.thread_file import VOCABULARY, parse_decision
 from cn.values.names import Name
@@ -36,6 +36,19 @@ def test_both_lists_name_every_decision_there_is() -> None:
     assert verbs(STAYS) | verbs(ENDS) == every
 
 
-def test_a_message_cannot_be_merged() -> None:
-    assert "do:merge" in final_forms("proposal")
-    assert "do:merge" not in final_forms("message")
+@pytest.mark.parametrize(
+    ("kind", "withdrawn", "no_peer", "lacks"),
+    [
+        ("proposal", False, False, set()),
+        ("message", False, False, {"do:merge"}),
+        ("proposal", True, False, {"do:merge"}),
+        ("proposal", False, True, {"do:merge", "do:reply", "do:custom", "delegate"}),
+    ],
+)
+def test_what_is_offered_follows_the_state_of_the_thread(
+    kind: str, withdrawn: bool, no_peer: bool, lacks: set[str]
+) -> None:
+    found = offered(kind, withdrawn=withdrawn, no_peer=no_peer)
+    every = {form.partition(":<")[0] for form in (*STAYS, *ENDS)}
+    assert {verb for verb in every if not found.has(verb)} == lacks
+    assert found.words is not no_peer

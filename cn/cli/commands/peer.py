@@ -86,7 +86,9 @@ def _peer_lines(peers: Sequence[PeerView], now: datetime) -> list[str]:
     for peer in peers:
         p, gone = peer.peer, peer.unreachable
         lines.append(f"{paint(p.name, bold=True)}  {clean(p.hub)}")
-        facts = [p.deliver, clean(p.kind, 60), peer.fingerprint or "no key"]
+        # What nobody has said is not told: a person is no agent.
+        kind = [clean(p.kind, 60)] if p.kind not in ("", "agent") else []
+        facts = [p.deliver, *kind, peer.fingerprint or "no key"]
         facts += ["community"] if p.community else []
         facts += [f"peered {clean(p.peered, 30)}"] if p.peered else []
         lines += wrap("    ", ", ".join(facts))

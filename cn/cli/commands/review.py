@@ -23,7 +23,7 @@ from cn.cli.render.pager import show_lines
 from cn.cli.render.report import show_error
 from cn.cli.render.review import KEYS, choice_line, help_text, written_line
 from cn.cli.render.text import clean, rule
-from cn.cli.render.thread_page import in_main_lines, text_lines
+from cn.cli.render.thread_page import standing_lines, text_lines
 from cn.git.choices import EDITOR, PAGER, user_choice
 from cn.git.repository import Hub
 from cn.protocol.layout import PROPOSAL, inbox_path
@@ -34,9 +34,16 @@ from cn.values.names import ThreadName, reply_topic
 from cn.views.thread_page import Document, show_document
 from cn.views.threads import list_inbox, of_peer, to_review
 
+_NOT_ASKED = {
+    "decided": "'cn inbox process' executes them",
+    "answered": "name one to decide it",
+    "withdrawn": "name one to end it",
+}
 _SAME = {" ": "s", "n": "s"}
 _AT_END = ("u", "q")
 _APPROVED = "APPROVED"
+_VERBS = {"m": "do:merge", "r": "do:reply", "c": "", "f": "defer", "g": "delegate", "d": "delete"}
+"""The decision that a key means, which a thread may not take as it is."""
 
 
 @click.command("review")
@@ -67,7 +74,7 @@ def review_command(env: Env, threads: tuple[str, ...], peer: str, actor: str) ->
     inbox = list_inbox(view)
     found = to_review(of_peer(view, inbox, peer) if peer else inbox, actor or view.settings.us)
     queue = tuple(_name(view, text) for text in threads) if threads else tuple(one.thread for one in found)
-    for state, what in {"decided": "'cn inbox process' executes them", "answered": "name one to decide it"}.items():
+    for state, what in _NOT_ASKED.items():
         if not threads and (count := sum(one.state == state for one in inbox.threads)):
             click.echo(f"· {state} before: {count}; {what}")
     if not queue:
@@ -161,7 +168,7 @@ class _Session:
         place = f"{len(self.review.steps) + 1} of {len(self.review.queue)}"
         title = f"{document.thread.source}: {document.thread.subject or document.thread.kind}"
         head = [rule(f"{place}  {clean(title, 120)}"), ""]
-        held = in_main_lines(document.thread)
+        held = standing_lines(document.thread)
         lines = [*head, *text_lines(without_form(document.text)), "", *held]
         show_lines(lines, lambda: user_choice(self.hub.root, PAGER), "q leads to the keys that decide")
         note_page(view, document)
@@ -188,8 +195,12 @@ class _Session:
             return bool(self.review.steps)
         if self.review.current is None:
             return key in _AT_END
+        if self.shown is None or key not in _VERBS:
+            return True
+        thread = self.shown.thread
         # What is said about a proposal leaves it waiting, as with 'cn reply': that is a comment.
-        return key not in ("m", "r") or self.shown is None or (key == "m") == (self.shown.thread.kind == PROPOSAL)
+        fits = key != "r" or thread.kind != PROPOSAL
+        return fits and (thread.offered.words if key == "c" else thread.offered.has(_VERBS[key]))
 
     def _act(self, key: str) -> None:
         act_now: dict[str, Callable[[Document], None]] = {

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cn.cli.render.text import clean, columns, cut, paint
+from cn.views.words import after_end
 
 if TYPE_CHECKING:
     from cn.actions.review import Written
@@ -26,7 +27,7 @@ KEYS = {
 }
 """Key, name, and what it does."""
 _STAYS, _ENDS, _EITHER, _MOVES = "cfs", "mrd", "ge", "uvq"
-_FINAL = "Final: the thread ends, its creator deletes the branch."
+_FINAL = "Final: the thread ends, its creator is told and deletes the branch."
 
 
 def choice_line(keys: Iterable[str], thread: ThreadView | None) -> str:
@@ -39,7 +40,7 @@ def choice_line(keys: Iterable[str], thread: ThreadView | None) -> str:
         return f"{moves} ?=help"
     shown = " ".join(f"{key}={KEYS[key][0]}" for key in _ENDS if key in named)
     room = max(8, columns() - len(f"final:    {shown}  ()"))
-    gone = cut(clean(f"{thread.peer} deletes {thread.branch}", 120), room)
+    gone = cut(after_end(thread), room)
     return f"it stays: {stays}\nfinal:    {ends}  ({gone})\neither:   {either}   {moves} ?=help"
 
 

@@ -34,6 +34,7 @@ STATES = {
     "refused": "refused",
     "decided": "decided; 'cn inbox process' executes",
     "answered": "answered, waits for its creator",
+    "withdrawn": "withdrawn by its creator; 'cn delete' ends it",
     "deferred": "deferred",
     "assigned": "assigned",
 }
@@ -81,7 +82,8 @@ def notice_lines(status: Status, standing: int = _STANDING) -> list[str]:
     groups = _grouped(status.standing, standing)
     for one, more in groups[:standing]:
         like = f"; and {more} more like it" if more else ""
-        lines += wrap("! ", f"{clean(one.text, 300)} ({since(one.since, now)}){like}", colour="yellow")
+        told = f"{clean(one.text, 300)} ({since(one.since, now)}){like}"
+        lines += wrap("· " if one.calm else "! ", told, colour="" if one.calm else "yellow")
         lines += next_step(one.remedy)
     if more := sum(1 + more for _, more in groups[standing:]):
         lines.append(f"  and {more} more; -v shows all")
@@ -290,7 +292,7 @@ def _thread(thread: ThreadView, now: datetime) -> list[str]:
         case _:
             text = f"{age(thread.received, now)}, {thread.kind}"
             text += f": {clean(thread.subject, 120)}" if thread.subject else ""
-            text += ", withdrawn by its creator" if thread.withdrawn else ""
+            text += ", of no peer now" if thread.no_peer else ""
             text += f", {thread.caution}" if thread.caution else ""
     if thread.in_main:
         return [*_named(name, f"{text}, {IN_MAIN}"), *next_step(END_IN_MAIN, 6)]
@@ -314,6 +316,8 @@ def _waiting(waiting: Waiting, now: datetime) -> list[str]:
 def answer_text(waiting: Waiting) -> tuple[str, str]:
     """The last answer to something of ours, and the next step (may be empty)."""
     get, answer = waiting.item.get, waiting.item.get("status")
+    if waiting.no_peer:
+        return f"{answer or 'no answer'}: {waiting.peer} is no peer, and is not asked", ""
     if get("unproven"):
         answer += f", claimed but unproven: {clean(get('unproven'))}"
     elif get("reason"):
@@ -341,8 +345,9 @@ def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:
     lines = wrap(margin, f"{what}{clean(entry.branch, 120)} for {entry.to}, {queued}")
     if entry.subject:
         lines += wrap(f"{margin}    ", clean(entry.subject))
-    if entry.attempts:
-        lines += wrap(f"{margin}    ", f"{counted(entry.attempts, 'attempt')}: {clean(entry.reason)}", colour="yellow")
+    if entry.attempts or entry.owed:
+        tried = f"{counted(entry.attempts, 'attempt')}: " if entry.attempts else ""
+        lines += wrap(f"{margin}    ", f"{tried}{clean(entry.reason)}", colour="yellow")
     return lines
 
 

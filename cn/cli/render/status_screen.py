@@ -30,6 +30,7 @@ from cn.cli.render.status import (
 )
 from cn.cli.render.text import age, clean, columns, next_step
 from cn.protocol.layout import END_IN_MAIN, IN_MAIN
+from cn.values.text import counted
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Status, Waiting
@@ -44,6 +45,7 @@ _STYLES = {
     "refused": "red",
     "decided": "cyan",
     "answered": "blue",
+    "withdrawn": "dim",
     "deferred": "dim",
     "assigned": "blue",
 }
@@ -215,10 +217,9 @@ def _entry(entry: Entry, now: datetime) -> Row:
         return Row(old, "red", clean(entry.file), clean(entry.reason))
     what = {"delete": "deletion of ", "draft": "waits for origin: "}.get(entry.effect, "")
     name = f"{what}{clean(entry.branch or entry.kind, 120)} for {clean(entry.to, 120)}"
-    tries = f"{entry.attempts} {'attempt' if entry.attempts == 1 else 'attempts'}: {clean(entry.reason)}"
-    return Row(
-        old, "yellow" if entry.attempts else "dim", name, clean(entry.subject), [tries] if entry.attempts else []
-    )
+    tries = f"{counted(entry.attempts, 'attempt')}: " if entry.attempts else ""
+    told = [f"{tries}{clean(entry.reason)}"] if entry.attempts or entry.owed else []
+    return Row(old, "yellow" if entry.attempts else "dim", name, clean(entry.subject), told)
 
 
 def _unreachable(gone: Unreachable, now: datetime) -> Row:

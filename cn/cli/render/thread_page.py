@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 from cn.cli.render import has_colours
 from cn.cli.render.difference import line_colours
 from cn.cli.render.text import age, align, clean, next_step, paint, wrap
-from cn.protocol.finality import STAYS, final_forms
 from cn.protocol.layout import END_IN_MAIN, IN_MAIN, PROPOSAL
 from cn.protocol.thread_file import without_form
 from cn.protocol.thread_life import Link
@@ -22,7 +21,7 @@ from cn.values.timestamps import format_stamp
 from cn.views.sent import SentDocument
 from cn.views.thread_page import Document
 from cn.views.threads import DONE, ThreadView
-from cn.views.words import sent_text, state_text
+from cn.views.words import after_end, sent_text, standing_text, state_text
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -99,18 +98,20 @@ def _link_lines(links: Sequence[Link], now: datetime) -> list[str]:
 
 def choice_lines(thread: ThreadView) -> list[str]:
     """What each decision would mean for a pending thread."""
-    ends = f"final, it is done and {thread.peer} deletes {clean(thread.branch, 120)}: "
+    offered = thread.offered
     return [
         paint("-- decide " + "-" * 30, dim=True),
-        *in_main_lines(thread),
-        *wrap("  ", f"it stays: {', '.join(STAYS)}; a comment"),
-        *wrap("  ", f"{ends}{', '.join(final_forms(thread.kind))}"),
+        *standing_lines(thread),
+        *wrap("  ", f"it stays: {', '.join(offered.stays)}{'; a comment' if offered.words else ''}"),
+        *wrap("  ", f"final, it is done and {after_end(thread)}: {', '.join(offered.ends)}"),
     ]
 
 
-def in_main_lines(thread: ThreadView) -> list[str]:
-    """That there is nothing left to merge, if it is so, and what to do."""
-    return wrap("  ", f"{IN_MAIN}: {END_IN_MAIN}", colour="yellow") if thread.in_main else []
+def standing_lines(thread: ThreadView) -> list[str]:
+    """That there is nothing to merge, or nobody to tell, if it is so, and what to do."""
+    held = f"{IN_MAIN}: {END_IN_MAIN}" if thread.in_main and thread.offered.has("do:merge") else ""
+    told = [text for text in (held, standing_text(thread)) if text]
+    return [line for text in told for line in wrap("  ", text, colour="yellow")]
 
 
 def _when(link: Link, now: datetime) -> str:

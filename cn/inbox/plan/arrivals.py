@@ -26,6 +26,10 @@ _ACTS = {"decided": "settled", "noticed": "settled", "gone": "vanished", "refuse
 """What the receiver makes of an event; of a refused decision too: both leave a pending thread as it is."""
 
 
+_MOST_SAID = 20
+"""Comments about one head that are remembered as answered."""
+
+
 class Sighting(NamedTuple):
     """A branch as the ledger left it: its state, the head it was last at, all heads let in."""
 
@@ -115,7 +119,7 @@ def plan_continued(arrival: Arrival, us: Name, item: Item, working: str) -> Plan
     text = add_words(working, Words(arrival.peer, message.created, what, arrival.content))
     back = plan_returned(arrival.peer, item, arrival.at, message.hops).effects[:1] if item.state == "deferred" else ()
     row = arrival.row("answered", f"shown in {name}", thread=name)
-    about = About(arrival.branch, arrival.head, ACKED, None, f"shown in {name}")
+    about = About(arrival.branch, arrival.head, ACKED, None, "shown in the thread that it answers")
     ends = message.about is not None and message.about.final
     told = () if ends else (notice(us, arrival.peer, arrival.topic, about, arrival.at, name),)
     seen = arrival.event("noticed", branch=arrival.branch)
@@ -157,14 +161,20 @@ def _sentence(back: str) -> str:
     return said[0].upper() + said[1:]
 
 
-def plan_revived(arrival: Arrival, us: Name, item: Item, working: str | None, known: Sequence[str]) -> Plan:
-    """A withdrawn proposal that came again at the same head: what was decided of it is void, and its thread says so."""
+def plan_revived(
+    arrival: Arrival, us: Name, item: Item, working: str | None, known: Sequence[str], said: Sequence[Oid] = ()
+) -> Plan:
+    """A withdrawn proposal that came again at the same head: what was decided of it is void, and its thread says so.
+
+    ``said`` are the comments of ours about that head: its creator has answered them by that.
+    """
     name, back = ThreadName(item.get("thread")), withdrawn_before(item)
     header = arrival.header(item.get("earlier"), back)._replace(received=item.since)
     fresh = add_form(format_thread(header, arrival.content), us)
     text = fresh if working is None else refresh(working, fresh, f"{_sentence(back)}; decide again.", known)
     row = arrival.row("received again", back, thread=name)
-    moved = {"branch": arrival.branch} if item.get("branch") != arrival.branch else {}
+    moved: dict[str, str] = {"branch": arrival.branch} if item.get("branch") != arrival.branch else {}
+    moved |= {"said": " ".join(said[-_MOST_SAID:])} if said else {}
     again = arrival.event("repeated", back=back, times=str(_times(item)), **moved)
     return Plan(arrival.source, (Put(inbox_path(name), text), again, row, Wake(name)))
 

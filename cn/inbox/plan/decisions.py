@@ -43,6 +43,7 @@ from cn.secrets.findings import quoted_here, unnamed
 from cn.secrets.scanner import Text
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, digest, reply_subject, reply_topic
+from cn.values.shell_words import command
 from cn.values.text import one_line, slug
 from cn.values.timestamps import format_second, format_stamp
 
@@ -129,9 +130,9 @@ def check_decision(facts: Facts, triage: Triage) -> Refusal | None:
     if merging and not facts.is_proposal:
         return Refusal(rules.VALID_TRIAGE, "this is a message, there is nothing to merge", "reply or delete it")
     if merging and facts.item.fields.get("gone"):
-        return Refusal(
-            rules.MERGE_NEEDS_APPROVAL, "its creator has withdrawn the branch", "delete the thread, or ask for it again"
-        )
+        ends, asks = command("cn delete {}", facts.source), command("cn comment {} TEXT", facts.source)
+        remedy = f"{ends} ends the thread, {asks} asks for it again"
+        return Refusal(rules.MERGE_NEEDS_APPROVAL, "its creator has withdrawn the branch", remedy)
     if merging and (facts.peers[facts.peer].key or facts.config.signed == "required"):
         return rules.put_there_by_its_creator(facts.item.get("back"))
     return None
@@ -198,16 +199,15 @@ def plan_end(
         **({"input": facts.input} if facts.input else {}),
     }
     event = Event(facts.now, IN, "decided", facts.item.topic, facts.item.head, fields)
-    effects: list[Effect] = [
+    effects: tuple[Effect, ...] = (
         *before,
         Drop(inbox_path(facts.thread)),
         Put(done_path(facts.thread), append_section(facts.text, "Executed", lines)),
         Record(facts.peer, event),
         _row(facts, cause.words, executed, status, merge or ""),
-    ]
-    if facts.peer in facts.peers:  # a peer that was taken out cannot be told
-        effects.append(post)
-    return Plan(facts.source, tuple(effects))
+        post,
+    )
+    return Plan(facts.source, effects)
 
 
 def _defer(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
@@ -215,9 +215,9 @@ def _defer(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
     refused = rules.check_length(triage.body, "what is said about it")
     if isinstance(plan, Refusal) or refused:
         return refused or plan
-    if facts.peer not in facts.peers:
-        return plan
-    about = About(facts.branch, facts.item.head, "deferred", None, reason)
+    at = rules.read_return_time(triage.until, triage.at, facts.now)
+    until = "" if isinstance(at, Refusal) else f"until {format_stamp(at)}"
+    about = About(facts.branch, facts.item.head, "deferred", None, f"{reason} ({until})" if reason else until)
     us, topic = facts.config.name, facts.item.topic
     told = notice(us, facts.peer, topic, about, triage.at, facts.thread)
     if triage.body.strip():  # words are to be read: they come as a message
@@ -240,7 +240,11 @@ def plan_comment(facts: Facts, actor: Name, text: str, at: datetime) -> Plan | R
         rules.valid_actor(actor, facts.config)
         or rules.check_length(text, "the comment")
         or (None if text.strip() else Refusal(rules.VALID_TRIAGE, "the comment has no text", "say something"))
-        or (None if facts.peer in facts.peers else Refusal(rules.KNOWN_PEER, f"{facts.peer} is no peer any more"))
+        or (
+            None
+            if facts.peer in facts.peers
+            else Refusal(rules.KNOWN_PEER, f"{facts.peer} is no peer any more", "add it again with 'cn peer add'")
+        )
     )
     if refused:
         return refused

@@ -256,6 +256,17 @@ def plan_renamed(path: HubPath, entry: Deliver, branch: Branch, ours: Item | Non
     return Plan(entry_source(entry), (*effects, Record(entry.to, queued), Log(row)))
 
 
+def plan_rerouted(path: HubPath, entry: Deliver, branch: Branch, ours: Item, at: datetime) -> Plan:
+    """A message for a peer whose route is another one now: the very same commit waits as ``branch``."""
+    renamed = replace(entry, branch=branch)
+    fields = {**{key: ours.get(key) for key in _QUEUED if ours.get(key)}, "branch": branch}
+    queued = Event(at, OUT, "queued", ours.topic, entry.id, fields)
+    row = entry_row(entry, at, f"its peer has another route; queued as {branch}", "queued", ours.get("about_status"))
+    gone = () if outbox_path(renamed) == path else (Edit(path, None),)
+    edit = Edit(outbox_path(renamed), format_entry(renamed))
+    return Plan(entry_source(entry), (*gone, edit, Record(entry.to, queued), Log(row)))
+
+
 def plan_confirmed(path: HubPath | None, entry: Entry, ours: Item | None, executed: str, at: datetime) -> Plan:
     """An outbox entry is through: its branch is pinned or not any more, and it moves to ``sent/``.
 

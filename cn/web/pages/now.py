@@ -57,6 +57,7 @@ def _group(status: Status, actor: str) -> list[Waits]:
         ("decided", "the next run", "decided; 'cn inbox process' executes it"),
         ("queued", "the agent", ""),
         ("answered", "its creator", "a comment waits there"),
+        ("withdrawn", "an end", "its creator took it back"),
         ("assigned", "a reviewer", ""),
         ("deferred", "its time", "put off"),
     ):

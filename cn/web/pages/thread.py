@@ -5,13 +5,13 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import NamedTuple
 
-from cn.protocol.finality import ENDS, STAYS, final_forms
 from cn.protocol.layout import END_IN_MAIN
 from cn.threads.store import OwnDocument
 from cn.views.conversation import Conversation, read_conversation
 from cn.views.sent import SentDocument
 from cn.views.thread_page import Document
 from cn.views.threads import DONE
+from cn.views.words import after_end, standing_text
 from cn.web.page import Page, Part
 
 VERBS = {
@@ -23,7 +23,7 @@ VERBS = {
     "delete": "Discard it",
 }
 """What the form offers, and how it says so."""
-_OF_PROPOSALS = "do:merge"
+_BARE = "do:merge"
 
 
 class Given(NamedTuple):
@@ -44,14 +44,15 @@ def thread_page(document: Document, actors: tuple[str, ...], given: Given, *, ma
     asked = {
         "done": thread.state == DONE,
         "thread": thread,
-        "verbs": {verb: told for verb, told in VERBS.items() if verb != _OF_PROPOSALS or thread.kind == "proposal"},
+        "verbs": {verb: told for verb, told in VERBS.items() if thread.offered.has(verb)},
         "actors": [name for name in actors if name != thread.peer],
         "given": given,
         "seen": digest(document.data),
         "approval": approval,
         "may_decide": may_decide,
-        "stays": STAYS,
-        "ends": final_forms(thread.kind) or ENDS,
+        "stays": thread.offered.stays,
+        "end": after_end(thread),
+        "standing": standing_text(thread),
     }
     decide = Part("decide", "thread-decide", asked)
     return page._replace(parts=(*page.parts, decide), status=409 if given.problem else 200)
@@ -97,4 +98,4 @@ def sent_page(document: SentDocument) -> Page:
 
 def decision_of(given: Given) -> str:
     """The decision that a form means, in the words of ``docs/protocol/thread.md``."""
-    return given.verb if given.verb == _OF_PROPOSALS else f"{given.verb}:{given.word.strip()}"
+    return given.verb if given.verb == _BARE else f"{given.verb}:{given.word.strip()}"

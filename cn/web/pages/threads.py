@@ -23,6 +23,7 @@ STATES = (
     "refused",
     "dead",
     "answered",
+    "withdrawn",
     "deferred",
     "assigned",
     "done",
