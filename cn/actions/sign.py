@@ -10,7 +10,7 @@ from pathlib import Path
 from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree
 from cn.git.process import GitConfig, Setting
-from cn.git.repository import Hub, open_hub, read_config, share
+from cn.git.repository import Hub, open_hub, read_config, share, shares_with_group
 from cn.git.signatures import (
     Signature,
     commit_settings,
@@ -43,6 +43,10 @@ def sign(given: str, folder: Path, key: str, *, dry_run: bool = False) -> Report
     hub, settings = read_head_settings(share(open_hub(Path(given) if given else None, cwd=folder)))
     made = _try(hub, value, public)
     work = None if given else _other_clone(hub, folder)
+    if work is None and not is_literal(key) and shares_with_group(hub.config.last("core.sharedrepository")):
+        text = f"{hub.root} is shared with a group: its other users cannot sign with your private key, and would stop"
+        own = command("git clone {} DIR", hub.origin_url or str(hub.root))
+        raise Refused(text, f"sign in a clone of your own: {own}, then 'cn sign' there")
     where = f"in {work.root}" if work is not None else f"in this clone of {settings.us}"
     report = Report()
     if dry_run:

@@ -247,6 +247,10 @@ def commit_again(hub: Hub, commit: Oid, tree: Oid, parents: Sequence[Oid], at: d
 _AUTHOR = re.compile(rb"(.*?) ?<(.*)> (\d+ [-+]\d{4})", re.DOTALL)
 
 
+_OPEN_KEY = "UNPROTECTED PRIVATE KEY"
+"""What ssh-keygen says, in a frame of signs, of a key file with too many rights."""
+
+
 class _Words(NamedTuple):
     """What a commit says: its author, when (as git reads it), and the message in its encoding."""
 
@@ -270,6 +274,11 @@ def _commit_tree(hub: Hub, tree: Oid, parents: Sequence[Oid], words: _Words, at:
         if not sign:
             raise
         why, step = why_unsigned(hub.config)
+        if not why and _OPEN_KEY in failed.done.err:
+            why, step = (
+                "ssh takes no private key that others can read",
+                "'chmod 600' closes the file that user.signingKey names",
+            )
         step = step or "check user.signingKey and gpg.format, or turn cn.sign and commit.gpgSign off"
         raise Blocked(f"cannot sign the commit: {why or failed.done.reason}", step) from failed
     return parse_oid(done.text)

@@ -212,7 +212,8 @@ def _read_file(path: Path) -> str:
         raise KeyRefused(f"the signing key {path} is missing", "restore the file, or name another key") from None
     except OSError as why:
         text = f"the signing key {path} cannot be read: {why.strerror}"
-        raise KeyRefused(text, "let the user of cn read it, or name another key") from None
+        alone = "a private key is its owner's alone, and stays so"
+        raise KeyRefused(text, f"{alone}: in a clone of your own, 'cn sign KEY' names yours") from None
 
 
 def own_key(config: GitConfig) -> str:

@@ -55,6 +55,28 @@ def test_a_key_that_is_changed_is_accepted_as_both_sides_are_told(world: World, 
     assert "has this key already" in sigma.cn(*shlex.split(words)[1:], check=1).stderr
 
 
+def test_a_private_key_signs_in_no_hub_that_others_share(sigma: Node, tmp_path: Path) -> None:
+    private, _ = make_ssh_key(tmp_path / "key")
+    git(sigma.root, "config", "core.sharedRepository", "group")
+    before = (sigma.root / ".git/config").read_text()
+    said = sigma.cn("sign", private, check=1).stderr
+    assert "is shared with a group: its other users cannot sign with your private key" in said
+    assert f"'git clone {sigma.url} DIR'" in " ".join(said.split())
+    assert (sigma.root / ".git/config").read_text() == before
+
+
+def test_a_private_key_that_others_can_read_is_named_and_closed(sigma: Node, pi: Node, tmp_path: Path) -> None:
+    private, _ = make_ssh_key(tmp_path / "key")
+    sigma.cn("sign", private)
+    private.chmod(0o644)
+    said = sigma.cn("send", pi.name, "hello", check=None).stderr
+    assert "cannot sign the commit: ssh takes no private key that others can read" in said
+    assert "chmod 600" in said
+    private.chmod(0o600)
+    sigma.cn("send", pi.name, "hello again")
+    assert is_signed(sigma)
+
+
 def test_a_dry_run_signs_nothing(sigma: Node, tmp_path: Path) -> None:
     private, _ = make_ssh_key(tmp_path / "key")
     before = (sigma.root / ".git/config").read_text()
