@@ -207,6 +207,8 @@ def test_a_fork_proposes_from_a_branch_and_its_own_main_moves_beside(tmp_path: P
     other = tmp_path / "other"
     git(fork, "worktree", "add", "--quiet", "-b", "more", str(other), "fix")
     more = commit(other, {"src/more.py": "more\n"})
-    cn("propose", "fix", cwd=other, check=0)
+    assert "your branch fix is at" in cn("propose", "fix", cwd=other, check=2).stderr
+    assert branches(host)["pi/fix"] == head
+    cn("propose", "fix", "--commit", "HEAD", cwd=other, check=0)
     assert branches(host)["pi/fix"] == more
     assert git(fork, "status", "--porcelain") == ""
