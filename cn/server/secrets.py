@@ -29,6 +29,9 @@ _SHORTEST = 4
 _PR_SET_DUMPABLE = 4
 _SPACES = re.compile(r"(?:\s|\\{1,3}[nrt])+")
 """Spaces, also as JSON shows them."""
+_DIGITS = re.compile(r"[0-9]+(\.[0-9]+)?")
+_LONGEST_NUMBER = 4000
+"""Digits that Python makes a number of (its limit is 4300)."""
 _HEX = re.compile(r"\\u[0-9a-f]{4}")
 
 
@@ -39,6 +42,9 @@ class Vault:
         self._values = dict(values)
         hidden = {form for value in values.values() for form in _forms(value) if len(form) >= _SHORTEST}
         self._hidden = sorted(hidden, key=len, reverse=True)
+        self._numbers = {
+            number for value in values.values() for one in (value, *value.splitlines()) for number in _numbers(one)
+        }
         encoded = {core for value in values.values() for core in in_base64(value) if len(core) >= 2 * _SHORTEST}
         self._encoded = sorted(encoded, key=len, reverse=True)
 
@@ -88,7 +94,7 @@ class Vault:
         return "".join([*shown, text[upto:]])
 
     def mask_all(self, value: Any) -> Any:
-        """The same with all texts in a JSON value."""
+        """The same with all texts in a JSON value; a number that shows a secret becomes the text ``***``."""
         match value:
             case str():
                 return self.mask(value)
@@ -96,15 +102,36 @@ class Vault:
                 return {self.mask(str(key)): self.mask_all(one) for key, one in value.items()}
             case list():
                 return [self.mask_all(one) for one in value]
+            case int() | float() if not isinstance(value, bool) and self._is_shown_by(value):
+                return "***"
             case _:
                 return value
+
+    def _is_shown_by(self, number: int | float) -> bool:
+        return abs(number) in self._numbers or any(form in json.dumps(number) for form in self._hidden)
 
 
 def _forms(value: str) -> list[str]:
     """A secret and its lines, also as strings of JSON show them, and how it stands in base64."""
     lines = [line for line in value.splitlines() if len(line) >= 2 * _SHORTEST]
     plain = [value, *lines]
-    return [*plain, *(form for one in plain for form in _in_json(one)), *in_base64(value)]
+    written = [form for one in plain for form in (*_in_json(one), *_in_python(one))]
+    return [*plain, *written, *in_base64(value)]
+
+
+def _in_python(value: str) -> list[str]:
+    """How Python shows it, as in its errors."""
+    return [repr(value)[1:-1], ascii(value)[1:-1], repr(value.encode("utf-8", "surrogatepass"))[2:-1]]
+
+
+def _numbers(value: str) -> list[int | float]:
+    """What a secret of digits is as a number: leading zeros are lost then, and the last digits of a long one."""
+    if not _DIGITS.fullmatch(value) or len(value.replace(".", "").lstrip("0")) < _SHORTEST:
+        return []
+    found: list[int | float] = [float(value)]
+    if value.isdigit() and len(value) <= _LONGEST_NUMBER:
+        found.append(int(value))
+    return found
 
 
 def _in_json(value: str) -> set[str]:

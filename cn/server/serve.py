@@ -29,6 +29,7 @@ from cn.server.direct import DirectServers
 from cn.server.door import Door
 from cn.server.gateway import Gateway
 from cn.server.health import Health, read_health
+from cn.server.library_logs import take_logs
 from cn.server.machine_tools import Settings
 from cn.server.places import ServerPlaces, listen_on
 from cn.server.records import SharedRecords
@@ -72,7 +73,9 @@ def serve(agency: Agency, places: ServerPlaces, plan: Plan) -> int:
     try:
         keep_to_ourselves()
         vault = take_secrets(plan.settings.secrets)
-        return asyncio.run(_Process(agency, places, plan, vault).run())
+        process = _Process(agency, places, plan, vault)
+        take_logs(process.health.say)
+        return asyncio.run(process.run())
     finally:
         os.close(lock)
 

@@ -198,6 +198,43 @@ def test_an_answer_that_is_not_its_own_says_whether_it_was_done(
         _with(server, work)
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"event: message\ndata: {bad\n\n", "an event of the answer is none of the protocol"),
+        (b'data: {"jsonrpc": "2.0", "id": ID, "result": 7}\n\n', "an event of the answer is none of the protocol"),
+        (b"data: " + b"x" * (2 << 20) + b"\n\n", "an event of the answer is longer than the MiB that cn reads"),
+        (b"event: other\ndata: {bad\n\n", "its answer broke off"),
+        (b": nothing\n\n", "its answer broke off"),
+    ],
+    ids=["no JSON", "no result", "long", "another event", "no event"],
+)
+def test_events_that_are_no_answer_say_whether_it_was_done(body: bytes, told: str) -> None:
+    async def work(client: OtherClient) -> None:
+        await _until(lambda: client.state == "ready")
+        with pytest.raises(Unanswered, match=told) as why:
+            await client.call("echo", {})
+        assert why.value.remedy.startswith("it may have done what was asked")
+        assert client.state == "ready"
+
+    with _odd("tools/call", "answer") as server:
+        server.answer = 200, body, {"Content-Type": "text/event-stream"}
+        _with(server, work)
+
+
+def test_events_that_are_an_answer_are_passed_on() -> None:
+    async def work(client: OtherClient) -> None:
+        await _until(lambda: client.state == "ready")
+        answer = await client.call("echo", {})
+        assert (answer.failed, list(answer.blocks)) == (False, [{"type": "text", "text": "\u00fc\nb"}])
+
+    result = b'{"jsonrpc": "2.0", "id": ID,\ndata: "result": {"content": [{"type": "text", "text": "\xc3\xbc\\nb"}]}}'
+    with _odd("tools/call", "answer") as server:
+        body = b": ping\n\nevent: message\ndata: " + result + b"\n\n"
+        server.answer = 200, body, {"Content-Type": "text/event-stream; charset=utf-8"}
+        _with(server, work)
+
+
 @pytest.mark.parametrize("code", [-32000, -32001, -32602, 7])
 def test_an_error_that_is_its_own_word_is_passed_on(code: int) -> None:
     async def work(client: OtherClient) -> None:

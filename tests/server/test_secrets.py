@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,31 @@ def test_base64_that_is_broken_into_lines_does_not_show_it(between: str, width: 
 def test_a_text_without_a_secret_stays_as_it_is() -> None:
     text = "two words\nand C:\\new\\things " + base64.encodebytes(b"nothing" * 40).decode()
     assert Vault({"key": ODD}).mask(text) == text
+
+
+@pytest.mark.parametrize(
+    ("secret", "number"),
+    [
+        ("482910573829", 482910573829),
+        ("482910573829", -482910573829.0),
+        ("482910573829", 9482910573829.5),
+        ("004829", 4829),
+        ("48291057382912345678", float("48291057382912345678")),
+        ("12.3450", 12.345),
+    ],
+)
+def test_a_number_that_shows_a_secret_becomes_a_text(secret: str, number: float) -> None:
+    vault = Vault({"pin": secret})
+    assert vault.mask_all({"a": [number, 7, True, 0.5, None]}) == {"a": ["***", 7, True, 0.5, None]}
+
+
+def test_a_secret_of_few_digits_hides_no_ordinary_number() -> None:
+    assert Vault({"pin": "0001"}).mask_all([1, 1.0, 10001]) == [1, 1.0, "***"]
+
+
+@pytest.mark.parametrize("show", [repr, ascii, lambda text: repr(text.encode())])
+def test_what_python_shows_of_it_does_not_show_it(show: Callable[[str], str]) -> None:
+    secret = "tok'en\\Zz93kQ\n\u00e9pLw7Tf2Vx"
+    masked = Vault({"key": secret}).mask(f"input_value={show(secret)}, input_type=str")
+    assert "Zz93" not in masked
+    assert "Tf2Vx" not in masked

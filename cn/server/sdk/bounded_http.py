@@ -1,7 +1,8 @@
-"""The HTTP client for another server: an answer has a bound in bytes and one in time.
+"""The HTTP client for another server: an answer has a bound in bytes and one in time, and is one of the protocol.
 
-The library reads a JSON answer whole, whatever its size, and reads on after a call was given up. What goes wrong here
-is handed to it as a refusal of that one request, so that others of the connection go on.
+The library reads a JSON answer whole, whatever its size, and reads on after a call was given up. Of what it cannot read
+it makes an error of that server, with the answer quoted. So what goes wrong is found here, and handed to it as a
+refusal of that one request, in words of ours; others of the connection go on.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import httpx2
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
 MOST_BYTES = 8 << 20
 """What is read of one answer. One event of a stream may have one MiB (the library's limit)."""
@@ -65,9 +67,9 @@ class _Client(httpx2.AsyncClient):
     async def _read(self, request: httpx2.Request, response: httpx2.Response, end: float) -> httpx2.Response:
         if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
             raise _TooMuch("the answer is compressed, which was not asked for")  # a few bytes could become gigabytes
-        if response.headers.get("content-type", "").strip().lower().startswith("text/event-stream"):
-            if request.method != "GET":
-                response.stream = _Bounded(response.stream, end)
+        if _kind(response) == _EVENTS:
+            stream = response.stream if request.method == "GET" else _Bounded(response.stream, end)
+            response.stream, response.headers["content-type"] = _Readable(stream, request), _EVENTS
             return response
         body = bytearray()
         async for part in response.aiter_bytes():
@@ -81,6 +83,7 @@ class _Client(httpx2.AsyncClient):
         return read
 
 
+_EVENTS = "text/event-stream"
 _OF_THE_BODY = ("content-length", "content-encoding", "transfer-encoding")
 
 
@@ -103,20 +106,70 @@ class _Bounded(httpx2.AsyncByteStream):
             except StopAsyncIteration:
                 return
             except TimeoutError:
-                raise httpx2.SSEError("no whole answer in time") from None
+                raise _TooMuch("no whole answer in time") from None
             size += len(part)
             if size > MOST_BYTES:
-                raise httpx2.SSEError(_more_than_read())
+                raise _TooMuch(_more_than_read())
             yield part
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
+class _Readable(httpx2.AsyncByteStream):
+    """The same events, with a refusal in the place of each that is none of the protocol. Others than messages are left
+    out, as the protocol has no others.
+    """
+
+    def __init__(self, stream: Any, request: httpx2.Request) -> None:
+        self._stream, self._request = stream, request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        inner = httpx2.Response(
+            200, headers={"content-type": _EVENTS}, stream=_Lent(self._stream), request=self._request
+        )
+        try:
+            async for event in httpx2.EventSource(inner):
+                if event.event == "message":
+                    yield _written(event)
+        except _TooMuch as why:
+            yield _refused_event(str(why))
+        except httpx2.SSEError:
+            yield _refused_event("an event of the answer is longer than the MiB that cn reads")
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Lent(httpx2.AsyncByteStream):
+    """A stream that somebody else closes."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._stream:
+            yield part
+
+
+def _written(event: httpx2.ServerSentEvent) -> bytes:
+    """As it is sent (html.spec.whatwg.org, section 9.2). Without data it only says where to go on."""
+    if event.data and _message(event.data) is None:
+        return _refused_event("an event of the answer is none of the protocol")
+    lines = [f"id: {event.id}"] if event.id else []
+    lines += [] if event.retry is None else [f"retry: {event.retry}"]
+    lines += [f"data: {line}" for line in event.data.split("\n")]
+    return "\n".join([*lines, "", ""]).encode()
+
+
+def _refused_event(why: str) -> bytes:
+    return f"data: {json.dumps(_error(UNKNOWN, why))}\n\n".encode()
+
+
 def _judged(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
     """The answer, where it is one of the protocol; else what it means for the request."""
-    status, kind = response.status_code, response.headers.get("content-type", "").strip().lower()
-    if not _wants_answer(request) or (status < _SENDS_ON and kind.startswith("text/event-stream")):
+    status, kind = response.status_code, _kind(response)
+    if not _wants_answer(request) or (status < _SENDS_ON and kind == _EVENTS):
         return response
     said = f"HTTP {status}"
     if status == _ACCEPTED:
@@ -131,7 +184,7 @@ def _judged(request: httpx2.Request, response: httpx2.Response) -> httpx2.Respon
         return _refusal(request, GONE, f"{said}: no answer of its own")
     if status == _TOO_MANY or (status == _AWAY and "retry-after" in response.headers):
         return _refusal(request, LATER, f"{said}: it takes nothing now")
-    if kind.startswith("text/html") and status < _WRONG:
+    if kind == "text/html" and status < _WRONG:
         return _refusal(request, UNKNOWN, f"{said}: a page for a browser came in place of its answer")
     if status < _WRONG:
         return _refusal(request, UNKNOWN, f"{said}: the answer is none of the protocol")
@@ -149,12 +202,22 @@ def _wants_answer(request: httpx2.Request) -> bool:
     return not isinstance(sent, dict) or ("id" in sent and "method" in sent)
 
 
+def _kind(response: httpx2.Response) -> str:
+    """Its media type, without parameters."""
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
 def _is_of_the_protocol(response: httpx2.Response) -> bool:
+    is_json = _kind(response).startswith("application/json")
+    return is_json and isinstance(_message(response.content), JSONRPCResponse | JSONRPCError)
+
+
+def _message(text: str | bytes) -> JSONRPCMessage | None:
+    """As the library reads it; None where it cannot."""
     try:
-        found = json.loads(response.content)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(found, dict) and found.get("jsonrpc") == "2.0" and ("result" in found or "error" in found)
+        return jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValueError:
+        return None
 
 
 def _more_than_read() -> str:
@@ -163,5 +226,9 @@ def _more_than_read() -> str:
 
 def _refusal(request: httpx2.Request, code: int, why: str) -> httpx2.Response:
     """What the library takes for the server's refusal of this request."""
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": why}}
-    return httpx2.Response(502, json=error, request=request)
+    return httpx2.Response(502, json=_error(code, why), request=request)
+
+
+def _error(code: int, why: str) -> Mapping[str, Any]:
+    """The library puts the request's number in the place of ours."""
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": why}}

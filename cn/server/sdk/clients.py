@@ -20,8 +20,10 @@ from mcp.shared.exceptions import MCPError
 
 from cn.server.fitness import find_unfit
 from cn.server.gateway import OtherTool, Outcome, Unanswered
+from cn.server.library_logs import ABOUT
 from cn.server.machine_tools import OtherServer
 from cn.server.sdk.bounded_http import GONE, NOT_LET_IN, REMEDIES, open_client
+from cn.server.sdk.faults import InOurWords, tell
 from cn.server.secrets import Vault
 from cn.values.text import counted, one_line
 
@@ -34,6 +36,7 @@ _MOST_PAGES = 100
 
 _CLOSED = f"{types.CONNECTION_CLOSED} Connection closed"
 _LATE = re.compile(rf"{types.REQUEST_TIMEOUT} Request '[^']*' timed out")
+_BROKEN_OFF = re.compile(rf"{types.CONNECTION_CLOSED} SSE stream (?:ended|failed)\b.*", re.DOTALL)
 """What the library itself says. Servers use these numbers too, with words of their own, which are passed on."""
 
 
@@ -41,11 +44,11 @@ def _said(error: MCPError) -> str:
     return f"{error.error.code} {error.error.message}"
 
 
-class _ListRefused(Exception):
+class _ListRefused(InOurWords):
     """A list of tools that comes to no end."""
 
 
-class _Silent(Exception):
+class _Silent(InOurWords):
     """A server that was started, or reached, and does not answer."""
 
 
@@ -69,7 +72,8 @@ class OtherClient:
         if client is None:
             raise Unanswered(self.state)
         try:
-            result = await client.call_tool(tool, dict(arguments), read_timeout_seconds=self._server.seconds)
+            seconds = self._server.seconds
+            return self._outcome(await client.call_tool(tool, dict(arguments), read_timeout_seconds=seconds))
         except MCPError as error:
             if error.error.code in REMEDIES:
                 raise self._not_its_word(error) from None
@@ -78,10 +82,14 @@ class OtherClient:
             if _said(error) == _CLOSED:
                 self._lost.set()
                 raise Unanswered("the connection was lost") from None
+            if _BROKEN_OFF.fullmatch(_said(error)):
+                raise Unanswered("its answer broke off") from None
             return Outcome([{"type": "text", "text": self._vault.mask(error.error.message)}], None, True)
         except Exception as why:  # whatever the library or the other server makes of it
             self._lost.set()
-            raise Unanswered(self._told(why)) from None
+            raise Unanswered(tell(why, self._vault.mask)) from None
+
+    def _outcome(self, result: types.CallToolResult) -> Outcome:
         blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
         mask_all = self._vault.mask_all
         return Outcome([mask_all(one) for one in blocks], mask_all(result.structured_content), result.is_error)
@@ -98,6 +106,7 @@ class OtherClient:
     async def _keep(self) -> None:
         """Connect, and again whenever the connection is lost, after a growing pause."""
         pause = _FIRST_PAUSE
+        ABOUT.set(self.name)
         while True:
             self._lost.clear()
             self._why = ""
@@ -108,7 +117,7 @@ class OtherClient:
             except asyncio.CancelledError:
                 raise
             except BaseException as why:  # groups of exceptions of the library's tasks
-                self.state = self._told(why)
+                self.state = tell(why, self._vault.mask)
                 self._say(f"{self.name}: {self.state}")
             finally:
                 self._client, self.tools = None, ()
@@ -131,8 +140,8 @@ class OtherClient:
         if isinstance(message, types.ToolListChangedNotification) and self._client is not None:
             try:
                 self.tools = await self._list(self._client)
-            except (MCPError, _ListRefused) as why:  # it keeps those that it had
-                self._say(f"{self.name}: {self._told(why)}")
+            except Exception as why:  # it keeps those that it had
+                self._say(f"{self.name}: {tell(why, self._vault.mask)}")
 
     def _transport(self) -> AbstractAsyncContextManager[Any]:
         server = self._server
@@ -176,25 +185,15 @@ class OtherClient:
 
     def _described(self, tool: types.Tool) -> OtherTool:
         hints, mask, mask_all = tool.annotations, self._vault.mask, self._vault.mask_all
+        gives = mask_all(tool.output_schema or {})
         return OtherTool(
             mask(tool.name),
             mask(tool.title or (hints.title if hints and hints.title else "")),
             mask(tool.description or ""),
             mask_all(tool.input_schema),
-            mask_all(tool.output_schema or {}),
+            {} if _fault(gives) else gives,
             bool(hints and hints.read_only_hint),
         )
-
-    def _told(self, why: BaseException) -> str:
-        """What went wrong, in a line: of a group its first."""
-        while isinstance(why, BaseExceptionGroup):
-            why = why.exceptions[0]
-        if isinstance(why, _ListRefused | _Silent):
-            return str(why)
-        if isinstance(why, MCPError) and why.error.code in REMEDIES:
-            return one_line(self._vault.mask(why.error.message), 300)
-        text = f"{type(why).__name__}: {why}" if str(why) else type(why).__name__
-        return one_line(self._vault.mask(text), 300)
 
     async def close(self) -> None:
         """End the connection, and a server that was started for it."""
