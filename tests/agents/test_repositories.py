@@ -33,6 +33,11 @@ def silent(commit: str) -> None:
     """Nobody is told of a push."""
 
 
+def allowed() -> Refused | None:
+    """Whoever asks may have the clone."""
+    return None
+
+
 @pytest.fixture(params=KINDS)
 def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Remote]:
     with serve(request.param, tmp_path / "served", tmp_path / "scratch") as served:
@@ -70,7 +75,7 @@ def clone(store: Mirrors, tmp_path: Path, name: str = "one") -> Path:
         folder.mkdir(exist_ok=True)
     site = store.find("site")
     assert isinstance(site, Repository)
-    made = store.clone(site, workspace, staging)
+    made = store.clone(site, workspace, staging, allowed)
     assert isinstance(made, dict), made
     assert list(staging.iterdir()) == []
     return workspace / str(made["path"])
@@ -147,7 +152,7 @@ def test_a_link_in_the_workspace_leads_no_clone_elsewhere(plain: Remote, tmp_pat
     swapped.symlink_to(elsewhere)
     site = store.find("site")
     assert isinstance(site, Repository)
-    refused = store.clone(site, swapped, staging)
+    refused = store.clone(site, swapped, staging, allowed)
     assert isinstance(refused, Refused)
     assert refused.rule == "repo-place"
     assert list(elsewhere.iterdir()) == []
@@ -159,7 +164,7 @@ def test_a_password_in_the_url_reaches_no_agent(plain: Remote, tmp_path: Path) -
     store = mirrors(tmp_path, "https://ann:secret@127.0.0.1:9/x.git")
     site = store.find("site")
     assert isinstance(site, Repository)
-    refused = store.clone(site, tmp_path, tmp_path)
+    refused = store.clone(site, tmp_path, tmp_path, allowed)
     assert isinstance(refused, Refused)
     assert refused.rule == "repo-unreached"
     assert "secret" not in refused.reason
@@ -235,7 +240,7 @@ def test_while_one_fetches_another_repository_waits_for_nobody(plain: Remote, tm
     other = Repository("slow", str(plain.path("site")) + "/")
     (tmp_path / "slow").mkdir()
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(store.clone, other, tmp_path / "slow", tmp_path / "slow")
+        waiting = pool.submit(store.clone, other, tmp_path / "slow", tmp_path / "slow", allowed)
         assert begun.wait(60)
         clone(store, tmp_path)
         go.set()
