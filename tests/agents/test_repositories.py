@@ -11,6 +11,7 @@ import pytest
 from cn.agency.names import Resource
 from cn.agency.operations import GrantAccess, Wanted
 from cn.agency.plan.result import Refused
+from cn.agency.plan.titles import with_titles
 from cn.agents.machine import Repositories
 from cn.agents.repositories import (
     Mirrors,
@@ -275,6 +276,8 @@ def test_what_a_capability_names_is_what_may_be_cloned_and_pushed(staffed: Calla
         refused = may_push("site", "main", writes, facts)
         assert isinstance(refused, Refused)
         assert refused.ask == staff.root()
+        pattern = f"{handlers[2]}/* or {handlers[2][:8]}/*"
+        assert f"push a branch that fits {pattern}, or ask {staff.root()} (" in with_titles(refused.remedy, facts)
         assert [one for one, _ in push_patterns("site", releases, facts)] == ["release/*"]
         assert [one["repo"] for one in list_repositories(reads, known, facts)] == ["site"]
         assert [one["repo"] for one in list_repositories(by_url, known, facts)] == [url]
