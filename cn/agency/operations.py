@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
@@ -323,3 +324,28 @@ Operation: TypeAlias = (
     | EndAgent
 )
 """What changes the state, be it only that a reading is told. What only looks is in :mod:`cn.agency.plan.views`."""
+
+
+def subject_of(operation: Operation) -> dict[str, Uuid]:
+    """What the operation is about, as its answer names it; empty where that is made by it."""
+    match operation:
+        case UpdateOutcome() | BlockOutcome() | CompleteOutcome() | CloseOutcome():
+            return {"outcome": operation.outcome}
+        case Delegate():
+            return {"handler": operation.outcome}
+        case StopHandler() | RemoveHandler() | MoveHandler():
+            return {"handler": operation.handler}
+        case WriteFile() | ReadFile():
+            return {"file": operation.file}
+        case LeaseAgent() | EndAgent():
+            return {"agent": operation.agent}
+        case _:
+            return {}
+
+
+def answer_to(operation: Operation, made: Mapping[str, object]) -> dict[str, object]:
+    """The answer to an operation, of what its changes ``made``: about its own subject, whatever else ended or moved
+    with that. The one place where an answer is given its shape, also where it is told again.
+    """
+    subject = subject_of(operation)
+    return {key: value for key, value in made.items() if key != "agent"} | subject

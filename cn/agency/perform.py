@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias, cast
 from cn.agency.apply import apply
 from cn.agency.events import Change, Event, Founded, format_message, subject_of
 from cn.agency.names import Uuid
-from cn.agency.operations import ByHandler, Limits, Moment, Operation, Principal, actor_of
+from cn.agency.operations import ByHandler, Limits, Moment, Operation, Principal, actor_of, answer_to
 from cn.agency.pages import README, folder_of, page_of
 from cn.agency.plan.plan import digest_of, done_before, plan
 from cn.agency.plan.result import Planned, Refused
@@ -190,7 +190,7 @@ class _Writing:
         operation, principal, request_id, _, said = one.asked
         before = done_before(operation, principal, request_id, self._rows, said)
         if isinstance(before, Request):
-            return Done(answer_again(before, self._rows))
+            return Done(answer_to(operation, answer_again(before, self._rows)))
         moment = Moment(self._base.clock, one.entropy, self._limits)
         planned = before or one.refused or plan(operation, principal, self._rows, moment)
         if isinstance(planned, Refused):
@@ -198,7 +198,7 @@ class _Writing:
         self._files |= {f"{folder_of(content.file)}/{content.hash}": content.data for content in planned.contents}
         for change in planned.changes:
             self._take(change, planned, one.asked)
-        return Done(planned.answer, planned.changes)
+        return Done(answer_to(operation, planned.answer), planned.changes)
 
     def _take(self, change: Change, planned: Planned, asked: Asked) -> None:
         head = self._rows.head()

@@ -17,13 +17,16 @@ HEALTH = "agency/server.json"
 _MOST = 1 << 16
 _SECONDS = 5.0
 _SHOWN = 20
+STOPPING = "stopping"
+"""The state of one that was asked to end, and holds its place until it has."""
 _WELL = ("ready", "starting")
 
 
 class ServerSeen(NamedTuple):
     """``pid`` of a server that runs, else 0. ``problems``: why a handler gets no agent; ``faults``: what went wrong
     with an agent or a handler, each by its UUID; ``unreached``: why a socket leads nowhere, else empty. ``away``:
-    another server behind it → why it is not ready; ``left_out``: which of its tools are not listed by name.
+    another server behind it → why it is not ready; ``left_out``: which of its tools are not listed by name. ``ending``:
+    it was asked to end, and has not yet.
     """
 
     pid: int = 0
@@ -32,6 +35,7 @@ class ServerSeen(NamedTuple):
     unreached: str = ""
     away: Mapping[str, str] = {}
     left_out: Mapping[str, str] = {}
+    ending: bool = False
 
 
 def see_server(state: Path) -> ServerSeen:
@@ -49,7 +53,15 @@ def see_server(state: Path) -> ServerSeen:
     unreached = "" if found["state"] != "running" else next((why for path in paths if (why := _unreached(path))), "")
     away = {name: state for name, state in _texts(found.get("servers")).items() if state not in _WELL}
     left_out = _texts(found.get("left_out"))
-    return ServerSeen(pid, _texts(found.get("problems")), _texts(found.get("faults")), unreached, away, left_out)
+    return ServerSeen(
+        pid,
+        _texts(found.get("problems")),
+        _texts(found.get("faults")),
+        unreached,
+        away,
+        left_out,
+        found["state"] == STOPPING,
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -15,10 +15,10 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from cn.agency.names import Resource
 from cn.agency.operations import ByHandler, Principal
@@ -26,7 +26,7 @@ from cn.agency.plan.access import KNOWN, boss_of, no_access, reason_for
 from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
 from cn.agents.machine import Repositories
-from cn.git.process import Git
+from cn.git.process import Git, Watches
 from cn.git.remote import Result, push_forward
 from cn.system.files import open_lock
 from cn.system.removal import remove_tree
@@ -41,6 +41,8 @@ SECONDS: Final = 600.0
 _MARK: Final = "#"
 _BRANCH: Final = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}"
 _FETCHED: Final = "cn-fetched"
+Tell: TypeAlias = Callable[[], Refused | None]
+Note: TypeAlias = Callable[[Mapping[str, object]], None]
 _ALL: Final = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
 
@@ -135,6 +137,10 @@ def _granted(principal: Principal, facts: Facts) -> Iterator[tuple[str, str]]:
                 yield repository, branches
 
 
+def _nothing_noted(answer: Mapping[str, object]) -> None:
+    """Nobody asks for it again."""
+
+
 class Mirrors:
     """The mirrors of a machine, below ``folder``. Methods block, for as long as a fetch takes; any thread may call."""
 
@@ -147,25 +153,34 @@ class Mirrors:
         remedy = "list repositories; the user adds others to [repos] of agency.toml"
         return found or Refused(KNOWN, f"this machine has no repository {one_line(name, 100)!r}", remedy)
 
-    def clone(self, repository: Repository, workspace: Path, staging: Path) -> dict[str, object] | Refused:
-        """A copy in a workspace, whose ``origin`` is the real URL; ``staging`` is a folder of ours on the same disk."""
-        with self._mirror(repository) as mirror:
-            if isinstance(mirror, Refused):
-                return mirror
-            made = Path(tempfile.mkdtemp(prefix="clone-", dir=staging))
-            try:
-                return self._copy(repository, mirror, made / "clone", workspace)
-            finally:
-                remove_tree(made)
+    def watched(self, gits: Watches) -> Mirrors:
+        """The same, whose gits somebody may end."""
+        return type(self)(self.folder, self.known, self._git._replace(children=gits))
 
-    def _copy(self, repository: Repository, mirror: Path, copy: Path, workspace: Path) -> dict[str, object] | Refused:
+    def clone(
+        self, repository: Repository, workspace: Path, staging: Path, tell: Tell, note: Note = _nothing_noted
+    ) -> dict[str, object] | Refused:
+        """A copy in a workspace, whose ``origin`` is the real URL; ``staging`` is a folder of ours on the same disk.
+
+        All waiting is over when ``tell`` is asked, and what it refuses is not handed out. ``note`` gets the answer
+        before the copy is in its place.
+        """
+        made = Path(tempfile.mkdtemp(prefix="clone-", dir=staging))
+        try:
+            with self._mirror(repository) as mirror:
+                refused = mirror if isinstance(mirror, Refused) else self._copy(repository, mirror, made / "clone")
+            return refused or tell() or _place(repository, made / "clone", workspace, note)
+        finally:
+            remove_tree(made)
+
+    def _copy(self, repository: Repository, mirror: Path, copy: Path) -> Refused | None:
         git = self._git._replace(root=copy.parent, bare=False, git_dir=None, finds=True)
         words = ("clone", "--quiet", "--local", "--no-hardlinks", "--", str(mirror), str(copy))
         done = git.run(*words, check=False, seconds=SECONDS)
         if not done.ok:
             return Refused(UNREACHED, f"{repository.name} could not be cloned: {done.reason}", "try again later")
         Git(copy).run("remote", "set-url", "origin", repository.public_url)
-        return _place(repository, copy, workspace)
+        return None
 
     def push(
         self, repository: Repository, branch: str, bundle: bytes, tell: Callable[[str], Refused | None]
@@ -224,7 +239,7 @@ class Mirrors:
         return git
 
 
-def _place(repository: Repository, copy: Path, workspace: Path) -> dict[str, object] | Refused:
+def _place(repository: Repository, copy: Path, workspace: Path, note: Note) -> dict[str, object] | Refused:
     """Move a clone into the workspace under a name that is free there; no link of the agent's is followed."""
     try:
         fd = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -235,8 +250,10 @@ def _place(repository: Repository, copy: Path, workspace: Path) -> dict[str, obj
             name = repository.folder if number == 1 else f"{repository.folder}.{number}"
             with suppress(OSError):
                 os.mkdir(name, 0o700, dir_fd=fd)
+                answer: dict[str, object] = {"repo": repository.name, "path": name, "url": repository.public_url}
+                note(answer)
                 os.rename(copy, name, dst_dir_fd=fd)  # in place of an empty folder, never through a link (rename(2))
-                return {"repo": repository.name, "path": name, "url": repository.public_url}
+                return answer
     finally:
         os.close(fd)
     why = f"your workspace has {repository.folder}, and many more of that name"

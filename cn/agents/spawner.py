@@ -12,12 +12,14 @@ import signal
 import subprocess
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cn.agency.events import AgentEnded, Change, MailDone, OutcomeCompleted
 from cn.agency.names import Party, Uuid
@@ -59,6 +61,8 @@ _LOOK, _POLLS = "mail_inbox ", 10
 _LIVES = 8
 """An agent that gets somewhere keeps its place for so many times as long as one that does not, while others wait."""
 _SYSTEM = BySystem()
+_THREADS = 8
+T = TypeVar("T")
 _NO_TRACE = "it was never started, or not here: this account has nothing of it on this machine"
 
 
@@ -103,13 +107,21 @@ class Spawner:
     _first_seen: dict[Uuid, tuple[Uuid, datetime]] = field(default_factory=dict)
     """By handler its last agent, and when this server saw its end first, where that lies ahead in the records."""
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_THREADS, "agents"))
+    """Its own: what else the server does in threads, and for how long, keeps no agent waiting."""
+    _since: float = 0.0
+    """The first step of this server: before it, no agent could be heard."""
 
     async def step(self, now: datetime) -> None:
         """See off who has ended or has to, and start who is needed. Cheap where nothing has changed."""
         async with self._one:
             await self._step(now)
 
+    async def _in_thread(self, do: Callable[..., T], *given: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(do, *given))
+
     async def _step(self, now: datetime) -> None:
+        self._since = self._since or now.timestamp()
         self._children = [child for child in self._children if child.poll() is None]
         with self.place.agency.store.reading() as facts:
             live = {id: agent for id in live_agents(facts) if (agent := facts.agent(id))}
@@ -129,7 +141,7 @@ class Spawner:
                 await self._alone(id, self._see_off_lost(id))
         if not self._swept:
             self._swept = True
-            await asyncio.to_thread(end_strays, self.place.folders, {*live, *folders})
+            await self._in_thread(end_strays, self.place.folders, {*live, *folders})
         await self._start_needed(head.seq if head else 0, now)
 
     async def _see_off_lost(self, agent: Uuid) -> None:
@@ -137,9 +149,9 @@ class Spawner:
         was moved it works on, unseen, and another one would be started beside it.
         """
         hub = self.place.folders.hub
-        ended = await asyncio.to_thread(kill_processes_of, agent, hub)
+        ended = await self._in_thread(kill_processes_of, agent, hub)
         why = f"its folder is not where this server has them: its processes were ended ({ended})" if ended else ""
-        if others := await asyncio.to_thread(processes_of, agent):
+        if others := await self._in_thread(processes_of, agent):
             numbers = ", ".join(map(str, others))
             why = why or f"it works for another folder of this hub, a copy or where it was before (pid {numbers})"
             self.faults[agent] = f"agent {agent[:8]} lives, and does not work for this folder: pid {numbers}"
@@ -190,13 +202,13 @@ class Spawner:
                     launcher.signal(signal.SIGTERM)
                 self._heard[agent.id].signalled = True
             return
-        await asyncio.to_thread(kill_processes_of, folder.agent, self.place.folders.hub)
+        await self._in_thread(kill_processes_of, folder.agent, self.place.folders.hub)
         if agent is not None:
             await self._end(agent.id, *self._told_of_end(folder, agent, now))
         self._heard.pop(folder.agent, None)
-        if left := await asyncio.to_thread(self.place.folders.retire, folder):
+        if left := await self._in_thread(self.place.folders.retire, folder):
             self.faults[folder.agent] = f"{self.place.folders.ended(folder.agent).path} cannot be removed: {left}"
-        await asyncio.to_thread(self.place.folders.forget, now.timestamp() - self.place.days * 86400)
+        await self._in_thread(self.place.folders.forget, now.timestamp() - self.place.days * 86400)
 
     def _reason_to_end(self, folder: Folder, agent: Agent, now: datetime) -> str:
         """Why a running agent has to end; empty where it may go on."""
@@ -211,7 +223,7 @@ class Spawner:
             if problem:
                 return f"it did not begin as asked: {problem}"
         said = (one for one in _changed(folder) if one <= now.timestamp())
-        quiet = now.timestamp() - max(heard.last, self._begun(agent, now).timestamp(), *said)
+        quiet = now.timestamp() - max(self._since, heard.last, self._begun(agent, now).timestamp(), *said)
         return f"it was silent for {int(quiet)} s" if quiet > self.machine.watch.silence else ""
 
     def _told_of_end(self, folder: Folder, agent: Agent, now: datetime) -> tuple[str, Letter]:
@@ -385,10 +397,10 @@ class Spawner:
             return
         try:
             folder = self.place.folders.make(agent, other_user=bool(runner.wrap and runner.wrap.user))
-            told = await asyncio.to_thread(self._told, handler, now)
+            told = await self._in_thread(self._told, handler, now)
             start = Start(agent, handler.id, token, folder, runner, self.address, told, self.machine.watch.grace)
             start = start._replace(hub=self.place.folders.hub, hidden=hidden_of(*self.place.private))
-            self._children.append(await asyncio.to_thread(_launch, start))
+            self._children.append(await self._in_thread(_launch, start))
         except CnError as why:
             self.problems[handler.id] = f"{why.text}; {why.hint}"
             await self._end(agent, one_line(f"it could not be started: {why.text}"))

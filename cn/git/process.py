@@ -343,6 +343,13 @@ class Logins(Protocol):
         """One that was given such an environment has ended."""
 
 
+class Watches(Protocol):
+    """Hears of each git that is started, to end it from another thread."""
+
+    def add(self, child: subprocess.Popen[bytes]) -> None:
+        """It was started, in a process group of its own."""
+
+
 class Git(NamedTuple):
     """git on one repository. Immutable; :meth:`with_env` makes a variant.
 
@@ -353,7 +360,7 @@ class Git(NamedTuple):
     long as they do; children that talk to a network die with cn instead. ``config`` is the
     configuration, once it was read. ``reader``: who answers questions about objects, where
     one does it for a whole run. ``around``: the environment of every child, once it was read. ``logins``: those that
-    connections share.
+    connections share. ``children``: who may end what was started.
     """
 
     root: Path
@@ -368,6 +375,7 @@ class Git(NamedTuple):
     around: Mapping[str, str] | None = None
     finds: bool = False
     logins: Logins | None = None
+    children: Watches | None = None
 
     def is_foreign(self, ids: Iterable[str]) -> bool:
         """Is one of them known to be no id in this repository's object format?"""
@@ -474,7 +482,7 @@ class Git(NamedTuple):
         """Start ``git ARGS`` on pipes, for a conversation; the caller ends it. ``setup`` runs before exec."""
         command, env = self.prepared(args)
         try:
-            return subprocess.Popen(
+            child = subprocess.Popen(
                 command,
                 cwd=self.root,
                 env=env,
@@ -489,6 +497,9 @@ class Git(NamedTuple):
             if missing.filename == "git":
                 raise CnError("git is not installed or not on PATH", "install git 2.39 or newer") from None
             raise CnError(f"cannot start git in {missing.filename}", "is the folder still there?") from None
+        if self.children is not None:
+            self.children.add(child)
+        return child
 
     def _communicate(self, args: tuple[str, ...], stdin: bytes, seconds: float) -> Done:
         with _as_file(stdin) as given:

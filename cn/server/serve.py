@@ -21,12 +21,15 @@ from cn.agency.agency import Agency
 from cn.agency.names import parse_uuid
 from cn.agency.operations import ByHandler, BySystem, DeliverDue
 from cn.agency.perform import Answer, Asked
+from cn.agency.plan.access import is_current
 from cn.agency.plan.result import Refused
+from cn.agency.server_seen import STOPPING
 from cn.agency.store.behind import follow
 from cn.agency.store.copies import copy_url
 from cn.agency.store.look import live_agents
 from cn.server.direct import DirectServers
 from cn.server.door import Door
+from cn.server.far_work import FarWork
 from cn.server.gateway import Gateway
 from cn.server.health import Health, read_health
 from cn.server.library_logs import take_logs
@@ -55,11 +58,12 @@ _BATCH = 100
 
 
 class Plan(NamedTuple):
-    """What a server has: ``tools`` beside its own, and who starts agents."""
+    """What a server has: ``tools`` beside its own, who starts agents, and what its tools do on other hosts."""
 
     settings: Settings
     tools: Sequence[Tool]
     make_spawner: MakeSpawner
+    far: FarWork | None = None
 
 
 def serve(agency: Agency, places: ServerPlaces, plan: Plan) -> int:
@@ -69,13 +73,18 @@ def serve(agency: Agency, places: ServerPlaces, plan: Plan) -> int:
     lock = hold(places.lock)
     if lock is None:
         health = read_health(places) or {}
-        raise LockHeld(f"a server of this hub runs already (pid {health.get('pid', 'unknown')})", "stop it first")
+        pid = health.get("pid", "unknown")
+        if health.get("state") == STOPPING:
+            raise LockHeld(f"the server of this hub is ending (pid {pid})", "start another one in a moment")
+        raise LockHeld(f"a server of this hub runs already (pid {pid})", "stop it first")
     try:
         keep_to_ourselves()
         vault = take_secrets(plan.settings.secrets)
         process = _Process(agency, places, plan, vault)
         take_logs(process.health.say)
-        return asyncio.run(process.run())
+        asyncio.run(process.run())
+        process.tell("stopped")  # nothing of it runs any more; whoever starts the next one may
+        return 0
     finally:
         os.close(lock)
 
@@ -98,7 +107,7 @@ class _Process:
         self._listener: Listener | None = None
         self._port = 0
 
-    async def run(self) -> int:
+    async def run(self) -> None:
         """Until it is told to stop; what began is ended in the other order."""
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -109,24 +118,24 @@ class _Process:
             ending.callback(self.records.close)
             gateway = self._connect(ending)
             await self._answer(sockets, gateway, ending)
+            if self.plan.far:
+                ending.push_async_callback(self.plan.far.close)
             self._spawner = self.plan.make_spawner(self.agency, self._perform, reach)
             ending.push_async_callback(self._spawner.close)
             if isinstance(self._spawner, WritesSettings):
                 self._spawner.use_direct(self._direct.settings_of)
-            self._tell("running", READY=1)
+            self.tell("running", READY=1)
             self.health.say(f"the server of {self.agency.hub.root} answers at {reach.url} and {reach.socket}")
             threading.Thread(target=self._follow, name="follow", daemon=True).start()
             try:
                 await self._work(gateway)
             finally:
-                self._tell("stopping", STOPPING=1)
+                self.tell(STOPPING, STOPPING=1)
         if not self.health.is_here():
             raise Blocked(
                 f"{self.agency.hub.root} was moved or removed while this server ran, so it has ended",
                 "'cn agency serve' in the hub's folder starts one where it is now",
             )
-        self._tell("stopped")
-        return 0
 
     def _listen(self) -> tuple[list[socket.socket], Reach]:
         """The sockets, and how agents reach us by them."""
@@ -164,7 +173,7 @@ class _Process:
         self._listener = listener
         ending.push_async_callback(listener.close)
 
-    def _tell(self, state: str, **notice: int) -> None:
+    def tell(self, state: str, **notice: int) -> None:
         """Say how we are, in the health file and to systemd."""
         self.health.value["state"] = state
         self.health.save()
@@ -183,6 +192,7 @@ class _Process:
             await self._guarded("sockets", self._keep_sockets())
             await self._guarded("what is due", self._deliver())
             await self._guarded("servers beside agents", self._tell_changes())
+            await self._guarded("work on other hosts", self._end_far())
             await self._guarded("agents", self._spawner.step(now()))
             if watchdog:
                 notify(WATCHDOG=1)
@@ -220,6 +230,15 @@ class _Process:
         for answer in answers:
             if isinstance(answer, Refused) and answer.rule != "known":  # another process was first
                 self.health.report_error(f"a deferred message: {answer.reason}")
+
+    async def _end_far(self) -> None:
+        """What is done on other hosts for who has ended."""
+        if self.plan.far is None or not (asked := self.plan.far.principals):
+            return
+        found = await self.records.facts(lambda facts: [(one, is_current(one, facts)) for one in asked])
+        for principal, over in found:
+            if over:
+                self.plan.far.end(principal, over.reason)
 
     def _tell_problems(self) -> None:
         """Why somebody gets no agent, and what went wrong with one: in the health file while it is so, in the journal

@@ -11,6 +11,7 @@ import pytest
 from cn.agency.names import Resource
 from cn.agency.operations import GrantAccess, Wanted
 from cn.agency.plan.result import Refused
+from cn.agency.plan.titles import with_titles
 from cn.agents.machine import Repositories
 from cn.agents.repositories import (
     Mirrors,
@@ -31,6 +32,11 @@ KINDS = ("path", "git", "http", "ssh")
 
 def silent(commit: str) -> None:
     """Nobody is told of a push."""
+
+
+def allowed() -> Refused | None:
+    """Whoever asks may have the clone."""
+    return None
 
 
 @pytest.fixture(params=KINDS)
@@ -70,7 +76,7 @@ def clone(store: Mirrors, tmp_path: Path, name: str = "one") -> Path:
         folder.mkdir(exist_ok=True)
     site = store.find("site")
     assert isinstance(site, Repository)
-    made = store.clone(site, workspace, staging)
+    made = store.clone(site, workspace, staging, allowed)
     assert isinstance(made, dict), made
     assert list(staging.iterdir()) == []
     return workspace / str(made["path"])
@@ -147,7 +153,7 @@ def test_a_link_in_the_workspace_leads_no_clone_elsewhere(plain: Remote, tmp_pat
     swapped.symlink_to(elsewhere)
     site = store.find("site")
     assert isinstance(site, Repository)
-    refused = store.clone(site, swapped, staging)
+    refused = store.clone(site, swapped, staging, allowed)
     assert isinstance(refused, Refused)
     assert refused.rule == "repo-place"
     assert list(elsewhere.iterdir()) == []
@@ -159,7 +165,7 @@ def test_a_password_in_the_url_reaches_no_agent(plain: Remote, tmp_path: Path) -
     store = mirrors(tmp_path, "https://ann:secret@127.0.0.1:9/x.git")
     site = store.find("site")
     assert isinstance(site, Repository)
-    refused = store.clone(site, tmp_path, tmp_path)
+    refused = store.clone(site, tmp_path, tmp_path, allowed)
     assert isinstance(refused, Refused)
     assert refused.rule == "repo-unreached"
     assert "secret" not in refused.reason
@@ -235,7 +241,7 @@ def test_while_one_fetches_another_repository_waits_for_nobody(plain: Remote, tm
     other = Repository("slow", str(plain.path("site")) + "/")
     (tmp_path / "slow").mkdir()
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(store.clone, other, tmp_path / "slow", tmp_path / "slow")
+        waiting = pool.submit(store.clone, other, tmp_path / "slow", tmp_path / "slow", allowed)
         assert begun.wait(60)
         clone(store, tmp_path)
         go.set()
@@ -270,6 +276,8 @@ def test_what_a_capability_names_is_what_may_be_cloned_and_pushed(staffed: Calla
         refused = may_push("site", "main", writes, facts)
         assert isinstance(refused, Refused)
         assert refused.ask == staff.root()
+        pattern = f"{handlers[2]}/* or {handlers[2][:8]}/*"
+        assert f"push a branch that fits {pattern}, or ask {staff.root()} (" in with_titles(refused.remedy, facts)
         assert [one for one, _ in push_patterns("site", releases, facts)] == ["release/*"]
         assert [one["repo"] for one in list_repositories(reads, known, facts)] == ["site"]
         assert [one["repo"] for one in list_repositories(by_url, known, facts)] == [url]

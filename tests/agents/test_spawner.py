@@ -166,6 +166,24 @@ def test_a_dead_agents_token_is_worth_nothing(staffed: Callable[..., Staff]) -> 
     assert answer.rule == "active-handler"
 
 
+def test_what_no_server_could_hear_is_not_an_agents_silence(staffed: Callable[..., Staff]) -> None:
+    staff = staffed(script_runner("one", "touch up; sleep 600") + "[agents]\nsilence = 300")
+    handler = staff.handler("Build the site")
+    staff.step()
+    until(lambda: up(staff, handler))
+    agent = staff.agents()[handler].id
+    staff.restart()
+    staff.skip = timedelta(seconds=800)  # so long no server ran
+    staff.step()
+    staff.skip = timedelta(seconds=1000)
+    staff.step()
+    assert not staff.has_ended(agent)
+    assert not staff.spawner._heard[agent].ending
+    staff.skip = timedelta(seconds=1200)
+    staff.step_until(lambda: staff.ends(handler))
+    assert staff.ends(handler)[0].startswith("it was silent for")
+
+
 def test_silence_past_its_limit_ends_an_agent_and_its_boss_is_told(staffed: Callable[..., Staff]) -> None:
     staff = staffed(
         script_runner("one", "echo I look at the start page; touch up; sleep 600") + "[agents]\nsilence = 300"

@@ -15,7 +15,7 @@ import pytest
 from cn.agency.server_seen import see_server
 from cn.server.places import ServerPlaces, make_folder
 from cn.server.sockets import Sockets
-from cn.system.files import identity_of
+from cn.system.files import hold, identity_of
 from tests.support.agency_server import Office, Server, open_office, serving
 from tests.support.hubs import cn
 from tests.support.mcp_clients import connect, talk
@@ -142,6 +142,13 @@ def test_status_and_doctor_say_who_gets_no_agent_and_where_the_server_is_not_rea
         "it is that of the hub of which this is a copy"
     )
     assert "not reached" not in cn("doctor", hub=hub, check=None).stdout
+    health.write_text(json.dumps(value | {"state": "stopping"}))
+    assert f"server: is ending (pid {os.getpid()})" in cn("agency", "status", hub=hub).stdout
+    held = hold(hub / ".git/cn/agency.server.lock")
+    assert held is not None
+    refused = cn("agency", "serve", "--no-agents", hub=hub, check=75).stderr
+    os.close(held)
+    assert f"the server of this hub is ending (pid {os.getpid()})" in refused
     health.write_text(json.dumps(value | {"state": "stopped"}))
     assert "server: none runs" in cn("agency", "status", hub=hub).stdout
 

@@ -88,6 +88,30 @@ def test_each_tool_gives_what_its_schema_says(office: Office, server: Server) ->
     talk(work)
 
 
+@pytest.mark.parametrize("tool", ["handler_stop", "handler_remove", "outcome_complete", "outcome_close"])
+def test_what_ends_underlings_with_live_agents_answers_about_its_own_subject(
+    office: Office, server: Server, tool: str
+) -> None:
+    """The official client throws at an answer that does not fit, of what was done."""
+    boss = office.handler(f"Ends others, {tool}")
+    agent, under = office.lease(boss), office.handler("Ends with it", boss)
+    below = office.handler("Stands below it", under)
+    office.lease(under)
+    office.lease(below)
+    office.do(SendMail(under, text="Dealt with by nobody."))
+    name, given = tool.split("_")[0], {"rationale": "r", "cascade": True} if "outcome" in tool else {}
+
+    async def work() -> None:
+        async with connect(server, agent.token) as plain:
+            ask = Checked(plain.client)
+            first = await ask.do(tool, **{name: under}, **given, request_id="once")
+            assert first[name] == under
+            again = await ask.do(tool, **{name: under}, **given, request_id="once")
+            assert again == {key: value for key, value in first.items() if key != "stopped"}  # no event keeps that
+
+    talk(work)
+
+
 async def _knowledge(ask: Checked) -> None:
     made = await ask.do("kb_create", description="Plan", content="one", request_id="first")
     again = await ask.do("kb_create", description="Plan", content="one", request_id="first")

@@ -40,7 +40,7 @@ def plan(operation: Operation, principal: Principal, facts: Facts, moment: Momen
     return is_current(principal, facts) or _plan(operation, principal, facts, moment)
 
 
-_OF_SYSTEM = (ops.DeliverDue, ops.LeaseAgent, ops.EndAgent)
+_OF_SYSTEM = (ops.DeliverDue, ops.LeaseAgent, ops.EndAgent, ops.UseResource)
 
 
 def _plan(operation: Operation, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:

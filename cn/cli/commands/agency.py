@@ -156,7 +156,8 @@ def _server_lines(server: dict[str, Any], facts: Facts) -> list[str]:
     if not server["pid"]:
         return ["server: none runs; 'cn agency serve' starts agents and delivers what is due"]
     away = f", not reached at {server['unreached']}" if server["unreached"] else ""
-    lines = [f"server: runs (pid {server['pid']}){away}"]
+    does = "is ending" if server["ending"] else "runs"
+    lines = [f"server: {does} (pid {server['pid']}){away}"]
     for id, why in server["problems"].items():
         lines += wrap("  ", f"no agent for {name(id, facts)}: {clean(why)}")
     for id, why in server["faults"].items():
@@ -207,6 +208,7 @@ def serve_command(env: Env, port: int, *, no_agents: bool) -> None:
     from cn.agents.place import place_of
     from cn.agents.repositories import Mirrors
     from cn.git.process import Git
+    from cn.server.far_work import FarWork
     from cn.server.machine_tools import read_settings, settings_path
     from cn.server.places import places_of
     from cn.server.serve import Plan, serve
@@ -224,8 +226,9 @@ def serve_command(env: Env, port: int, *, no_agents: bool) -> None:
     place = place_of(opened)
     machine = read_machine(machine_path(told))
     mirrors = Mirrors(place.folders.base / "mirrors", machine.repos, Git(hub.root))
-    tools = (*base_tools(machine), *repository_tools(place, mirrors))
-    sys.exit(serve(opened, places_of(hub), Plan(settings, tools, spawner)))
+    far = FarWork()
+    tools = (*base_tools(machine), *repository_tools(place, mirrors, far))
+    sys.exit(serve(opened, places_of(hub), Plan(settings, tools, spawner, far)))
 
 
 @agency.command("can")
