@@ -10,7 +10,6 @@ from cn.git.process import GitError
 from cn.inbox.decided import PUT_OFF, decided_of
 from cn.inbox.decided import Decided as Decided
 from cn.inbox.working_copies import Working, may_decide, read_copies, read_working, unknown_files, was_refused
-from cn.protocol.finality import Offered, offered
 from cn.protocol.layout import COMMENTED, FINAL, PROPOSAL, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.run.view import View, has_agent, read_events
@@ -20,6 +19,7 @@ from cn.values.text import one_line
 from cn.values.timestamps import parse_stamp, stamp_or_none
 
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
+    from cn.protocol.finality import Offered
     from cn.protocol.thread_life import Life, Link, Written
 
 PENDING, ANSWERED, DECIDED, REFUSED, DONE = "pending", "answered", "decided", "refused", "done"
@@ -79,6 +79,8 @@ class ThreadView(NamedTuple):
     @property
     def offered(self) -> Offered:
         """The decisions that it can take as it is."""
+        from cn.protocol.finality import offered  # lists of threads offer nothing
+
         return offered(self.kind, withdrawn=self.withdrawn is not None, no_peer=self.no_peer)
 
     @property
