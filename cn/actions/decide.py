@@ -24,7 +24,7 @@ from cn.protocol.draft import Draft
 from cn.protocol.effects import Plan
 from cn.protocol.ledger import IN
 from cn.protocol.log import Row
-from cn.protocol.ops import Op, Reply, format_op
+from cn.protocol.ops import Op, format_op
 from cn.protocol.own_thread import parse_own
 from cn.run.executor import Executor
 from cn.run.find_thread import NoThread, find_pending
@@ -58,7 +58,7 @@ def decide(
 ) -> Report:
     """Decide a thread now: a pending one of a peer, or one of our own.
 
-    The decision is about ``head``, at least seven digits of it, else about the head that this clone showed last.
+    The decision is about ``head``, at least seven digits of it, else about the head that its reader was shown last.
     """
     check_head(head)
     with telling_what_waits(), open_run(hub, dry_run=dry_run) as run:
@@ -68,8 +68,8 @@ def decide(
     return run.report
 
 
-def say_comment(run: Run, draft: Draft, commit: Commit) -> None:
-    """A comment, in a run that is open."""
+def say_comment(run: Run, draft: Draft, commit: Commit, *, head: str = "") -> None:
+    """A comment, in a run that is open; ``head`` is the one that it is about, where that was said."""
     who, text = _actor(run, draft.actor), draft.text
 
     def plan(executor: Executor) -> str | None:
@@ -78,6 +78,8 @@ def say_comment(run: Run, draft: Draft, commit: Commit) -> None:
             return "cn: written anew"
         if not isinstance(facts, Facts):
             raise Refused(f"{facts.source} is a thread of our own: nobody else reads it", "write into its file")
+        thread, now = facts.item.get("thread"), facts.item.head
+        refuse_unseen(run.hub, facts.source, thread, now, draft.head or head, "nothing was said")
         outcome = plan_comment(facts, who, text, draft.written)
         given = unnamed([text_of("the comment", text)], facts.item.topic)
         _perform(run, executor, facts, outcome if isinstance(outcome, Plan) else (outcome,), given)
@@ -122,7 +124,7 @@ def decide_now(
 ) -> None:
     """The same in a run that is open; ``at`` is when it was said, if that was before.
 
-    Raises :class:`Refused` with the rule that forbids it, and where the branch moved since it was shown here; ``head``
+    Raises :class:`Refused` with the rule that forbids it, and where the branch moved since it was shown; ``head``
     is the one that it is about, where that was said.
     """
     deciding = _deciding(run, make, actor, body)._replace(at=at, head=head)
@@ -219,7 +221,7 @@ def _decide_one(
         return None
     if shown is not None and shown.head and isinstance(facts, Facts):
         _require_as_shown(executor, facts, shown)
-    if isinstance(facts, Facts) and not (isinstance(op, Reply) and facts.is_proposal):  # which waits
+    if isinstance(facts, Facts):
         refuse_unseen(run.hub, facts.source, facts.item.get("thread"), facts.item.head, deciding.head)
     artifacts = find_artifacts(executor.snapshot, (op,))
     order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", artifacts, deciding.at)

@@ -99,7 +99,7 @@ def reply(
 ) -> Report:
     """Reply to a thread. A pending message is decided by it (``do:reply:re-<topic>``), a proposal goes on waiting.
 
-    It is about ``head``, if that is given, else about the head that this clone showed last.
+    It is about ``head``, if that is given, else about the head that who replies was shown last.
     """
     _subject(message, body)
     check_head(head)
@@ -190,20 +190,26 @@ def comment(
     *,
     body: str = "",
     actor: str = "",
+    head: str = "",
     dry_run: bool = False,
     waiting: Progress | None = None,
     first: First | None = None,
 ) -> Report:
-    """Say something about a peer's thread to its creator; the thread stays as it is."""
+    """Say something about a peer's thread to its creator; the thread stays as it is.
+
+    It is about ``head``, if that is given, else about the head that who says it was shown last.
+    """
+    check_head(head)
     text = f"{message}\n\n{body}" if body else message
     if not is_text(thread + actor + text):
         raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
     draft = Draft("comment", thread, message, actor, now(), body.encode())
-    return say_now_or_later(hub, draft, _comment, dry_run=dry_run, waiting=waiting, first=first)
+    say = partial(_comment, head=head)
+    return say_now_or_later(hub, draft, say, dry_run=dry_run, waiting=waiting, first=first)
 
 
-def _comment(run: Run, draft: Draft, commit: Commit) -> None:
-    _say_in_thread(run, draft, commit, say_comment)
+def _comment(run: Run, draft: Draft, commit: Commit, *, head: str = "") -> None:
+    _say_in_thread(run, draft, commit, partial(say_comment, head=head))
 
 
 SAYS = {"send": _send, "reply": _reply, "comment": _comment}

@@ -1,7 +1,7 @@
 """``cn trust``: show a change to protected files that came from elsewhere, and accept it.
 
 What is accepted is exactly what was shown. Between showing and accepting the lock is free,
-so origin may move: what was shown is remembered in ``.git/cn/trust-shown``, and when it is
+so origin may move: what was shown is noted for its reader (:mod:`cn.run.shown`), and when it is
 no longer what there is, it is shown again instead of accepted.
 """
 
@@ -19,9 +19,9 @@ from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.llm.config import check_agent_config
 from cn.protocol.hub_config import AGENT_PATH, LOCK_WAIT
+from cn.run import shown
 from cn.run.run import scratch_objects
 from cn.run.settings import from_origin, read_head_settings, read_settings
-from cn.system.files import drop, read_regular, write_file
 from cn.transaction.base import Base, observe_base
 from cn.transaction.lock import hub_lock
 from cn.transaction.protected_files import TrustChange, accept, built_by_cn, trusted_commit, untrusted
@@ -102,14 +102,14 @@ def pending_changes(hub: Hub, *, dry_run: bool = False) -> Pending | None:
         return find_pending(hub, observe_base(hub, dry_run=True, check_trust=False))
 
 
-def was_shown(hub: Hub) -> str:
-    """The key of what was shown last and not accepted, empty if there is none."""
-    return (read_regular(hub.state / "trust-shown") or b"").decode("ascii", "replace").strip()
+def is_another(hub: Hub, pending: Pending) -> bool:
+    """Was this reader shown something else, which they have not accepted?"""
+    return bool(shown.read_shown(hub, shown.TRUST) - {pending.key})
 
 
-def note_shown(hub: Hub, pending: Pending) -> None:
-    """Remember what a person has seen, for a later ``cn trust --yes``."""
-    write_file(hub.state / "trust-shown", f"{pending.key}\n".encode())
+def note_seen(hub: Hub, pending: Pending) -> None:
+    """Note what a person has seen, for a later ``cn trust --yes``."""
+    shown.note_shown(hub, shown.TRUST, pending.key)
 
 
 def accept_changes(hub: Hub, pending: Pending) -> Report | Pending | None:
@@ -129,7 +129,7 @@ def accept_changes(hub: Hub, pending: Pending) -> Report | Pending | None:
         if trusted_commit(locked) != now.commit:
             report.failed("the acceptance could not be written", "run 'cn trust' again")
             return report
-        drop(hub.state / "trust-shown")
+        shown.note_shown(hub, shown.TRUST, shown.NOTHING)
         names = ", ".join(f.path for f in now.files)
         report.done(f"accepted the protected files of {now.commit[:12]}: {names}")
         return report
@@ -202,8 +202,8 @@ def _file(git: Git, change: TrustChange, old: Entry | None, new: Entry | None) -
 def _contents(git: Git, *entries: Entry | None) -> list[bytes]:
     """What a diff shows of each: a submodule's entry names a commit of another repository."""
     found = iter(read_known(git, [e.oid for e in entries if e and e.mode != _SUBMODULE]))
-    shown = [f"Subproject commit {e.oid}\n".encode() if e and e.mode == _SUBMODULE else b"" for e in entries]
-    return [next(found) if e and e.mode != _SUBMODULE else text for e, text in zip(entries, shown, strict=True)]
+    named = [f"Subproject commit {e.oid}\n".encode() if e and e.mode == _SUBMODULE else b"" for e in entries]
+    return [next(found) if e and e.mode != _SUBMODULE else text for e, text in zip(entries, named, strict=True)]
 
 
 def _authors(git: Git, commits: Sequence[Oid]) -> tuple[Author, ...]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from cn.agent.interface import read_shown
+from cn.agent.interface import read_printed
 from cn.agent.plan import conversation
 from cn.agent.plan.chat import ChatFacts, chat_text_of
 from cn.agent.plan.ops import AnyFacts, Order, bad_output, check_artifact, check_output, is_object_id, plan_order
@@ -230,7 +230,7 @@ def find_artifacts(snapshot: Snapshot, ops: Iterable[Op]) -> dict[str, Oid]:
 
 def _note_shown(run: Run, executor: Executor, turn: Turn) -> None:
     """When ``cn input`` printed it, as that noted; part of the thread's chain."""
-    at = read_shown(run.hub, turn.trigger)
+    at = read_printed(run.hub, turn.trigger)
     asked = turn.input
     if at is not None and asked.topic:
         event = Event(at, IN, "shown", asked.topic, Oid(asked.head), {"input": asked.id})

@@ -20,6 +20,7 @@ from cn.protocol.queue_item import INPUT, OUTPUT, TURN
 from cn.run.memory import Memory
 from cn.system.clock import now
 from cn.system.files import hold, read_regular, write_file
+from cn.system.session import WOKEN, name_wake
 from cn.transaction.lock import WAKE, find_holder
 from cn.transaction.lock_owner import note_owner
 from cn.values.errors import CnError
@@ -83,8 +84,6 @@ _SAID = 4000
 
 TO_WAKE, WAKING = "wake", "waking"
 """Files that name threads: of which somebody is to be told, and is being told."""
-WOKEN = "CN_WOKEN"
-"""Set for what a wake command starts, so that it wakes nobody again."""
 
 
 def _take_pending(hub: Hub) -> list[str]:
@@ -117,12 +116,13 @@ def _run_program(hub: Hub, words: Sequence[str], threads: Sequence[str], seconds
     """Run it in the hub; empty, or why it failed. What runs longer than ``seconds`` is ended.
 
     Standard input is "you have inbox" and the thread names, a line each; the environment
-    has ``CN_HUB`` and ``CN_THREADS``. Both streams are files: what it leaves in the background may hold them
+    has ``CN_HUB``, ``CN_THREADS``, and in ``CN_WOKEN`` a name for this wake: what it starts wakes nobody again, and is
+    one reader. Both streams are files: what it leaves in the background may hold them
     open as long as it likes, and is not waited for.
     """
     import tempfile
 
-    env = {**os.environ, "CN_HUB": str(hub.root), "CN_THREADS": " ".join(threads), WOKEN: "1"}
+    env = {**os.environ, "CN_HUB": str(hub.root), "CN_THREADS": " ".join(threads), WOKEN: name_wake()}
     text = "\n".join(["you have inbox", *threads, ""])
     with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
         told.write(text.encode())

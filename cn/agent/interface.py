@@ -5,7 +5,6 @@ Neither takes the lock or writes into main.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +16,8 @@ from cn.agent.plan.output import format_output
 from cn.git.objects import read_objects
 from cn.git.repository import Hub
 from cn.protocol.ops import Defer, Delegate, Op, Reply, Send, Surface, format_op
-from cn.protocol.queue_item import INPUT, OUTPUT, TURN, parse_input, parse_turn
+from cn.protocol.queue_item import INPUT, OUTPUT, TURN, Shown, parse_input, parse_turn
+from cn.run import shown
 from cn.secrets.scanner import Text, find_secrets, text_of_word
 from cn.system.clock import now
 from cn.system.files import place, read_plain, read_regular, write_file
@@ -34,8 +34,10 @@ def read_input(hub: Hub) -> str | None:
     if found is None:
         return None
     text = found[1].decode("utf-8", "replace")
-    with suppress(Refused):  # a note for the log, never in the way of the agent
-        _note_shown(hub, parse_input(text).trigger)
+    with suppress(Refused):  # notes, never in the way of the agent
+        trigger = parse_input(text).trigger
+        shown.note_shown(hub, shown.ITEM, trigger)
+        _note_printed(hub, trigger)
     return text
 
 
@@ -44,28 +46,23 @@ def is_answered(hub: Hub) -> bool:
     return os.path.lexists(hub.root / OUTPUT)
 
 
-def _note_shown(hub: Hub, trigger: str, *, answered: bool = False) -> None:
-    at = read_shown(hub, trigger)
-    if at is None or answered:
-        data = {"trigger": trigger, "at": format_second(at or now()), "answered": answered}
-        write_file(hub.state / "shown", json.dumps(data).encode())
+_PRINTED = "printed"
+"""Below ``.git/cn``: a trigger, and when it was first printed here, to whomever."""
 
 
-def read_shown(hub: Hub, trigger: str) -> datetime | None:
-    """When this attempt's input was first printed on this machine, as far as that was noted."""
-    data = _last_shown(hub)
+def _note_printed(hub: Hub, trigger: str) -> None:
+    if read_printed(hub, trigger) is None:
+        write_file(hub.state / _PRINTED, f"{trigger} {format_second(now())}\n".encode(), mode=hub.private_mode)
+
+
+def read_printed(hub: Hub, trigger: str) -> datetime | None:
+    """When this attempt's input was first printed in this clone, as far as that was noted."""
+    data = (read_regular(hub.state / _PRINTED) or b"").decode("ascii", "replace")
+    named, _, at = data.strip().partition(" ")
     try:
-        return parse_stamp(str(data["at"])) if data.get("trigger") == trigger else None
-    except (KeyError, StampRefused):
+        return parse_stamp(at) if named == trigger else None
+    except StampRefused:
         return None
-
-
-def _last_shown(hub: Hub) -> dict[str, object]:
-    try:
-        data = json.loads(read_regular(hub.state / "shown") or b"")
-    except (ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def note_sent(hub: Hub, trigger: str, request: bytes) -> None:
@@ -83,25 +80,20 @@ Check = Callable[[Hub, str, str], None]
 """Raise :class:`Refused` for an output to an input that would not be executed (:mod:`cn.agent.check_answer`)."""
 
 
-def write_output(hub: Hub, make: Callable[[str], Op], check: Check, *, dry_run: bool = False) -> Report:
+def write_output(hub: Hub, make: Callable[[str], Op], check: Check, *, item: str = "", dry_run: bool = False) -> Report:
     """Write the one answer to the current input; a second one is refused.
 
-    ``make`` gives the op for the input's id. Nothing is executed here.
+    ``make`` gives the op for the input's id. It answers ``item``, if that is given, else the one that this reader was
+    shown last; where another is in flight now, it is refused. Nothing is executed here.
     """
     report = Report()
     found = read_plain(hub.root / INPUT)
     if found is None:
         raise Refused("nothing waits for an answer", "'cn input' prints what does")
     text = found[1].decode("utf-8", "replace")
-    item = parse_input(text)
-    id = item.id
-    last = _last_shown(hub)
-    read = str(last.get("trigger", ""))
-    if read and read != item.trigger and not last.get("answered"):  # another item took its place since
-        raise Refused(
-            f"what was read is {read}, and what is in flight now is {item.trigger}",
-            "read it with 'cn input', then answer it",
-        )
+    given = parse_input(text)
+    id = given.id
+    _refuse_unread(hub, given, item)
     op = make(id)
     _check_secrets(hub, op)
     output = compose(op, id)
@@ -115,7 +107,7 @@ def write_output(hub: Hub, make: Callable[[str], Op], check: Check, *, dry_run: 
         report.plan(f"write {OUTPUT}:\n{output}")
         return report
     with suppress(Refused):
-        _note_shown(hub, item.trigger)
+        _note_printed(hub, given.trigger)
     if not put_output(hub, output):
         raise answered
     found = read_plain(hub.root / INPUT)
@@ -123,10 +115,20 @@ def write_output(hub: Hub, make: Callable[[str], Op], check: Check, *, dry_run: 
         with suppress(FileNotFoundError):
             (hub.root / OUTPUT).unlink()
         raise Refused(f"{id} is not in flight any more", "'cn input' prints what is")
-    with suppress(Refused):
-        _note_shown(hub, item.trigger, answered=True)
+    shown.note_shown(hub, shown.ITEM, shown.NOTHING)
     report.done(f"{id}: {format_op(op)[0]}; 'cn inbox process' executes it")
     return report
+
+
+def _refuse_unread(hub: Hub, given: Shown, said: str) -> None:
+    """Another item than what is answered took its place since: an answer belongs to what was read."""
+    others = {said} - {given.id, given.trigger} if said else shown.read_shown(hub, shown.ITEM) - {given.trigger}
+    if others:
+        what = "what is answered" if said else "what was read"
+        raise Refused(
+            f"{what} is {one_line(' and '.join(sorted(others)), 200)}, and what is in flight now is {given.trigger}",
+            "read it with 'cn input', then answer it" + ("" if said else "; '--item ID' says which one is answered"),
+        )
 
 
 def _check_secrets(hub: Hub, op: Op) -> None:

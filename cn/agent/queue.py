@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from cn.agent.interface import read_sent, read_shown
+from cn.agent.interface import read_printed, read_sent
 from cn.agent.plan import turns
 from cn.agent.plan.brakes import count_hops, waits_for_person
 from cn.agent.plan.reflections import TITLES, by_period, due_reflections, is_due, is_worth_reflecting, level_below
@@ -104,7 +104,7 @@ def actor_of(run: Run, turn: Turn | None) -> Actor:
         return Actor.IDLE
     return actor_state(
         turn=True,
-        shown=read_shown(run.hub, turn.trigger) is not None,
+        shown=read_printed(run.hub, turn.trigger) is not None,
         output=turn.machine == run.machine and read_output(run) is not None,
         expired=turn.expired(run.now, turns.time_limit(run.settings.config)),
     )

@@ -172,7 +172,7 @@ def refused_as_usage() -> Iterator[None]:
 
 
 ACTOR = deciding("--actor", "Who decides; the hub's agent if not given.")
-HEAD = deciding("--head", "The head that it is about, seven digits or more; else the one that was shown here last.")
+HEAD = deciding("--head", "The head that it is about, seven digits or more; else the one that you were shown last.")
 
 
 def options(*extra: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -18,7 +18,8 @@ from cn.values.text import counted, visible
 
 _TREES = ("threads", "state", "logs", ".cn", "spec")
 """Where cn writes in the work tree, beside what merges bring."""
-_OWNERS = ("agency", "web.", "web-")
+_READERS = "readers-"
+_OWNERS = ("agency", "web.", "web-", _READERS)
 """How the names in ``.git/cn`` begin that are for their owner alone, also there."""
 _FILE, _FOLDER = 0o060, 0o070
 _NAMED = 5
@@ -55,6 +56,7 @@ def check_group(facts: HubFacts) -> Iterator[Finding]:
 def _closed_to_us(hub: Hub) -> Iterator[Finding]:
     """What another user, root by one ``sudo``, left in cn's own folder."""
     found = foreign_below(hub.state) if hub.state.is_dir() and not find_links(hub.state) else []
+    found = [path for path in found if not path.name.startswith(_READERS)]  # which nobody else needs
     if found:
         names = ", ".join(visible(os.path.relpath(path, hub.root)) for path in found[:3])
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""

@@ -63,7 +63,7 @@ def write_triage(
     """Write or replace the section in the working copy. Nothing is executed here.
 
     ``shown`` is the file as the actor saw it, where that is known: :class:`Changed` if it is another now. Else the
-    decision is about ``head``, if that is given, or the head that this clone showed last. Raises :class:`Refused`
+    decision is about ``head``, if that is given, or the head that who decides was shown last. Raises :class:`Refused`
     where the branch is at another one, and for a secret: who decides is told now, not by the run that executes it.
     """
     report = Report()

@@ -1,40 +1,83 @@
-"""Which head of a thread this clone showed last: what a person decides by a command is what they have read.
+"""What each reader was shown last: what somebody decides, answers or accepts is what they have read.
 
 Between a look and a decision a branch may move, and a sync of cron's bring the thread up to date without a word. So
-a command that shows a thread notes its head in a file below ``.git/cn/shown/``, named as the thread; a decision about
-another head is refused. It is of this clone alone. Losing a note costs the check, never a decision.
+what shows a thread notes its head, ``cn input`` the item, ``cn trust`` the change to protected files; a decision about
+another one is refused. Readers are sessions and wakes (:mod:`cn.system.session`): what a colleague, a program or the
+turn before was shown, the next one has not read.
+
+One file for each reader and matter, ``.git/cn/readers-<user>/<matter>/<reader>``: a number, the highest of the matter
+being that of the latest look, and what was shown. A user's notes are theirs alone. Losing one costs the check, never a
+decision.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container
+import shutil
+import stat
+from collections.abc import Container, Iterable
 from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
 
 from cn.git.repository import Hub
-from cn.system.files import read_regular, write_file
+from cn.system import session
+from cn.system.files import PRIVATE, drop, read_regular, write_file
+from cn.system.session import Reader, parse_reader, this_reader
 from cn.values.errors import Blocked, Refused, UsageError
-from cn.values.names import Oid, is_oid
 from cn.values.shell_words import command
 
-FOLDER = "shown"
-"""The folder below ``.git/cn``. It holds no more than one file for each thread that waits, or did a day ago."""
+ITEM, TRUST = "item", "trust"
+"""Matters that are no threads: what ``cn input`` printed, and what ``cn trust`` showed."""
+NOTHING = ""
+"""Noted where a reader is done with what was shown."""
+_OLD = ("shown", "trust-shown")
+"""Below ``.git/cn``: notes for a whole clone, of an older cn, which no reader can be told of."""
 _LONGEST = 100
+_MATTERS = 500
+_WAKES = 20
+"""As many as are kept for a user, the latest."""
 
 
-def note_shown(hub: Hub, thread: str, head: str) -> None:
-    """Note that the thread was shown with this head. What cannot be noted keeps nobody from looking."""
-    if head and read_shown(hub, thread) != head:
-        with suppress(Blocked):
-            write_file(hub.state / FOLDER / thread, f"{head}\n".encode(), mode=hub.private_mode)
+class _Note(NamedTuple):
+    path: Path
+    reader: Reader
+    number: int
+    value: str
 
 
-def read_shown(hub: Hub, thread: str) -> Oid | None:
-    """The head that was shown last; None: none that is known."""
-    data = read_regular(hub.state / FOLDER / thread, _LONGEST) or b""
-    text = data.decode("ascii", "replace").strip()
-    return Oid(text) if is_oid(text) else None
+def note_shown(hub: Hub, matter: str, value: str) -> None:
+    """Note what this reader was shown. What cannot be noted keeps nobody from looking."""
+    with suppress(Blocked, OSError):
+        folder, us = _folder(hub), this_reader()
+        notes = _notes(hub, matter)
+        latest = max((note.number for note in notes), default=0)
+        ours = [note for note in notes if note.reader.is_same(us)]
+        if [(note.number, note.value) for note in ours] == [(latest, value)] or (value == NOTHING and not notes):
+            return
+        if not folder.exists():
+            folder.mkdir(0o700, parents=True)
+        path = folder / matter / str(us)
+        write_file(path, f"{latest + 1} {value}\n".encode(), mode=PRIVATE)
+        drop(*(note.path for note in ours if note.path != path))
+        _prune(note for note in notes if note not in ours)
+        _bound(folder)
+
+
+def read_shown(hub: Hub, matter: str) -> frozenset[str]:
+    """What this reader was shown last; where that is nothing, what this user was: by each session that lives, and the
+    latest of those that are gone. More than one where these differ, empty where nothing is known.
+    """
+    notes, us = _notes(hub, matter), this_reader()
+    found = [note for note in notes if note.reader.is_same(us)]
+    if not found:
+        others = [note for note in notes if not note.reader.wake]  # a wake reads for itself
+        found = [note for note in others if note.reader.is_alive()]
+        found += _latest(note for note in others if note not in found)
+    else:
+        found = _latest(found)
+    return frozenset(note.value for note in found) - {NOTHING}
 
 
 def check_head(text: str) -> str:
@@ -44,26 +87,94 @@ def check_head(text: str) -> str:
     return text
 
 
-def refuse_unseen(hub: Hub, source: str, thread: str, head: str, said: str = "") -> None:
-    """Raise :class:`Refused` where the thread is at another head than who decides has ``said``, or was shown here."""
+def refuse_unseen(
+    hub: Hub, source: str, thread: str, head: str, said: str = "", nothing: str = "nothing was decided"
+) -> None:
+    """Raise :class:`Refused` where the thread is at another head than who decides has ``said``, or was shown.
+
+    ``nothing`` says what did not come of it.
+    """
     look = command("cn inbox show {}", source)
     if said:
         if not head.startswith(said):
-            raise Refused(f"{source} is at {head[:8]}, not at {said[:8]}: nothing was decided", f"look at it: {look}")
+            raise Refused(f"{source} is at {head[:8]}, not at {said[:8]}: {nothing}", f"look at it: {look}")
         return
-    shown = read_shown(hub, thread)
-    if shown is not None and shown != head:
+    if others := read_shown(hub, thread) - {head}:
+        before = " and ".join(sorted(other[:8] for other in others))
         raise Refused(
-            f"{source} has moved since it was shown: from {shown[:8]} to {head[:8]}; nothing was decided",
-            f"{look} shows what is there now; '--head {head[:8]}' decides about that",
+            f"{source} has moved since it was shown: from {before} to {head[:8]}; {nothing}",
+            f"{look} shows what is there now; '--head {head[:8]}' is about that one",
         )
 
 
 def sweep_shown(hub: Hub, waiting: Container[str]) -> None:
-    """Remove the notes of threads that wait no more."""
-    folder = hub.state / FOLDER
+    """Remove this user's notes about what waits no more, and of readers that are gone; and the notes of an older cn."""
+    folder = _folder(hub)
+    for matter in _names(folder):
+        if matter in (ITEM, TRUST) or matter in waiting:
+            _prune(_notes(hub, matter))
+        else:
+            shutil.rmtree(folder / matter, ignore_errors=True)
+    for old in (hub.state / name for name in _OLD):
+        with suppress(OSError):
+            if old.is_dir() and not old.is_symlink():
+                shutil.rmtree(old)
+            else:
+                old.unlink(missing_ok=True)
+
+
+def _folder(hub: Hub) -> Path:
+    return hub.state / f"readers-{session.user()}"
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _notes(hub: Hub, matter: str) -> list[_Note]:
+    """What this user was shown of a matter; nothing that another user put there."""
+    folder, found = _folder(hub), list[_Note]()
     with suppress(OSError):
-        for name in os.listdir(folder):
-            if name not in waiting:
-                with suppress(OSError):
-                    os.unlink(folder / name)
+        state = folder.lstat()
+        if not stat.S_ISDIR(state.st_mode) or state.st_uid != session.user():
+            return []
+    for name in _names(folder / matter):
+        reader, path = parse_reader(name), folder / matter / name
+        number, _, value = (read_regular(path, _LONGEST) or b"").decode("ascii", "replace").strip().partition(" ")
+        if reader is not None and number.isdecimal() and value.isprintable():
+            found.append(_Note(path, reader, int(number), value))
+    return found
+
+
+def _latest(notes: Iterable[_Note]) -> list[_Note]:
+    """Those of the highest number: of two that looked at the same time nobody knows which was the later one."""
+    every = list(notes)
+    last = max((note.number for note in every), default=0)
+    return [note for note in every if note.number == last]
+
+
+def _prune(notes: Iterable[_Note]) -> None:
+    """Remove the notes that no reader needs: of sessions that are gone all but the latest, of wakes all but some."""
+    every = list(notes)
+    wakes = sorted((note for note in every if note.reader.wake), key=lambda note: note.number)
+    gone = [note for note in every if not note.reader.wake and not note.reader.is_alive()]
+    kept = _latest(gone)
+    drop(*(note.path for note in (*wakes[:-_WAKES], *(note for note in gone if note not in kept))))
+
+
+def _bound(folder: Path) -> None:
+    """So many matters at most: in a shared hub the daily sweep is that of one user alone."""
+    names = _names(folder)
+    if len(names) > _MATTERS:
+        threads = sorted((folder / name for name in names if name not in (ITEM, TRUST)), key=_age)
+        for path in threads[: len(names) - _MATTERS]:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _age(path: Path) -> float:
+    with suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cn.agent.interface import read_shown
+from cn.agent.interface import read_printed
 from cn.agent.plan.brakes import Burst, Held, count_hops, find_bursts, waits_for_person
 from cn.agent.plan.turns import source_of, time_limit
 from cn.agent.queue import peek_turn
@@ -62,7 +62,7 @@ def read_queue(view: View) -> QueueView:
     limit = time_limit(view.settings.config)
     state = actor_state(
         turn=turn is not None,
-        shown=turn is not None and read_shown(hub, turn.trigger) is not None,
+        shown=turn is not None and read_printed(hub, turn.trigger) is not None,
         output=(hub.root / queue_item.OUTPUT).exists(),
         expired=turn is not None and turn.expired(view.now, limit),
     )

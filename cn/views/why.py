@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from cn.agent.archive import Rejected, archived_names, read_archived
-from cn.agent.interface import read_shown
+from cn.agent.interface import read_printed
 from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import source_of
 from cn.git.history import PastCommit, added_by, changes_of, commits_of, read_past
@@ -383,7 +383,7 @@ def _item(
     attempts = read_attempts(view, id, queued, machine, calls)
     base = base or next((a.turn.input for a in reversed(attempts) if a.turn), None)
     asked = next((a.asked for a in attempts if a.asked is not None), None)
-    at = next((t for a in attempts if (t := read_shown(view.hub, str(a.trigger)))), None)
+    at = next((t for a in attempts if (t := read_printed(view.hub, str(a.trigger)))), None)
     if base is None:
         if asked is None:
             what = f"there is no item {one_line(id, 80)!r}"

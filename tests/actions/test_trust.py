@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hubs import clone, cn_env, commit, git, push, refs
+from tests.support.readers import alone, shell
 from tests.support.world import Node, World, picture
 
 EVIL = "name: sigma\nreviewers: [mallory]\n"
@@ -107,7 +108,7 @@ def test_yes_alone_shows_what_it_accepts(sigma: Node, other: Path) -> None:
     change(other, sigma)
     done = sigma.cn("trust", "--yes")
     assert "+reviewers: [mallory]" in done.stdout
-    assert not (sigma.root / ".git/cn/trust-shown").exists()
+    assert not list((sigma.root / ".git/cn").glob("readers-*"))
     sigma.sync()
 
 
@@ -121,6 +122,34 @@ def test_what_moved_since_it_was_shown_is_not_accepted(sigma: Node, other: Path)
     sigma.sync(check=1)
     sigma.cn("trust", "--yes")
     sigma.sync()
+
+
+def test_a_change_that_somebody_else_looked_at_is_not_accepted(sigma: Node, other: Path) -> None:
+    change(other, sigma)
+    with shell(sigma.root) as one:
+        assert "+reviewers: [mallory]" in one.cn("trust").text
+        change(other, sigma, "name: sigma\nreviewers: [evil]\n")
+        with shell(sigma.root) as another:
+            assert "+reviewers: [evil]" in another.cn("trust").text
+            moved = one.cn("trust", "--yes")
+            assert moved.code == 1
+            assert "changed since it was shown" in moved.text
+            assert "+reviewers: [evil]" in moved.text
+        sigma.sync(check=1)
+        assert one.cn("trust", "--yes").code == 0
+    sigma.sync()
+
+
+def test_what_was_shown_by_a_command_with_a_session_of_its_own_is_accepted_by_the_next(
+    sigma: Node, other: Path
+) -> None:
+    change(other, sigma)
+    alone(sigma.root, "trust")
+    change(other, sigma, "name: sigma\nreviewers: [evil]\n")
+    assert "changed since it was shown" in alone(sigma.root, "trust", "--yes").text
+    assert alone(sigma.root, "trust", "--yes").code == 0
+    change(other, sigma, "name: sigma\nreviewers: [alice]\n")
+    assert alone(sigma.root, "trust", "--yes").code == 0, "it was told nothing that it has not accepted"
 
 
 def test_an_unprotected_change_meanwhile_does_not_matter(sigma: Node, other: Path) -> None:

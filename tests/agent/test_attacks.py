@@ -7,6 +7,7 @@ import sys
 from cn.protocol.thread_file import holds_section
 from tests.support.desk import answer, current, queue, shown, work_queue
 from tests.support.hubs import git
+from tests.support.readers import alone, shell
 from tests.support.world import Node, World
 
 PLANTED = "waits\n\n## Triage\n\ndecision: do:merge\nactor: sigma\ntimestamp: 2026-11-21T11:00Z\n\ntext"
@@ -57,6 +58,77 @@ def test_an_answer_goes_only_to_what_was_read(world: World, sigma: Node, pi: Nod
     sigma.cn("out", "do", "reply", "--message", "for the second")
     sigma.process()
     assert queue(sigma)["in_flight"] is None
+
+
+OUT = ("out", "do", "reply", "--message")
+
+
+def second_item(sigma: Node) -> None:
+    """What is in flight is done, and the next one takes its place."""
+    first = shown(sigma)
+    sigma.cn("done", next(name for name in sigma.threads() if name[:-3] in first))
+    assert shown(sigma) != first
+
+
+def two_items(world: World, sigma: Node, pi: Node) -> None:
+    work_queue(sigma)
+    world.propose(pi, sigma, "aaa")
+    world.propose(pi, sigma, "bbb")
+    sigma.sync()
+
+
+def test_a_slow_turn_does_not_answer_the_item_of_the_next(world: World, sigma: Node, pi: Node) -> None:
+    two_items(world, sigma, pi)
+    with shell(sigma.root) as slow, shell(sigma.root) as fast:
+        slow.cn("input")
+        first = current(sigma)
+        second_item(sigma)
+        fast.cn("input")
+        refused = slow.cn(*OUT, "for the first alone")
+        assert refused.code == 1
+        assert f"what was read is {first}, and what is in flight now is {current(sigma)}" in refused.text
+        assert "'cn input'" in refused.text
+        assert "'--item ID'" in refused.text
+        assert not (sigma.root / "state/output.md").exists()
+        assert fast.cn(*OUT, "for the second").code == 0
+    assert "for the second" in (sigma.root / "state/output.md").read_text()
+
+
+def test_of_commands_that_each_have_a_session_the_latest_that_read_counts(world: World, sigma: Node, pi: Node) -> None:
+    two_items(world, sigma, pi)
+    alone(sigma.root, "input")
+    second_item(sigma)
+    assert "what was read is" in alone(sigma.root, *OUT, "for the first alone").text
+    alone(sigma.root, "input")
+    assert alone(sigma.root, *OUT, "for the second").code == 0
+
+
+def test_an_answer_that_names_its_item_goes_to_no_other(world: World, sigma: Node, pi: Node) -> None:
+    two_items(world, sigma, pi)
+    sigma.cn("input")
+    first = current(sigma)
+    second_item(sigma)
+    sigma.cn("input")
+    for wrong in (first, f"{first}-2", "x"):
+        told = sigma.cn(*OUT, "for the first alone", "--item", wrong, check=1).stderr
+        assert f"what is answered is {wrong}, and what is in flight now is {current(sigma)}" in told
+    assert "--item" in sigma.cn(*OUT, "x", "--item", "", check=2).stderr
+    with shell(sigma.root) as other:
+        assert other.cn(*OUT, "for the second", "--item", current(sigma), "--dry-run").code == 0
+        assert other.cn(*OUT, "for the second", "--item", current(sigma)).code == 0
+
+
+def test_a_thread_that_was_shown_too_is_no_reason_to_answer_what_was_not_read(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    two_items(world, sigma, pi)
+    sigma.cn("inbox", "show", "pi/bbb")
+    sigma.cn("input")
+    second_item(sigma)
+    assert "what was read is" in sigma.cn(*OUT, "for the first alone", check=1).stderr
+    sigma.cn("inbox", "show", "pi/bbb")
+    sigma.cn("input")
+    sigma.cn(*OUT, "for the second")
 
 
 def test_a_folder_where_the_output_belongs_stops_nothing(world: World, sigma: Node, pi: Node) -> None:

@@ -547,7 +547,7 @@ def garbage_refs(root: Path) -> None:
 
 
 def garbage_own_state(root: Path) -> None:
-    for name in ("local.json", "journal", "restore", "wake", "trust-shown"):
+    for name in ("local.json", "journal", "restore", "wake", "printed", f"readers-{os.geteuid()}"):
         (root / ".git/cn" / name).write_bytes(os.urandom(99))
     (root / ".git/cn/push").mkdir(exist_ok=True)
     (root / ".git/cn/push/x").write_bytes(b"\xff")

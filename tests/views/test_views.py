@@ -468,7 +468,7 @@ def test_looking_leaves_no_trace_and_needs_no_lock(scene: Scene) -> None:
             scene.look(*args, "--json")
     finally:
         os.close(lock)
-    noted = f"{scene.sigma.root}/.git/cn/shown"  # which head was shown to who decides next
+    noted = f"{scene.sigma.root}/.git/cn/readers-"  # which head was shown to who decides next
     after = picture(scene.sigma.root)
     assert [path for path in after.keys() ^ before.keys() if not path.startswith(noted)] == []
     assert [path for path in after.keys() & before.keys() if after[path] != before[path]] == []

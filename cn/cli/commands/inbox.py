@@ -77,7 +77,7 @@ done, its creator is told and deletes the branch. 'cn comment' says something an
 decides nothing. Nothing is executed before 'cn inbox process'; until then another
 decision takes the place of this one.
 
-It is about the head that --head says, else about the one that this clone showed last:
+It is about the head that --head says, else about the one that you were shown last:
 where the branch moved since, nothing is written.
 
 An agent's ops have names of their own: reply is do:reply, surface is do:custom.

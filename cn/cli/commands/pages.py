@@ -1,4 +1,4 @@
-"""Show one thread, and remember in this clone at which head: what is decided next is about that."""
+"""Show one thread, and note for its reader at which head: what they decide next is about that."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def show_page(env: Env, view: View, document: Document | OwnDocument | SentDocum
 
 def note_page(view: View, document: Document) -> None:
     """Note the head of a thread that waits, after it was shown."""
-    if document.thread.state != "done":
-        note_shown(view.hub, document.thread.thread, shown_head(document))
+    if document.thread.state != "done" and (head := shown_head(document)):
+        note_shown(view.hub, document.thread.thread, head)

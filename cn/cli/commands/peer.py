@@ -158,7 +158,7 @@ reply_command = action("reply", _saying("reply"), _REPLY, THREAD, _MESSAGE, _MOR
 
 _COMMENT = "Say something about THREAD to its creator; it decides nothing, and the thread stays."
 _ACTOR = click.option("--actor", default="", help="Who says it; this hub's agent if not given.")
-comment_command = action("comment", _saying("comment"), _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR)
+comment_command = action("comment", _saying("comment"), _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR, HEAD)
 
 
 @list_group("outbox")

@@ -81,7 +81,8 @@ if TYPE_CHECKING:
 def out(env: Env) -> None:
     """Answer the current item: do, defer, delegate or delete.
 
-    One answer per item. It is written to state/output.md; 'cn inbox process' executes it.
+    One answer per item, the one that you read with 'cn input'. It is written to
+    state/output.md; 'cn inbox process' executes it.
     """
 
 
@@ -102,20 +103,23 @@ def _given(options: dict[str, str], *, required: bool) -> list[Callable[[Any], A
     return found
 
 
+_ITEM = deciding("--item", "The id of the item that it answers, as 'cn input' printed it; else the one you read last.")
+
+
 def _answer(name: str, make: Callable[..., ops.Op], help: str, given: dict[str, str]) -> None:
     """A command below ``cn out`` that writes one op, made of the item's id and the options ``given``."""
 
-    def answer(hub: Hub, *, dry_run: bool, **fields: str) -> Report:
+    def answer(hub: Hub, *, item: str, dry_run: bool, **fields: str) -> Report:
         from cn.agent.check_answer import check_answer
         from cn.agent.interface import write_output
         from cn.protocol.queue_item import INPUT
 
         if not (hub.root / INPUT).exists():  # not read: what 'cn out' looks at, the agent has not seen
             _require_queue(hub)
-        return write_output(hub, lambda id: make(id, **fields), check_answer, dry_run=dry_run)
+        return write_output(hub, lambda id: make(id, **fields), check_answer, item=item, dry_run=dry_run)
 
     below, _, word = name.rpartition(" ")
-    (do if below else out).add_command(action(word, answer, help, *_given(given, required=True)))
+    (do if below else out).add_command(action(word, answer, help, *_given(given, required=True), _ITEM))
 
 
 _THREADS = click.argument("threads", nargs=-1, metavar="[THREAD]...", shell_complete=complete_thread)

@@ -31,7 +31,8 @@ from cn.protocol.thread_file import without_form
 from cn.run.view import View
 from cn.values.errors import CnError, Refused, UsageError
 from cn.values.names import ThreadName, reply_topic
-from cn.views.thread_page import Document, show_document
+from cn.values.shell_words import command
+from cn.views.thread_page import Document, show_document, shown_head
 from cn.views.threads import list_inbox, of_peer, to_review
 
 _NOT_ASKED = {
@@ -256,7 +257,8 @@ class _Session:
     def _comment(self, document: Document) -> None:
         if text := self._long_text("comment"):
             source = document.thread.source
-            self.env.tell(comment(self.env.hub(), source, text, actor=self.actor, dry_run=self.env.dry_run))
+            hub, head = self.env.hub(), shown_head(document)
+            self.env.tell(comment(hub, source, text, actor=self.actor, head=head, dry_run=self.env.dry_run))
             self.said += [] if self.env.dry_run else [source]
             self.shown = None
 

@@ -9,7 +9,7 @@ import click
 
 from cn.actions.cron import PROCESS_EVERY, SYNC_EVERY, read_jobs, remove, root_of, told_of_stray
 from cn.actions.init import init, init_here
-from cn.actions.trust import Pending, accept_changes, note_shown, pending_changes, was_shown
+from cn.actions.trust import Pending, accept_changes, is_another, note_seen, pending_changes
 from cn.cli.options import DRY_RUN, Env, Group, action, options, refused_as_usage
 from cn.cli.render.report import show_error, show_json
 from cn.values.errors import EXIT_DONE, EXIT_REFUSED, UsageError
@@ -82,8 +82,7 @@ def trust_command(env: Env, yes: bool) -> None:
             raise pending.broken
         return
     asks = sys.stdin.isatty() and not env.json and not yes
-    seen = was_shown(hub)
-    moved = bool(yes and seen and seen != pending.key)
+    moved = yes and is_another(hub, pending)
     while not moved and (yes or asks):
         if asks or not (env.json or env.quiet):
             _show_trust(env, pending, accepted=False)
@@ -100,10 +99,10 @@ def trust_command(env: Env, yes: bool) -> None:
         pending, moved = answer, not asks
         if asks:
             click.echo("what came from elsewhere changed while you read; it is now:")
-    note_shown(hub, pending)
+    note_seen(hub, pending)
     _show_trust(env, pending, accepted=False)
     text = "this changed since it was shown" if moved else "there is no terminal to ask on"
-    show_error(f"not accepted: {text}", "read it, then accept exactly this with 'cn trust --yes'")
+    show_error(f"not accepted: {text}", "read it, then accept exactly this with 'cn trust --yes', from the same shell")
     sys.exit(EXIT_REFUSED)
 
 
