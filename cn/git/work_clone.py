@@ -14,6 +14,7 @@ from cn.git.process import Git, GitConfig
 from cn.git.repository import NOTED, read_config
 from cn.values.errors import Refused
 from cn.values.names import Oid, parse_oid
+from cn.values.shell_words import command
 
 
 class WorkClone(NamedTuple):
@@ -93,6 +94,12 @@ def find_work_clone(folder: Path) -> WorkClone:
     git = git._replace(root=root)
     git_dir = Path(os.path.realpath(root / git.run("rev-parse", "--git-common-dir").path))
     return WorkClone(root, git_dir, git, read_config(git))
+
+
+def way_to(git: Git, branch: str) -> str:
+    """The command that goes to a branch; where git has it checked out in another work tree, it is only there."""
+    there = [path for path in work_trees(git).get(f"refs/heads/{branch}", []) if path.is_dir()]
+    return command("cd {}", str(there[0])) if there else command("git switch {}", branch)
 
 
 def work_trees(git: Git) -> dict[str, list[Path]]:

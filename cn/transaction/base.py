@@ -149,10 +149,12 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     if hub.main_ref not in refs:
         raise BadPlace(*missing_main(hub))
     if not (on_main or hub.apart):
+        from cn.git.work_clone import way_to  # every run comes by here, and few stop
+
         head = head_branch(hub) or "a detached commit"
         raise BadPlace(
             f"HEAD is {visible(head)}, and cn works on {hub.main} only",
-            f"run {command('git switch {}', hub.main)}, then run again",
+            f"run {way_to(hub.git, hub.main)}, then run again",
         )
     _no_other_work_tree(hub)
     _real_folders(hub)

@@ -31,7 +31,6 @@ from cn.protocol.thread_file import without_form
 from cn.run.view import View
 from cn.values.errors import CnError, Refused, UsageError
 from cn.values.names import ThreadName, reply_topic
-from cn.values.shell_words import command
 from cn.views.thread_page import Document, show_document
 from cn.views.threads import list_inbox, of_peer, to_review
 
@@ -59,7 +58,9 @@ def review_command(env: Env, threads: tuple[str, ...], peer: str, actor: str) ->
         raise UsageError("a review needs a terminal to ask on", how)
     view = env.view()
     if not view.on_main:
-        remedy = f"run {command('git switch {}', view.hub.main)}"
+        from cn.git.work_clone import way_to
+
+        remedy = f"run {way_to(view.hub.git, view.hub.main)}"
         raise Refused(f"HEAD is not {view.hub.main}: decisions are read from its threads only", remedy)
     if actor and not view.settings.config.is_actor(actor):
         raise UsageError(f"{clean(actor, 60)} may not decide here", "reviewers are listed in .cn/hub.yaml")
