@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
+from cn.git.lost_branch import head_branch
 from cn.git.objects import resolve
 from cn.git.repository import Hub
 from cn.git.taken_in import held
+from cn.git.work_clone import work_trees
 from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, quoted_of
 from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, renewed, use_working
 from cn.protocol.effects import Plan, Put
@@ -24,6 +28,7 @@ from cn.protocol.thread_file import (
     parse_decision,
     read_text,
     set_triage,
+    showing,
 )
 from cn.run.find_thread import NoThread, find_pending
 from cn.run.secret_gate import check_plan, check_words, mask_line
@@ -39,7 +44,8 @@ from cn.transaction.unplaced import forget_left
 from cn.values.errors import Refusal, Refused, UsageError
 from cn.values.names import HubPath, NameRefused, Oid, ThreadName, parse_name
 from cn.values.report import Report
-from cn.values.text import is_text
+from cn.values.shell_words import command
+from cn.values.text import is_text, visible
 from cn.values.timestamps import StampRefused, parse_until
 
 
@@ -68,6 +74,7 @@ def write_triage(
     """
     report = Report()
     check_head(head)
+    _refuse_elsewhere(hub)
     if not is_text(decision + body + until + actor + approval):
         raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
     hub, settings = read_head_settings(hub)
@@ -103,6 +110,17 @@ def write_triage(
     if written.in_main:
         report.info(f"{IN_MAIN}: {END_IN_MAIN}", source=name)
     return report
+
+
+def _refuse_elsewhere(hub: Hub) -> None:
+    """Raise :class:`Refused` in a work tree that no run reads: where git has main checked out in another one."""
+    if hub.apart or head_branch(hub) == hub.main:
+        return
+    for there in filter(Path.is_dir, work_trees(hub.git).get(hub.main_ref, [])):
+        raise Refused(
+            f"{hub.main} is checked out in {visible(str(there))}, and decisions count only there: nothing was decided",
+            f"run {command('cd {}', str(there))}, then decide; or say it as {command('cn --hub {} …', str(there))}",
+        )
 
 
 def _topic(hub: Hub, thread: str) -> str:
@@ -153,6 +171,7 @@ def _write(
         text = read_text(data)
     except TriageRefused as refused:
         raise Refused(f"{path}: {refused.text}", refused.hint) from None
+    triage = replace(triage, head=showing(item.head, item.get("back")))
     try:
         text = set_triage(text, triage)
     except TriageRefused:  # the section that it replaces stands before the quotation

@@ -29,7 +29,9 @@ _LARGEST = 8 << 20
 _WORD = re.compile(rb"(?i)triage")
 """What no section is without."""
 _EMPTY = re.compile(
-    rb"^<!-- To decide, [^\n]*\n(?:delete:[^\n]*\n)?\n## Triage\n\ndecision:\nactor: [^\n]*\ntimestamp:\n-->$", re.M
+    rb"^<!-- To decide, [^\n]*\n(?:delete:[^\n]*\n)?\n## Triage\n\ndecision:\nactor: [^\n]*\ntimestamp:\n"
+    rb"(?:head: [^\n]* )?-->$",
+    re.M,
 )
 """The form that cn writes, as long as nobody has."""
 

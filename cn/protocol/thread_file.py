@@ -11,7 +11,7 @@ decided.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
 from itertools import dropwhile, takewhile
@@ -76,7 +76,10 @@ Decision = Delete | Defer | Delegate | Merge | Reply | Custom
 
 @dataclass(frozen=True)
 class Triage:
-    """A complete section. ``until`` and ``approval`` are as written, empty when absent."""
+    """A complete section. ``until``, ``approval`` and ``head`` are as written, empty when absent.
+
+    ``head`` is what it is about (:func:`showing`): git may merge a section with a header that came later.
+    """
 
     decision: Decision
     actor: Name
@@ -84,6 +87,7 @@ class Triage:
     body: str = ""
     until: str = ""
     approval: str = ""
+    head: str = ""
 
 
 def _read_reply_branch(text: str) -> Topic:
@@ -137,6 +141,7 @@ def format_triage(triage: Triage) -> str:
         "decision": visible(" ".join(format_decision(triage.decision).splitlines())),
         "actor": triage.actor,
         "timestamp": format_stamp(triage.at),
+        "head": one_line(triage.head),
         "until": one_line(triage.until),
         "approval": one_line(triage.approval),
     }
@@ -154,10 +159,15 @@ def check_section(triage: Triage) -> None:
             "the text has a line '## Triage', which would begin another section",
             "quote that line ('> ') or put it into a code fence; 'cn reply' sends any text",
         )
+    if _conflict(triage.body.split("\n")):
+        raise TriageRefused(
+            "the text has the marks of a conflict of git's at its margin", "indent or quote these lines"
+        )
 
 
 _HEADING = re.compile(r" {0,3}##[ \t]+Triage[ \t]*#*[ \t]*", re.I | re.A)
-_FIELD = re.compile(r"[ \t]*(decision|actor|timestamp|until|approval)[ \t]*:(.*)", re.I)
+_FIELD = re.compile(r"[ \t]*(decision|actor|timestamp|head|until|approval)[ \t]*:(.*)", re.I)
+_SHOWING = re.compile(r"([0-9a-f]{7,64})(?:[ \t]*,[ \t]*time[ \t]+([1-9][0-9]*))?", re.I | re.A)
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*\Z)|~{3,})")
 """A code fence; what follows backticks holds none (CommonMark 0.31, "Fenced code blocks")."""
 _BODY = "<!-- body -->"
@@ -211,20 +221,11 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
     """
     fields: dict[str, str] = {}
     raw: dict[str, str] = {}
-    index = heading + 1
-    while index < len(lines):
-        line = lines[index]
-        field = _FIELD.fullmatch(line)
-        if field:
-            key = field[1].lower()
-            if key in fields:
-                raise TriageRefused(f"the Triage section gives {key} twice", "keep one")
-            fields[key] = field[2].strip(" \t")
-            raw[key] = line.strip()
-        elif line.strip():
-            break
-        index += 1
-    if empty := [key for key in ("until", "approval") if fields.get(key) == ""]:
+    for key, value, line in _fields(lines, heading):
+        if key in fields:
+            raise TriageRefused(f"the Triage section gives {key} twice", "keep one")
+        fields[key], raw[key] = value, line.strip()
+    if empty := [key for key in ("head", "until", "approval") if fields.get(key) == ""]:
         raise TriageRefused(
             f"the Triage section has nothing after {' and '.join(empty)}", "write it, or leave the line out"
         )
@@ -243,12 +244,31 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
         at = parse_stamp(fields["timestamp"])
     except (NameRefused, StampRefused) as refused:
         raise TriageRefused(refused.text, refused.hint) from None
-    body = "\n".join(lines[index:]).strip("\n")
+    head = fields.get("head", "")
+    if head and not _SHOWING.fullmatch(head):
+        raise TriageRefused(
+            f"{one_line(head, 60)!r} after head: is no id of a commit",
+            "write what Head says above, or leave the line out",
+        )
+    body = "\n".join(dropwhile(_is_above, lines[heading + 1 :])).strip("\n")
     body = body.removeprefix(_BODY).strip("\n") if body.startswith(_BODY) else _without_form_end(body)
     decision = parse_decision(fields["decision"])
     if "until" in fields and not isinstance(decision, Defer):
         raise TriageRefused("until: is for defer, nothing else comes back", "leave it out, or write defer:<reason>")
-    return Triage(decision, actor, at, body, fields.get("until", ""), fields.get("approval", ""))
+    return Triage(decision, actor, at, body, fields.get("until", ""), fields.get("approval", ""), head)
+
+
+def _fields(lines: Sequence[str], heading: int) -> Iterator[tuple[str, str, str]]:
+    """Key, value and line of each field of a section; the form's end may stand behind that of its last one."""
+    for line in takewhile(_is_above, lines[heading + 1 :]):
+        if field := _FIELD.fullmatch(line):
+            key, value = field[1].lower(), field[2].strip(" \t")
+            yield key, value.removesuffix("-->").rstrip(" \t") if key == "head" else value, line
+
+
+def _is_above(line: str) -> bool:
+    """Is it a field or blank? The first other line begins the body."""
+    return not line.strip() or bool(_FIELD.fullmatch(line))
 
 
 def _without_form_end(body: str) -> str:
@@ -265,6 +285,9 @@ def _without_form_end(body: str) -> str:
 
 _HEAD = re.compile(r"\*\*Head:\*\*[ \t]*([0-9a-f]+)[ \t]*")
 _CAUTION = re.compile(r"\*\*Caution:\*\*[ \t]*(.*?)[ \t]*")
+_AGAIN = re.compile(r"(?:withdrawn|went back) .*?(?:\(time ([0-9]+)\))?", re.DOTALL)
+"""A caution of a head that came back; the first has no number."""
+_MARKS = ("<<<<<<<", "=======", ">>>>>>>")
 _LAST_RULE = re.compile(r"\n---\s*\Z")
 
 
@@ -288,16 +311,22 @@ class Header(NamedTuple):
 
 _FORM = re.compile(r"^<!-- To decide, [^\n]*\n(.*?)(?:-->[ \t]*(?:\n|\Z)|\Z)", re.DOTALL | re.M)
 _FILLED = re.compile(r"^[ \t]*decision[ \t]*:[ \t]*\S", re.I | re.M)
-_FORM_FIELD = re.compile(r"[ \t]*(decision|actor|timestamp)[ \t]*:", re.I)
+_FORM_FIELD = re.compile(r"[ \t]*(decision|actor|timestamp|head)[ \t]*:", re.I)
 _OPENING, _RULE = "<!-- To decide, ", f"{VOCABULARY}."  # in the form of older threads the rule is a line of its own
 _HOW = "delete this line, and fill in decision and timestamp (a day will do, such as 2026-02-05)."
 
 
 def add_form(text: str, actor: Name) -> str:
-    """A pending thread with what it ends with: a Triage section to fill in, as a comment, where it decides nothing."""
+    """A pending thread with what it ends with: a Triage section to fill in, as a comment, where it decides nothing.
+
+    Its first and its last line name what the thread shows. So git merges a section that stands in its place, above or
+    below it, with no later thread: it calls that a conflict.
+    """
+    about = showing(seen_head(text), _in_header(text, _CAUTION))
     lines = (
-        f"{_OPENING}{_HOW} A decision is {_RULE}",
-        *("", "## Triage", "", "decision:", f"actor: {actor}", "timestamp:", "-->"),
+        f"{_OPENING}{_HOW} A decision is {_RULE}{f' It is about {about}.' if about else ''}",
+        *("", "## Triage", "", "decision:", f"actor: {actor}", "timestamp:"),
+        f"head: {about} -->" if about else "-->",
     )
     return "\n".join([text, *lines]) + "\n"
 
@@ -400,9 +429,44 @@ def _in_header(text: str, field: re.Pattern[str]) -> str:
 def shows(text: str, head: str, back: str) -> bool:
     """Does a thread show this head, with what is said of a branch that came ``back`` to it (empty: it did not)?
 
-    A head that comes back is shown once more: what was decided before that is no decision about it.
+    A head that comes back is shown once more: what was decided before that is no decision about it. Nor is a section
+    that names something else, whatever the header says: git merges the two line by line.
     """
-    return seen_head(text) == head and _in_header(text, _CAUTION) == _caution(back).rstrip()
+    header = seen_head(text) == head and _in_header(text, _CAUTION) == _caution(back).rstrip()
+    return header and not (_names_other(text, showing(head, back)) or _conflict(text.split("\n")))
+
+
+def showing(head: str, back: str) -> str:
+    """What a decision names as that which it is about: the head, and which time it came ``back``, where it did."""
+    again = _AGAIN.fullmatch(_caution(back))
+    return f"{head}, time {again[1] or 1}" if again else head
+
+
+def _names_other(text: str, about: str) -> str:
+    """What its section names, where that is not ``about``; empty where it names that, nothing, or no head at all."""
+    lines = text.split("\n")
+    named = (value for at in find_headings(lines)[:1] for key, value, _ in _fields(lines, at) if key == "head")
+    found, wanted = _SHOWING.fullmatch(next(named, "")), _SHOWING.fullmatch(about)
+    if found is None or wanted is None or (wanted[1].startswith(found[1].lower()) and found[2] == wanted[2]):
+        return ""
+    return f"{found[1].lower()}, time {found[2]}" if found[2] else found[1].lower()
+
+
+def _short(about: str) -> str:
+    return re.sub(r"(?<=^[0-9a-f]{8})[0-9a-f]+", "", about)
+
+
+def _conflict(lines: Sequence[str]) -> bool:
+    """Are there git's marks of a conflict, all three of them?"""
+    rest = iter(lines)
+    return all(any(line.split(" ")[0] == mark for line in rest) for mark in _MARKS)
+
+
+def _written_in_conflict(text: str, mains: Sequence[str]) -> list[str]:
+    """What somebody wrote where git merged two texts line by line: which section it belongs to is not known."""
+    cns = {line.rstrip() for one in mains for line in one.split("\n")} | {"", "---", "-->"}
+    written = (line for line in text.split("\n") if line.split(" ")[0] not in _MARKS and not line.startswith(_OPENING))
+    return [line for line in written if line.rstrip() not in cns or re.match(r"actor:[ \t]*\S", line)]
 
 
 def came_back(back: str) -> str:
@@ -419,6 +483,12 @@ def why_void(text: str, head: str, back: str) -> tuple[str, str]:
         return f"void: the thread {what}, the branch is at {head[:8]}", reason
     if shows(text, head, back):
         return "", ""
+    about = showing(head, back)
+    if named := _names_other(text, about):
+        reason = f"The decision named the head {named}; the branch is at {about}. Decide again."
+        return f"void: the decision names the head {_short(named)}, the branch is at {_short(about)}", reason
+    if _conflict(text.split("\n")):
+        return "void: git left the marks of a conflict in the thread", "Git left the marks of a conflict; decide again."
     what = f"does not say that {came_back(back)}" if back else "has a Caution line of another time"
     return f"void: the thread {what}", f"The file {what.replace('does', 'did').replace('has', 'had')}; decide again."
 
@@ -474,10 +544,10 @@ def set_triage(text: str, triage: Triage) -> str:
     return f"{_trimmed(before)}\n\n---\n\n{format_triage(triage)}"
 
 
-def set_record(text: str, words: str, actor: str, at: datetime, body: str = "") -> str:
+def set_record(text: str, words: str, actor: str, at: datetime, head: str, body: str = "") -> str:
     """The thread with the section of a decision that only an output can bring (``ack``, ``fail``)."""
     before, _ = _cut(text)
-    fields = [f"decision: {one_line(words)}", f"actor: {actor}", f"timestamp: {format_stamp(at)}"]
+    fields = [f"decision: {one_line(words)}", f"actor: {actor}", f"timestamp: {format_stamp(at)}", f"head: {head}"]
     section = "\n".join(["## Triage", "", *fields, *(["", body] if body else [])])
     return f"{_trimmed(before)}\n\n---\n\n{section}\n"
 
@@ -512,6 +582,8 @@ def refresh(text: str, fresh: str, reason: str, known: Sequence[str] = ()) -> st
     ``known`` are versions that main had: a line of their header or quotation is no person's.
     """
     new, old = _parts(fresh), _parts(text, map(peer_block, known))
+    if _conflict(text.split("\n")):
+        old = _Parts([], [], ["", *_written_in_conflict(text, (fresh, *known))])
     cns = {line.rstrip() for one in (fresh, *known) for line in _parts(one).top}
     above = [line for line in old.top if line.strip() and line.rstrip() not in cns]
     there = {line.rstrip() for line in new.notes if line.strip()}

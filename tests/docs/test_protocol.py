@@ -354,8 +354,8 @@ def _triage_ebnf(block: Block) -> None:
     assert {"decision", "heading", "field"} <= grammar.names
     headings = ["## Triage", "  ## Triage ##", "##\tTriage", "##Triage", "### Triage", "    ## Triage", "> ## Triage"]
     assert [grammar.matches("heading", h) for h in headings] == [bool(find_headings([h])) for h in headings]
-    complete = {"decision": "defer:later", "actor": "sigma", "timestamp": "2026-02-05T15:00Z"}
-    for key in ("decision", "actor", "timestamp", "until", "approval", "reason"):
+    complete = {"decision": "defer:later", "actor": "sigma", "timestamp": "2026-02-05T15:00Z", "head": "3f2a9c1b"}
+    for key in ("decision", "actor", "timestamp", "head", "until", "approval", "reason"):
         line = f"  {key} :  {complete.get(key, 'x')}  "
         others = [f"{k}: {v}" for k, v in complete.items() if k != key]
         taken = _is_field(["## Triage", *others, line])

@@ -190,13 +190,13 @@ def test_no_words_of_a_peer_pass_for_ours(sigma: Node, pi: Node) -> None:
 
 
 def test_the_form_at_the_end_decides_once_its_comment_is_taken_away(world: World, sigma: Node, pi: Node) -> None:
-    world.propose(pi, sigma)
+    head = world.propose(pi, sigma)
     sigma.sync()
     path = sigma.root / "threads/inbox" / sigma.only_thread()
     lines = path.read_text().splitlines()
     form = lines[lines.index(next(line for line in lines if line.startswith("<!-- To decide"))) :]
-    assert form[0].endswith("do:reply:<branch> or do:custom:<description>."), "all of it stands in one line"
-    assert form[1:] == ["", "## Triage", "", "decision:", "actor: sigma", "timestamp:", "-->"]
+    assert form[0].endswith(f"do:reply:<branch> or do:custom:<description>. It is about {head}."), "all in one line"
+    assert form[1:] == ["", "## Triage", "", "decision:", "actor: sigma", "timestamp:", f"head: {head} -->"]
     assert sigma.process(0).stderr == ""
     filled = path.read_text().replace("decision:\n", "decision: do:merge\n")
     filled = filled.replace("timestamp:", "timestamp: 2026-02-05")

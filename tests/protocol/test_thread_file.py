@@ -19,7 +19,9 @@ from cn.protocol.thread_file import (
     Reply,
     Triage,
     TriageRefused,
+    add_form,
     append_section,
+    check_section,
     find_headings,
     format_thread,
     mark_triage,
@@ -29,6 +31,8 @@ from cn.protocol.thread_file import (
     refresh,
     seen_head,
     set_triage,
+    shows,
+    why_void,
 )
 from cn.values.names import NameRefused, Oid, parse_branch, parse_name, parse_topic, topic_of
 from cn.values.text import quote
@@ -407,3 +411,64 @@ def test_a_new_triage_replaces_an_unprocessed_one() -> None:
 def test_an_earlier_thread_is_named() -> None:
     text = format_thread(header(earlier="20260101-pi-proposal.md"), "x")
     assert "**Earlier:** 20260101-pi-proposal.md\n\n---\n" in text
+
+
+BACK = "withdrawn by 2026-02-05T15:00Z, and pushed again as the same commit by whoever can write there"
+
+
+@pytest.mark.parametrize(
+    ("named", "back", "void"),
+    [
+        ("", "", ""),
+        ("", BACK, ""),
+        (HEAD, "", ""),
+        (HEAD[:7].upper(), "", ""),
+        (f"{HEAD} -->", "", ""),
+        (f"{HEAD}, time 1", BACK, ""),
+        (f"{HEAD} ,time  2", f"{BACK} (time 2)", ""),
+        (HEAD, "holds only a part of pi/all; a signature shows who made commits", ""),
+        (OTHER, "", "names the head 77777777, the branch is at 3f2a9c1e"),
+        (HEAD, BACK, "names the head 3f2a9c1e, the branch is at 3f2a9c1e, time 1"),
+        (f"{HEAD}, time 1", f"{BACK} (time 2)", "names the head 3f2a9c1e, time 1, the branch is at 3f2a9c1e, time 2"),
+        (f"{HEAD}, time 1", "", "names the head 3f2a9c1e, time 1, the branch is at 3f2a9c1e"),
+    ],
+)
+def test_a_section_is_about_what_it_names_whatever_the_header_says(named: str, back: str, void: str) -> None:
+    header = Header(PI, "proposal", parse_branch("pi/proposal"), AT, HEAD, "unverified", caution=back)
+    text = format_thread(header, "content") + f"\n{SECTION}\n" + (f"head: {named}\n" if named else "")
+    why, reason = why_void(text, HEAD, back)
+    assert why == (f"void: the decision {void}" if void else "")
+    assert bool(reason) == bool(void)
+    assert shows(text, HEAD, back) == (not void)
+    decided = read_decision(text, text)
+    assert decided is not None
+    assert decided.decision == Merge()
+
+
+@pytest.mark.parametrize("back", ["", BACK, f"{BACK} (time 2)"])
+def test_a_form_that_is_filled_in_names_what_its_thread_shows(back: str) -> None:
+    header = Header(PI, "proposal", parse_branch("pi/proposal"), AT, HEAD, "unverified", caution=back)
+    form = add_form(format_thread(header, "content"), SIGMA)
+    lines = form.replace("decision:\n", "decision: do:merge\n").replace("timestamp:", "timestamp: 2026-02-05")
+    filled = "\n".join(line for line in lines.split("\n") if not line.startswith("<!--"))
+    decided = read_decision(filled, form)
+    assert decided is not None
+    assert decided.head.startswith(HEAD)
+    assert decided.body == ""
+    assert shows(filled, HEAD, back)
+    assert not shows(filled, HEAD, f"{BACK} (time 3)")
+
+
+def test_what_stands_between_gits_marks_decides_nothing_and_is_quoted() -> None:
+    fresh = add_form(
+        format_thread(Header(PI, "proposal", parse_branch("pi/proposal"), AT, HEAD, "unverified"), "content"), SIGMA
+    )
+    text = f"{fresh}<<<<<<< Updated upstream\n=======\nMy note.\n{SECTION}\n>>>>>>> Stashed changes\n"
+    assert why_void(text, HEAD, "")[0] == "void: git left the marks of a conflict in the thread"
+    again = refresh(text, fresh, "Why.", [fresh])
+    assert why_void(again, HEAD, "") == ("", "")
+    assert read_decision(again, fresh) is None
+    assert "> My note.\n> decision: do:merge\n> actor: sigma\n" in again
+    assert again.endswith(fresh[fresh.index("<!-- To decide") :])
+    with pytest.raises(TriageRefused, match="marks of a conflict"):
+        check_section(replace(REPLY, body="<<<<<<< a\n=======\n>>>>>>> b"))

@@ -150,6 +150,7 @@ def triages() -> st.SearchStrategy[Triage]:
         body,
         st.sampled_from(["", "3d", "2026-03-01"]),
         st.sampled_from(["", "APPROVED", "REJECTED"]),
+        st.sampled_from(["", "3f2a9c1", f"{'3f2a9c1e' * 5}, time 2"]),
     )
     return found.map(lambda one: one if isinstance(one.decision, Defer) else replace(one, until=""))
 
@@ -228,6 +229,8 @@ def test_white_space_case_of_keys_and_order_do_not_matter(text: str) -> None:
         ("decision: do:merge\nactor: sigma\nActor: pi\ntimestamp: 2026-02-05", "actor twice"),
         ("decision: do:merge\nactor: sigma\ntimestamp: 2026-02-05\n\nuntil: 3d\nuntil: 4d", "until twice"),
         ("decision: do:merge\nactor: sigma\ntimestamp: 2026-02-05\napproval:", "nothing after approval"),
+        ("decision: do:merge\nactor: sigma\ntimestamp: 2026-02-05\nhead: -->", "nothing after head"),
+        ("decision: do:merge\nactor: sigma\ntimestamp: 2026-02-05\nhead: main", "no id of a commit"),
         ("decision: do:merge\nactor: sigma\ntimestamp: 2026-02-05\nuntil: \t", "nothing after until"),
         ("decision: do:merge\nactor: sigma\ntimestamp: 2026-02-05\nuntil: 3d", "until: is for defer"),
         ("decision: do:merge\nactor: sig ma\ntimestamp: 2026-02-05", "actor 'sig ma' is not valid"),

@@ -311,8 +311,9 @@ def _ended(plan: Plan | Refusal) -> Ended | Refusal:
 
 def _wait(facts: Facts, order: Order) -> Plan | Refusal:
     """What was answered comes back the next day; the answer tells its creator."""
-    deferred = triage.Triage(triage.Defer(f"answered by {order.actor}"), order.actor, facts.now)
-    return put_off(replace(facts, text=set_triage(facts.text, deferred)), deferred, f"answered by {order.actor}")
+    reason = f"answered by {order.actor}"
+    deferred = triage.Triage(triage.Defer(reason), order.actor, facts.now, head=facts.about_head)
+    return put_off(replace(facts, text=set_triage(facts.text, deferred)), deferred, reason)
 
 
 def _end_thread(
@@ -325,11 +326,11 @@ def _end_thread(
     if decision is not None:
         until = ending.until if isinstance(ending, Defer) else ""
         text = body or ending.message if isinstance(ending, Reply) else ""
-        decided = triage.Triage(decision, order.actor, order.at or facts.now, text, until)
+        decided = triage.Triage(decision, order.actor, order.at or facts.now, text, until, head=facts.about_head)
         subject = one_line(ending.message) if isinstance(ending, Reply) else ""
         return plan_decision(replace(facts, text=set_triage(facts.text, decided), subject=subject), decided)
     words, status, executed, reason = _closing(order, ending, first)
-    record = set_record(facts.text, words, order.actor, facts.now)
+    record = set_record(facts.text, words, order.actor, facts.now, facts.about_head)
     refused = rules.valid_actor(order.actor, facts.config)
     cause = Cause(order.actor, facts.now, words)
     return refused or plan_end(replace(facts, text=record), cause, status, executed, reason)

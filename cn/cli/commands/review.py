@@ -31,7 +31,6 @@ from cn.protocol.thread_file import without_form
 from cn.run.view import View
 from cn.values.errors import CnError, Refused, UsageError
 from cn.values.names import ThreadName, reply_topic
-from cn.values.shell_words import command
 from cn.views.thread_page import Document, show_document, shown_head
 from cn.views.threads import list_inbox, of_peer, to_review
 

@@ -38,6 +38,7 @@ from cn.protocol.thread_file import (
     format_decision,
     mark_triage,
     peer_block,
+    showing,
 )
 from cn.secrets.findings import quoted_here, unnamed
 from cn.secrets.scanner import Text
@@ -88,6 +89,11 @@ class Facts:
     def is_proposal(self) -> bool:
         """Is it a branch of changes, and no message?"""
         return self.item.fields.get("kind", "proposal") in ("", "proposal")
+
+    @cached_property
+    def about_head(self) -> str:
+        """What a decision names as that which it is about."""
+        return showing(self.item.head, self.item.get("back"))
 
     @cached_property
     def source(self) -> str:
