@@ -347,7 +347,7 @@ def test_the_outbox_tells_attempts_and_reason(scene: Scene) -> None:
 
 def test_peers_show_route_key_and_failure(scene: Scene) -> None:
     text = scene.look("peer", "list")
-    assert re.search(r"^pi  /.*\n    mailbox, agent, no key", text)
+    assert re.search(r"^pi  /.*\n    mailbox, no key", text)
     assert re.search(r"^omega  .*\n.*\n    unreachable since \d+m: ", text, re.M)
 
 
