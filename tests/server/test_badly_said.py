@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.server.test_gateway import _grant, _states
-from tests.support.agency_server import Office, Server, open_office, serving
-from tests.support.hubs import ROOT, cn
+from tests.support.agency_server import Office, Server, serving
+from tests.support.hubs import ROOT
 from tests.support.mcp_clients import connect, talk
 from tests.support.servers import free_port
 
@@ -23,15 +23,6 @@ BAD = ROOT / "tests/support/bad_server.py"
 BY_STREAMS = ("chat", "init", "proto", "list", "call")
 BY_PORT = ("badjson", "badsse", "badresult", "oddsse", "oddtype")
 _SECONDS = 120.0
-
-
-@pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    folder = tmp_path_factory.mktemp("office")
-    cn("init", "office", cwd=folder)
-    made = open_office(folder / "cn-office")
-    yield made
-    made.agency.store.close()
 
 
 @pytest.fixture(scope="module")

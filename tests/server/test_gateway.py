@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cn.agency.operations import GrantAccess, RevokeAccess, Wanted
-from tests.support.agency_server import Office, Server, open_office, serving, uuid
+from tests.support.agency_server import Office, Server, serving, uuid
 from tests.support.hubs import ROOT, cn, git
 from tests.support.mcp_clients import Agent, connect, talk
 from tests.support.servers import free_port
@@ -24,15 +24,6 @@ from tests.support.servers import free_port
 SECRET = "Tr0ub4dor-and-3-horses"
 OTHER = ROOT / "tests/support/other_server.py"
 _SECONDS = 120.0
-
-
-@pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    folder = tmp_path_factory.mktemp("office")
-    cn("init", "office", cwd=folder)
-    made = open_office(folder / "cn-office")
-    yield made
-    made.agency.store.close()
 
 
 @pytest.fixture(scope="module")
