@@ -157,23 +157,23 @@ def _take_one(
         return Left(path, "cannot be read", remedy)
     if data == main:
         return None
-    if item is not None and (void := why_void(decode(data).replace("\r\n", "\n"), item.head, item.get("back"))[0]):
-        # Merged with main's text, a decision about what was shown before would be one about what is there now.
-        return Left(path, f"is {void}", "'cn inbox process' writes it anew, with what you wrote quoted in it")
     here, oid = WorkingCopy(path, data), object_id("blob", data, executor.snapshot.algorithm)
     staged = one.index is not None and one.index.oid == oid
     if one.index != one.head and not staged:
         return _staged(path)
     mains = [] if main is None else [decode(main)]
+    void = why_void(decode(data).replace("\r\n", "\n"), item.head, item.get("back"))[0] if item is not None else ""
     if known is not None and main is not None and not (staged and known.found != oid):
-        merged = merge_file(executor.hub.git, known.base, data, main)
+        # Merged with main's text, a decision about what was shown before would be one about what is there now.
+        merged = data if void else merge_file(executor.hub.git, known.base, data, main)
         if merged is None:
             return Left(
                 path,
                 "was changed here and in main, and git cannot merge the two",
                 f"see {command('git diff -- {}', path)}, take over what shall stay, 'git add' it, run again",
             )
-        executor.notes.info(f"{path} was changed here and in main: both are in it now")
+        if not void:
+            executor.notes.info(f"{path} was changed here and in main: both are in it now")
         if merged == main:
             return None
         data = merged
@@ -184,6 +184,8 @@ def _take_one(
     secret = check_texts(texts, executor.settings)
     if secret is not None:
         return Left(path, f"is refused: {secret.rule}: {secret.reason}", secret.remedy)
+    if void:
+        return Left(path, f"is {void}", "'cn inbox process' writes it anew, with what you wrote quoted in it")
     executor.perform(Plan(path, (Edit(path, data), here)))
     return path
 
