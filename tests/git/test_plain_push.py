@@ -100,7 +100,7 @@ def test_a_deletion_without_such_a_name_fails_alone_and_names_what_is_in_its_way
         "pi/a": "rejected",
         "pi/b": "done",
         "pi/new": "done",
-    }
+    }, told
     assert in_the_way(told["pi/a"].reason) == f"{TAG}pi/a"
     own = push_own(place.git, place.url, {"refs/cn/pins/x": None, "refs/cn/y": place.new}, 30.0)
     assert own["refs/cn/y"].result is Result.DONE, own
