@@ -143,9 +143,10 @@ def measure(folder: Path, calls: int, seconds: float) -> list[Row]:
     quiet = {"stdout": subprocess.DEVNULL, "check": True}
     subprocess.run([sys.executable, "-P", "-m", "cn", "init", "bench"], cwd=folder, env=environment(), **quiet)  # type: ignore[call-overload]
     office = open_office(folder / "cn-bench")
-    agents = [office.lease(office.handler(f"Handler {number}")) for number in range(_AGENTS)]
+    handlers = [office.handler(f"Handler {number}") for number in range(_AGENTS)]
     rows: list[Row] = []
     with serving(office.root, env=environment()) as server, floor_server(folder) as floor:
+        agents = [office.lease(handler) for handler in handlers]  # tokens of before the server count over its sockets
         token = agents[0].token
         ours, theirs = Connection(parse_address(server.url)), Connection(parse_address(floor))
         looks = (ours, token, "permissions_list"), (theirs, "", "nothing")

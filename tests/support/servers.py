@@ -438,6 +438,11 @@ def _bridge(program: Path, root: Path, user: str, expected: str) -> type[BaseHTT
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
+        def log_error(self, format: str, *args: object) -> None:
+            """What is no request is said, with what came: the client sees only that it is no answer."""
+            came = getattr(self, "raw_requestline", b"")[:200]
+            print(f"git http-backend's server: {format % args}: {came!r}", file=sys.stderr)
+
         def _answer(self) -> None:
             body = self._body()
             if expected and self.headers.get("Authorization") != expected:
