@@ -11,11 +11,16 @@ import os
 import zlib
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cn.protocol.message import object_id
 from cn.system.files import place, sync_folder
 from cn.values.names import Oid
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _TEMPORARY = "tmp_obj_"
 """How git's own unfinished objects begin: what sweeps those sweeps ours."""
@@ -62,11 +67,16 @@ def write_loose(objects: Path, written: Sequence[tuple[str, bytes]], mode: int =
 
 def _at_once(flush: Callable[[Path], None], paths: Collection[Path]) -> None:
     """Flush them side by side: a file system that keeps a journal writes it once for all who wait."""
+    for _ in _flushers().map(flush, paths):
+        pass
+
+
+@cache
+def _flushers() -> Executor:
+    """The threads that flush. They stay: to start them takes longer than what they do."""
     from concurrent.futures import ThreadPoolExecutor  # 20 ms that a write of one operation does not need
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for _ in pool.map(flush, paths):
-            pass
+    return ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="flush")
 
 
 def _flush(path: Path) -> None:
