@@ -540,12 +540,22 @@ def _push_few(git: Git, order: Order, seconds: float, name: str) -> dict[str, Re
 
 def _each(done: Done, refs: Iterable[str]) -> dict[str, RefResult]:
     """What one push says of each of its refs. git names them all, also where it has nothing to do."""
-    told = read_pushed(done)
-    each = {ref: told.get(ref) or RefResult(Result.UNKNOWN, done.reason) for ref in refs}
+    told, asked = read_pushed(done), list(refs)
+    reason = _left_out(told.keys() - set(asked)) if done.ok else done.reason
+    each = {ref: told.get(ref) or RefResult(Result.UNKNOWN, reason) for ref in asked}
     if done.timed_out:  # cut off in the middle: a refusal may not have been the last word
         refused = {ref: one for ref, one in each.items() if one.result is Result.REJECTED}
         each |= {ref: RefResult(Result.UNKNOWN, one.reason) for ref, one in refused.items()}
     return each
+
+
+def _left_out(others: Collection[str]) -> str:
+    """What is said of a ref that a good push does not name: a hook may have set another (git-receive-pack(1),
+    "proc-receive").
+    """
+    shown = ", ".join(sorted(others)[:3])
+    where = f"took it under another name ({shown})" if others else "took the push and said nothing of this branch"
+    return redact(one_line(f"the host {where}: something there reviews what is pushed", REASON))
 
 
 def read_pushed(done: Done) -> dict[str, RefResult]:
@@ -607,6 +617,10 @@ _NOT_LET_IN = (
         "the host has to speak git's own protocol at that URL: ask who keeps it for another URL, or to "
         "turn smart HTTP on ('git http-backend')",
     ),
+    (
+        "reviews what is pushed",
+        "cn needs a host that sets the branches it is given: ask who keeps it to let these pass",
+    ),
     ("publickey", f"the host knows none of the keys that were offered; 'ssh -v HOST' shows which were ({_CRON})"),
     ("Host key verification failed", "the host's own key is not known, or is another: 'ssh HOST' once, as who runs cn"),
     ("DENIED", "the host knows who you are, and has no such right for you; 'cn doctor --full' tells which are needed"),
@@ -654,6 +668,14 @@ def in_the_way(reason: str) -> str:
     found = re.search(_NO_ROOM, reason)
     apart = found is None or not (f"{found[2]}/".startswith(f"{found[1]}/") or found[1].startswith(f"{found[2]}/"))
     return "" if found is None or apart else found[1]
+
+
+def list_refs_of(git: Git, url: str, refs: Collection[str], seconds: float) -> Mapping[str, str] | str:
+    """The tips of those of these refs (full names) that a remote has, or why there was no answer."""
+    job = Job("", ("ls-remote", "--quiet", "--refs", "--", url, *refs), seconds=seconds, max_out=LISTING_BYTES)
+    (done,) = git.run_many([job])
+    rows = [line.partition("\t") for line in done.text.split("\n")]
+    return {ref: oid for oid, _, ref in rows if ref in refs} if done.ok else done.reason
 
 
 def head_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | None:

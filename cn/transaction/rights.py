@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree, resolve
-from cn.git.remote import RefResult, Result, push_refs
+from cn.git.remote import RefResult, Result, list_refs_of, push_refs
 from cn.git.repository import Hub
 from cn.system.clock import now
 from cn.system.files import drop, read_regular, write_file
@@ -59,6 +59,8 @@ def try_rights(
     made: set[str] = set()
     missing: dict[str, Missing] = {}
     for right, new in zip(_RIGHTS, (*tips, None), strict=True):
+        if new is None:
+            missing |= _not_there(hub, url, {p: refs[p] for p in refs if p not in missing}, tips[1], seconds)
         asked = {refs[p]: new for p in refs if (refs[p] in made if new is None else p not in missing)}
         told = push_refs(hub.git, url, asked, seconds) if asked else {}
         made |= {ref for ref, one in told.items() if one.result is not Result.REJECTED}
@@ -72,6 +74,17 @@ def try_rights(
     if all(one.told for one in missing.values()):
         _write(hub, {**others, url: Tried(0, left)} if left else others)
     return missing
+
+
+def _not_there(hub: Hub, url: str, refs: Mapping[str, str], tip: Oid, seconds: float) -> dict[str, Missing]:
+    """Of which prefixes the host said that all was done, and its listing does not show it."""
+    there = list_refs_of(hub.git, url, list(refs.values()), seconds) if refs else {}
+    if isinstance(there, str):
+        return {prefix: Missing("create", redact(there), told=False) for prefix in refs}
+    lost = {prefix: ref for prefix, ref in refs.items() if there.get(ref) != tip}
+    return {
+        p: Missing("create", f"the host said that {ref} is set, and does not list it", True) for p, ref in lost.items()
+    }
 
 
 def _tips(hub: Hub, known: Oid | None) -> tuple[Oid, Oid]:

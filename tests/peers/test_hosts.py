@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -78,6 +79,57 @@ def test_who_may_not_write_at_all_is_told_that_before_a_peer_is_added(hosts: tup
     assert (
         "whether sigma may create branches sigma/* in pi's hub could not be tried: fatal: remote error" in done.stderr
     )
+
+
+REVIEW = """#!{python}
+import sys
+received, answer = sys.stdin.buffer, sys.stdout.buffer
+
+def lines():
+    while length := int(received.read(4) or b"0", 16):
+        yield received.read(length - 4).decode().strip()
+
+def say(*texts):
+    for text in texts:
+        answer.write(b"%04x" % (len(text) + 5) + text.encode() + b"\\n")
+    answer.write(b"0000")
+    answer.flush()
+
+list(lines())
+say("version=1")
+say(*(text for line in lines() for text in ("ok " + line.split()[2], {more})))
+"""
+
+
+def review(repo: Path, more: str = "") -> None:
+    """Let a hook take what is pushed for review, and set no branch (git-receive-pack(1), "proc-receive")."""
+    git(repo, "config", "receive.procReceiveRefs", "refs/heads")
+    hook = repo / "hooks/proc-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(REVIEW.format(python=sys.executable, more=more))
+    hook.chmod(0o755)
+
+
+def test_a_host_that_says_done_and_has_nothing_is_found(hosts: tuple[Node, Node], tmp_path: Path) -> None:
+    sigma, pi = hosts
+    review(pi.home)
+    with git_daemon(pi.home.parent, tmp_path) as served:
+        done = sigma.cn("peer", "add", "pi", served.url("pi"), "--check", check=1)
+    assert "sigma may not create branches sigma/* in pi's hub" in done.stderr
+    assert "the host said that refs/heads/sigma/cn-check-" in done.stderr
+    assert "is set, and does not list it" in done.stderr
+
+
+def test_a_host_that_reviews_what_is_pushed_is_told_as_one(hosts: tuple[Node, Node], tmp_path: Path) -> None:
+    sigma, pi = hosts
+    review(pi.home, '"option refname refs/pull/1/head"')
+    with git_daemon(pi.home.parent, tmp_path) as served:
+        sigma.cn("peer", "add", "pi", served.url("pi"))
+        done = sigma.cn("send", "pi", "Hello", check=1)
+    said = "the host took it under another name (refs/pull/1/head): something there reviews what is pushed"
+    assert said in done.stdout + done.stderr
+    assert "→ cn needs a host that sets the branches it is given" in done.stdout + done.stderr
+    assert said in sigma.cn("outbox").stdout
 
 
 def test_a_dry_run_makes_nothing_there(hosts: tuple[Node, Node], tmp_path: Path) -> None:
