@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cn.agents import launcher
 from cn.agents.launcher import Exit, Word
-from cn.system.files import read_regular
+from cn.system.files import read_regular, write_file
 from cn.values.errors import Blocked
 
 MARK = "CN_AGENT_ID"
@@ -25,6 +25,7 @@ OF_HUB = "CN_AGENT_HUB"
 the same agents in its records, and the processes are the original's.
 """
 _PREFIX = b"CN_AGENT_"
+_ENDING = "ending.json"
 _MOST = 1 << 16
 _LOOK = 0.01
 
@@ -97,6 +98,24 @@ def read_exit(folder: Path) -> Exit | None:
     if found.keys() != Exit.__annotations__.keys():
         return None
     return found  # type: ignore[return-value]
+
+
+class Ending(NamedTuple):
+    """Why an agent was told to end, in a line, and what it did last; both empty: it was not."""
+
+    why: str = ""
+    told: str = ""
+
+
+def note_ending(folder: Path, ending: Ending) -> None:
+    """Keep it before the agent is told: whoever sees it off may be a server after this one."""
+    write_file(folder / _ENDING, json.dumps(ending._asdict()).encode(), root=folder, mode=0o600)
+
+
+def read_ending(folder: Path) -> Ending:
+    """What :func:`note_ending` kept."""
+    found = _read(folder / _ENDING)
+    return Ending(*(str(found.get(name, "")) for name in Ending._fields))
 
 
 def _read(path: Path) -> dict[str, object]:

@@ -39,7 +39,16 @@ from cn.agents.letters import NO_LETTER, Ended, Letter, Whose, letter_of_end
 from cn.agents.machine import Machine, Runner
 from cn.agents.place import Address, Place
 from cn.agents.prepare import Start, Told, prepare
-from cn.agents.processes import kill_processes_of, launch, processes_of, read_exit, read_launcher
+from cn.agents.processes import (
+    Ending,
+    kill_processes_of,
+    launch,
+    note_ending,
+    processes_of,
+    read_ending,
+    read_exit,
+    read_launcher,
+)
 from cn.agents.prompt import TEMPLATE, first_message, system_prompt
 from cn.agents.stuck import IN_A_ROW, Past, has_moved, idle_in_a_row, pause_until, wakes
 from cn.agents.turns import Claim, in_turn
@@ -197,10 +206,12 @@ class Spawner:
             if agent is None:  # its lease ended: by its handler's end, or by a person
                 launcher.signal(signal.SIGQUIT)
             elif why := self._reason_to_end(folder, agent, now):
-                self._heard[agent.id].ending = why
-                if not self._heard[agent.id].signalled:
+                heard = self._heard[agent.id]
+                heard.ending = why
+                if not heard.signalled:
+                    note_ending(folder.path, Ending(why, heard.told))
                     launcher.signal(signal.SIGTERM)
-                self._heard[agent.id].signalled = True
+                heard.signalled = True
             return
         await self._in_thread(kill_processes_of, folder.agent, self.place.folders.hub)
         if agent is not None:
@@ -429,7 +440,9 @@ class Spawner:
 
 def make_spawner(place: Place, machine: Machine, perform: Perform, address: Address) -> Spawner:
     """The spawner of an Agency. ``perform`` does an operation and answers when it is on disk."""
-    return Spawner(place, machine, perform, address)
+    told = {folder.agent: read_ending(folder.path) for folder in place.folders.live()}
+    heard = {agent: _Heard(ending=one.why, told=one.told) for agent, one in told.items() if one.why}
+    return Spawner(place, machine, perform, address, _heard=heard)
 
 
 def _exit_of(folder: Folder) -> str:

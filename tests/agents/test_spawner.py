@@ -207,6 +207,23 @@ def test_silence_past_its_limit_ends_an_agent_and_its_boss_is_told(staffed: Call
     assert processes_of(agent) == []
 
 
+def test_a_server_that_stops_before_it_recorded_an_end_leaves_the_reason(staffed: Callable[..., Staff]) -> None:
+    staff = staffed(script_runner("one", "touch up; sleep 600") + "[agents]\nsilence = 300")
+    handler = staff.handler("Build the site")
+    staff.step()
+    until(lambda: up(staff, handler))
+    agent = staff.agents()[handler].id
+    staff.skip = timedelta(seconds=800)
+    staff.step()
+    staff.restart()
+    assert not staff.ends(handler)
+    until(lambda: processes_of(agent) == [])
+    staff.step_until(lambda: staff.ends(handler))
+    assert staff.ends(handler)[0].startswith("it was silent for")
+    (said,) = [text for subject, text in staff.letters(staff.root())]
+    assert "was ended: it was silent for" in said
+
+
 def test_who_asks_for_the_same_over_and_over_is_ended(staffed: Callable[..., Staff]) -> None:
     staff = staffed(WAITS + "[agents]\ncalls = 5")
     handler = staff.handler("Build the site")

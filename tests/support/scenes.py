@@ -193,6 +193,18 @@ def refused(world: World) -> Trial:
     return stage.trial("inbox", "process", codes=CODES)
 
 
+def stacked(world: World) -> Trial:
+    """Two merges of which the second is upon the first: what is left of that is shown anew in the same run."""
+    stage = Stage(world)
+    stage.sigma.write({"docs/app.txt": "a\n"})
+    one = stage.inside.propose(stage.pi, stage.sigma, "one", {"docs/app.txt": "a\none\n"})
+    stage.inside.propose(stage.pi, stage.sigma, "two", {"docs/app.txt": "a\none\ntwo\n"}, start=one)
+    stage.sigma.sync()
+    for topic in ("one", "two"):
+        stage.sigma.triage(f"pi/{topic}", "do:merge")
+    return stage.trial("inbox", "process")
+
+
 def sent(world: World) -> Trial:
     """A person sends a message."""
     stage = Stage(world)
@@ -384,6 +396,7 @@ SCENES: dict[str, Scene] = {
     "all-decisions-alone": all_decisions(False, "mailbox"),
     "all-decisions-pickup": all_decisions(True, "pickup"),
     "refused": refused,
+    "stacked": stacked,
     "sync": arrivals(True, "mailbox"),
     "sync-alone": arrivals(False, "mailbox"),
     "sync-pickup": arrivals(True, "pickup"),
