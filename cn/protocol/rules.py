@@ -12,6 +12,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
+from cn.protocol.layout import BRANCH_GONE
 from cn.protocol.layout import REBASE_BEFORE_MERGE as REBASE_BEFORE_MERGE
 from cn.protocol.layout import SEEN_BEFORE as SEEN_BEFORE
 from cn.protocol.ledger import Item
@@ -97,6 +98,24 @@ def valid_actor(actor: Name, config: HubConfig) -> Refusal | None:
         return None
     names = ", ".join([config.name, *(r.name for r in config.reviewers)])
     return Refusal(VALID_ACTOR, f"{actor} may not decide here", f"actors of this hub: {names}")
+
+
+def creator_known(peer: Name, peers: Collection[Name], remedy: str) -> Refusal | None:
+    """Who is no peer any more gets nothing from here but an end."""
+    return None if peer in peers else Refusal(KNOWN_PEER, f"{peer} {_NO_PEER}", remedy)
+
+
+_NO_PEER = "is no peer any more"
+
+
+def is_past(item: Item, *, known: bool) -> bool:
+    """Is that which a decision about this thread was refused for over: is its branch there again, is its creator a
+    peer again (``known``)?
+    """
+    rule, why = item.get("rule"), item.get("why")
+    if rule == MERGE_NEEDS_APPROVAL and why == BRANCH_GONE:
+        return not item.get("gone")
+    return known and rule == KNOWN_PEER and why.endswith(f" {_NO_PEER}")
 
 
 def approval(triage: Triage, head: Oid, explicit: bool) -> Refusal | None:

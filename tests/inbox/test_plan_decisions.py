@@ -473,6 +473,13 @@ def test_a_refusal_is_logged_once_and_its_creator_told_once_per_head() -> None:
     assert kinds(second) == [Record, Log], "the head is the same"
     assert plan_refused(replace(known, item=after(item, second)), "do:merge", "sigma", other, NOW).effects == ()
 
+    item = after(item, second)
+    first_again = plan_refused(replace(known, item=item), "do:merge", "sigma", WHY, NOW)
+    assert kinds(first_again) == [Record, Log], "what was met last is what is shown"
+    assert after(item, first_again).get("why") == WHY.reason
+    condition = item.get("digest").split()[0]
+    assert plan_refused(replace(known, item=item), "do:merge", "sigma", WHY, NOW, met=condition).effects == ()
+
     moved = after(item, Plan("", (Record(PI, Event(NOW, IN, "refreshed", "proposal", RESULT)),)))
     third = plan_refused(replace(known, item=moved), "do:merge", "sigma", WHY, NOW)
     assert kinds(third) == [Record, Log, Post], "a new head"
