@@ -118,8 +118,8 @@ def _refuse_elsewhere(hub: Hub) -> None:
     """
     if half_done := open_work(hub):
         raise Refused(
-            f"{half_done} is open in {visible(str(hub.root))}, and git does not go on with it over a changed file, such as "
-            "one with a decision in it: nothing was decided",
+            f"{half_done} is open in {visible(str(hub.root))}, and git does not go on with it over a changed file, "
+            "such as one with a decision in it: nothing was decided",
             "finish or abort it, then decide ('git status' tells how)",
         )
     if hub.apart or head_branch(hub) == hub.main:

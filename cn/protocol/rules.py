@@ -16,7 +16,7 @@ from cn.protocol.layout import BRANCH_GONE
 from cn.protocol.layout import REBASE_BEFORE_MERGE as REBASE_BEFORE_MERGE
 from cn.protocol.layout import SEEN_BEFORE as SEEN_BEFORE
 from cn.protocol.ledger import Item
-from cn.protocol.message import MOST_TEXT, MessageRefused, parse_message
+from cn.protocol.message import FILE, MOST_TEXT, MessageRefused, parse_message
 from cn.protocol.outbox_entry import Deliver, Entry, Propose
 from cn.protocol.thread_file import Triage, came_back
 from cn.values.errors import Refusal
@@ -159,8 +159,12 @@ _KINDS = {"120000": "is a symbolic link", "160000": "is a submodule"}
 
 
 def no_protected_path(changes: Sequence[TreeChange]) -> Refusal | None:
-    """No protected file, nothing in cn's folders, no symlink, submodule, or attribute file."""
+    """No protected file, nothing in cn's folders, no symlink, submodule, or attribute file, and no message of cn's."""
     for change in changes:
+        if change.path == FILE and change.adds:  # who fetches all branches and rebases takes one in
+            why = f"{FILE} is what a message of cn's holds, which was sent, and is no part of a proposal"
+            remedy = "leave its commit out of the branch ('git rebase -i' drops it)"
+            return Refusal(PROTECTED_PATHS, why, remedy, notify=True)
         kind = next((_KINDS[mode] for mode in (change.mode, change.old_mode) if mode in _KINDS), "")
         what = "is protected" if is_protected(change.path) else "is one of cn's own" if is_owned(change.path) else kind
         if what:

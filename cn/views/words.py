@@ -19,7 +19,14 @@ def after_end(thread: ThreadView) -> str:
     branch = clean(thread.branch, 120)
     if thread.no_peer:
         return f"{thread.peer} is told when it is added again"
-    return f"{branch} is gone already" if thread.withdrawn else f"{thread.peer} deletes {branch}"
+    if thread.chain:  # who only lists threads has no use for it
+        from cn.protocol.thread_life import DELETED, MOVED, RECEIVED
+
+        seen = [link.step for link in thread.chain if link.at and link.step in (RECEIVED, MOVED, DELETED)]
+        gone = seen[-1:] == [DELETED]
+    else:
+        gone = thread.withdrawn is not None
+    return f"{branch} is gone already" if gone else f"{thread.peer} deletes {branch}"
 
 
 def standing_text(thread: ThreadView) -> str:

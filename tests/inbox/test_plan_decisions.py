@@ -210,7 +210,7 @@ def test_delegate_to_a_peer() -> None:
         Put(DONE, done_text(triage, "queued")),
         decided("delegated", "delegate:omega"),
         row("delegate:omega", "queued", "delegated"),
-        told(About(BRANCH, HEAD, "delegated", None, "delegated to omega"), "delegated", "delegated to omega"),
+        told(About(BRANCH, HEAD, "delegated", None, "to omega"), "delegated", "to omega"),
     )
 
 

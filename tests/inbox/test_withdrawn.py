@@ -49,3 +49,12 @@ def test_a_withdrawn_proposal_that_comes_again_waits_though_it_was_commented(
     assert state_of(sigma) == "pending"
     sigma.cn("comment", "pi/proposal", "thank you")
     assert state_of(sigma) == "answered"
+
+
+def test_of_a_message_whose_branch_is_gone_nobody_is_said_to_delete_it(world: World, sigma: Node, pi: Node) -> None:
+    pi.cn("send", "sigma", "Hello")
+    sigma.sync()
+    assert "pi deletes pi/hello" in sigma.cn("inbox", "show", "pi/hello").stdout
+    world.withdraw(pi, sigma, "hello")
+    sigma.sync()
+    assert "pi/hello is gone already" in sigma.cn("inbox", "show", "pi/hello").stdout

@@ -279,7 +279,7 @@ def _delegate(facts: Facts, triage: Triage, actor: Name) -> Plan | Refusal:
     if hops > facts.config.limits.hops:
         return Refusal(rules.VALID_TRIAGE, f"it was forwarded {hops - 1} times already", "decide it here")
     forward = _forward(facts, triage, actor, hops)
-    return plan_end(facts, cause_of(triage), "delegated", "queued", f"delegated to {actor}", before=(forward,))
+    return plan_end(facts, cause_of(triage), "delegated", "queued", f"to {actor}", before=(forward,))
 
 
 def _forward(facts: Facts, triage: Triage, actor: Name, hops: int) -> Post:
