@@ -27,6 +27,7 @@ def mend_text(item: Item, peer: Name, place: str, twin: str = "") -> str:
     try:
         parse_topic(item.topic)
     except NameRefused:
-        name = slug(item.topic, empty="TOPIC")
-        return f"mend it, then {command('cn propose {} {}', name, peer)} proposes it under a name that cn writes"
+        again = command("cn propose {} {}", slug(item.topic, empty="TOPIC"), peer)
+        away = command("git push {} :{}", place, get("branch"))
+        return f"mend it, then {again} proposes it under a name that cn writes; {away} takes this one away"
     return f"mend it, then {command('cn propose {} {}', item.topic, peer)} moves it there"
