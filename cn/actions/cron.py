@@ -190,8 +190,12 @@ def table_lock() -> Iterator[None]:
             os.close(fd)
 
 
+def _program() -> str | None:
+    return shutil.which("crontab") or shutil.which("crontab", path="/usr/bin:/bin:/usr/sbin")
+
+
 def _run(*args: str) -> subprocess.CompletedProcess[bytes]:
-    program = shutil.which("crontab") or shutil.which("crontab", path="/usr/bin:/bin:/usr/sbin")
+    program = _program()
     if program is None:
         raise Refused(
             "there is no crontab program on this machine",
@@ -288,8 +292,8 @@ def paths_of(table: bytes, hub: Path) -> dict[str, str]:
 
 
 def read_jobs(hub: Hub) -> Table:
-    """Our lines in the crontab, and the wanted ones."""
-    table = read_table()
+    """Our lines in the crontab, and the wanted ones; where there is no crontab program, none are installed."""
+    table = read_table() if _program() else b""
     wanted = _wanted(hub, SYNC_EVERY, PROCESS_EVERY)
     return Table(hub.root, tuple(ours(table, hub.root)), tuple(wanted.values()), tuple(stray_hubs(table)))
 

@@ -238,7 +238,8 @@ def _require_as_shown(executor: Executor, facts: Facts, shown: Chosen) -> None:
         raise Refused(f"{facts.source} has moved to {facts.item.head[:8]} since it was shown", "look at it again")
     working = use_working(executor.hub, facts.thread)
     copies = {str(facts.thread): working} if working is not None and may_decide(working) else {}
-    stands = decided_of(facts.item, read_copies(executor, copies).get(facts.thread))
+    written = read_copies(executor, copies).get(facts.thread)
+    stands = decided_of(facts.item, written, known=facts.peer in facts.peers)
     if stands != shown.decided:
         what = f"decided since it was shown: {one_line(stands.words, 200)}" if stands.text or stands.problem else ""
         what = what or "changed since it was shown: what was decided there was taken out"

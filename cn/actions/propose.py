@@ -33,7 +33,7 @@ from cn.run.secret_gate import check_change, check_plan, check_texts
 from cn.run.settings import Settings, read_settings
 from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import Text, text_of
-from cn.transaction.protected_files import TRUSTED_REF, trusted_commit
+from cn.transaction.protected_files import TRUSTED_REF, refuse_foreign
 from cn.values.errors import ConfigError, Refused, UsageError
 from cn.values.names import Branch, HubPath, Oid, Topic, is_owned, join_branch, parse_topic
 from cn.values.report import Report
@@ -83,9 +83,8 @@ def find_proposing_hub(given: str, folder: Path) -> tuple[Hub, WorkClone]:
     except ConfigError as error:
         remedy = f"{command('cn propose TOPIC --hub {}', 'DIR')} names it, and the clone remembers it"
         raise ConfigError(f"which hub proposes from {work.root} is not known", f"{remedy} ({error.text})") from None
-    if hub.git_dir == work.git_dir and trusted_commit(hub) is None:
-        remedy = "name your own with '--hub DIR', the clone remembers it; if this is yours, 'cn trust' says so"
-        raise Refused(f"{work.root} may be a clone of a peer's hub: what it holds was not accepted here", remedy)
+    if hub.git_dir == work.git_dir:
+        refuse_foreign(hub, work.root, "name your own with '--hub DIR', the clone remembers it")
     return _on_main(hub), work
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree
 from cn.git.process import GitConfig, Setting
-from cn.git.repository import Hub, open_hub, read_config, share, shares_with_group
+from cn.git.repository import NOTED, Hub, open_hub, read_config, share, shares_with_group
 from cn.git.signatures import (
     Signature,
     commit_settings,
@@ -25,6 +25,7 @@ from cn.run.run import scratch_objects
 from cn.run.settings import read_head_settings
 from cn.system.clock import now
 from cn.transaction.lock import hub_lock
+from cn.transaction.protected_files import refuse_foreign
 from cn.values.errors import Refused
 from cn.values.report import Report
 from cn.values.shell_words import command
@@ -41,8 +42,11 @@ def sign(given: str, folder: Path, key: str, *, dry_run: bool = False) -> Report
     value = f"key::{value}" if value.startswith(("ssh-", "ecdsa-", "sk-")) else value
     public = read_key(value)
     hub, settings = read_head_settings(share(open_hub(Path(given) if given else None, cwd=folder)))
-    made = _try(hub, value, public)
     work = None if given else _other_clone(hub, folder)
+    if work is None:
+        notes = f"{command('git config {} DIR', NOTED)} names your own, then 'cn sign' signs what you commit here"
+        refuse_foreign(hub, hub.root, notes)
+    made = _try(hub, value, public)
     if work is None and not is_literal(key) and shares_with_group(hub.config.last("core.sharedrepository")):
         text = f"{hub.root} is shared with a group: its other users cannot sign with your private key, and would stop"
         own = command("git clone {} DIR", hub.origin_url or str(hub.root))

@@ -169,7 +169,10 @@ def close_thread(hub: Hub, name: str, reason: str = "", *, dry_run: bool = False
             except NoThread:
                 shown = one_line(name, 80)
                 what = f"{shown} is done already" if _is_done(snapshot, name) else f"no open thread {shown!r}"
-                raise Refused(what, "'cn thread list' lists them") from None
+                near = [p for p in own_paths(snapshot, run.hub) if p.removesuffix(".md").endswith(f"-{name}")]
+                meant = command("cn thread close {}", own_thread.own_source(near[0]).partition("/")[2]) if near else ""
+                hint = f"{meant} closes the one that is called so" if meant else "'cn thread list' lists them"
+                raise Refused(what, hint) from None
             what = f"{peer}/{one_line(item.topic, 80)} is a peer's, who waits for an answer"
             raise Refused(what, command("cn done {}", item.get("thread").removesuffix(".md")))
         op = Done if path.startswith(f"{own_thread.CONCERNS}/") else lambda id: Ack(id, one_line(reason))

@@ -38,9 +38,11 @@ class Decided(NamedTuple):
         return f"{self.text} by {self.actor}" if self.actor else self.text
 
 
-def decided_of(item: Item, written: Written | None) -> Decided:
-    """What stands about an open thread; what is ``written`` now counts before what was recorded."""
-    get, refused = item.get, written is not None and was_refused(item, written)
+def decided_of(item: Item, written: Written | None, *, known: bool) -> Decided:
+    """What stands about an open thread; what is ``written`` now counts before what was recorded. ``known``: its creator
+    is a peer now.
+    """
+    get, refused = item.get, written is not None and was_refused(item, written, known=known)
     put_off = {"deferred": f"defer:{get('reason')}", "assigned": f"delegate:{get('actor')}"}.get(item.state, "")
     return Decided(
         text=written.decision if written else put_off,

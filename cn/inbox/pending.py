@@ -11,6 +11,7 @@ from cn.inbox.plan.arrivals import plan_restored, plan_returned
 from cn.inbox.superseded import set_aside
 from cn.inbox.working_copies import has_triage, unknown_files, unread, versions
 from cn.outbox.plan.receipts import clean_up
+from cn.protocol import rules
 from cn.protocol.effects import Plan
 from cn.protocol.layout import DONE, INBOX, done_path, inbox_path
 from cn.protocol.ledger import IN, OUT, Item
@@ -110,8 +111,10 @@ def check_inbox(run: Run) -> None:
     _report_blocked(run, pending)
     _report_unknown(run, snapshot, listed)
     told = {note.source for note in run.report.notes if note.mark is Mark.REFUSED}  # by this very run
-    for source, item, _ in pending:
-        if source not in told and item.fields.get("rule") and has_triage(run.hub, ThreadName(item.fields["thread"])):
+    for (peer, item), (source, _, _) in zip(listed, pending, strict=True):
+        if source in told or not item.get("rule") or rules.is_past(item, known=peer in run.settings.peers):
+            continue
+        if has_triage(run.hub, ThreadName(item.fields["thread"])):
             text = f"{source} stays refused: {item.get('rule')}: {item.get('why')}"
             run.report.refused(text, item.get("remedy"), source=source, told_before=True)
 

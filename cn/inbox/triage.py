@@ -38,7 +38,7 @@ from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import own_lines, text_of, text_of_word
 from cn.system.clock import now
 from cn.system.files import write_file
-from cn.transaction.base import waits_for
+from cn.transaction.base import open_work, waits_for
 from cn.transaction.lock import hub_lock
 from cn.transaction.unplaced import forget_left
 from cn.values.errors import Refusal, Refused, UsageError
@@ -113,7 +113,15 @@ def write_triage(
 
 
 def _refuse_elsewhere(hub: Hub) -> None:
-    """Raise :class:`Refused` in a work tree that no run reads: where git has main checked out in another one."""
+    """Raise :class:`Refused` in a work tree that no run reads: where git has main checked out in another one. And where
+    something of git's is open, which goes on over no changed file (git-rebase(1)).
+    """
+    if half_done := open_work(hub):
+        raise Refused(
+            f"{half_done} is open in {visible(str(hub.root))}, and git does not go on with it over a changed file, "
+            "such as one with a decision in it: nothing was decided",
+            "finish or abort it, then decide ('git status' tells how)",
+        )
     if hub.apart or head_branch(hub) == hub.main:
         return
     for there in filter(Path.is_dir, work_trees(hub.git).get(hub.main_ref, [])):

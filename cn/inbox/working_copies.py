@@ -63,6 +63,15 @@ def use_working(hub: Hub, name: ThreadName) -> Working | None:
     return read_working(hub, name)
 
 
+def edition(hub: Hub, path: HubPath) -> str:
+    """Which writing of a file this is: who decides again writes it again, may the words be the same."""
+    try:
+        found = os.stat(hub.root / path, follow_symlinks=False)
+    except OSError:
+        return ""
+    return f"{found.st_ino} {found.st_mtime_ns}"
+
+
 def unread(hub: Hub, names: Iterable[ThreadName]) -> dict[HubPath, tuple[str, str]]:
     """The files of these threads that we may not read, each with what to say of it and what helps.
 
@@ -229,12 +238,17 @@ def read_copies(view: View | Executor, copies: Mapping[str, Working]) -> dict[st
     return found
 
 
-def was_refused(item: Item, written: Written) -> bool:
-    """Is this the very decision that was refused before? A refusal stands for its decision only."""
+def was_refused(item: Item, written: Written, *, known: bool) -> bool:
+    """Is this the very decision that was refused before, and does that hold? A refusal stands for its decision only.
+
+    ``known``: its creator is a peer now.
+    """
     from cn.inbox.plan.decisions import refusal_digest
-    from cn.protocol.rules import VALID_TRIAGE
+    from cn.protocol.rules import VALID_TRIAGE, is_past
 
     rule, why = item.get("rule"), item.get("why")
+    if is_past(item, known=known):
+        return False
     if written.problem:
         return rule == VALID_TRIAGE and why == written.problem
     return refusal_digest(written.decision, written.actor, rule, why, item.head) in item.get("digest").split()

@@ -14,9 +14,9 @@ from cn.inbox.arrivals import record_arrivals, record_vanished, renew_stale, wit
 from cn.inbox.merges import Merges
 from cn.inbox.pending import check_inbox, record_due, restore_pending
 from cn.inbox.plan.arrivals import plan_renewed
-from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
+from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of, refusal_digest
 from cn.inbox.shown_anew import show_anew
-from cn.inbox.working_copies import ANEW, Working, has_triage, read_working, shows_triage
+from cn.inbox.working_copies import ANEW, Working, edition, has_triage, read_working, shows_triage
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import deliver
 from cn.peers.observe import Observation, fetch_changed, observe
@@ -28,7 +28,7 @@ from cn.protocol.ledger import IN, Item
 from cn.protocol.thread_file import Merge, Triage, TriageRefused, format_decision, read_decision, read_text
 from cn.run.executor import Executor
 from cn.run.find_thread import read_call
-from cn.run.memory import Condition
+from cn.run.memory import Condition, put_bounded
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 from cn.run.settings import Settings
@@ -39,7 +39,6 @@ from cn.values.names import Oid, ThreadKey, ThreadName, digest
 from cn.values.report import Progress, Report
 from cn.values.shell_words import command
 from cn.values.text import one_line
-from cn.values.timestamps import format_stamp
 
 if TYPE_CHECKING:
     from cn.agent.queue import MayGive
@@ -154,7 +153,7 @@ def _read_decided(executor: Executor) -> list[Decided]:
         why = renew_stale(executor, facts.peer, facts.item, working)
         if why and decides:
             refusal = Refusal(rules.VALID_TRIAGE, why, ANEW)
-            _refuse(executor, facts, _raw_decision(working.data), "", refusal, _own(working), new=True)
+            _refuse(executor, facts, _raw_decision(working.data), "", refusal, working, new=True)
         elif why:
             executor.perform(plan_renewed(facts.peer, facts.item, executor.now, why))
             executor.notes.info(f"{facts.source}: {why}: it is written anew")
@@ -171,7 +170,7 @@ def _decided(executor: Executor, facts: Facts, working: Working) -> Decided | No
         triage = read_decision(text, committed)
     except TriageRefused as refused:
         refusal = Refusal(rules.VALID_TRIAGE, refused.text, refused.hint)
-        _refuse(executor, facts, _raw_decision(working.data), "", refusal, _own(working))
+        _refuse(executor, facts, _raw_decision(working.data), "", refusal, working)
         return None
     if triage is None:
         return None
@@ -223,7 +222,7 @@ def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[Threa
                 merging = isinstance(triage.decision, Merge) and outcome.rule == rules.REBASE_BEFORE_MERGE
                 if merging and merges.took_part_of(_asked(facts.item)):
                     continue  # what is left of it is shown once main has the rest
-                _refuse(executor, facts, decision, actor, outcome, own, decided=format_stamp(triage.at))
+                _refuse(executor, facts, decision, actor, outcome, working)
                 continue
             with executor.apart(facts.source):
                 executor.perform(outcome._replace(effects=(WorkingCopy(*working), *outcome.effects)))
@@ -293,21 +292,23 @@ def _refuse(
     decision: str,
     actor: str,
     refusal: Refusal,
-    whole: Text,
+    working: Working,
     *,
     new: bool = False,
-    decided: str = "",
 ) -> None:
-    """``new``: also if the same was refused before, it is another one. ``decided`` is when: who decides again is told
-    again.
-    """
+    """``new``: also if the same was refused before, it is another one. Who decides again is told again."""
     # What was decided is logged as it was written, unless it is what must not get into a log.
+    whole = _own(working)
     decision, actor = (without_secrets(text, executor.settings, whole) for text in (decision, actor))
     refusal = clean_refusal(refusal, executor.settings, whole)
-    plan = plan_refused(facts, decision, actor, refusal, executor.now, new=new)
+    met = executor.memory.section("met")
+    last = str(met.get(facts.thread, ""))
+    plan = plan_refused(facts, decision, actor, refusal, executor.now, new=new, met=last)
+    put_bounded(met, facts.thread, refusal_digest(decision, actor, refusal.rule, refusal.reason, facts.item.head))
     executor.perform(plan)
     text = f"{facts.source}: {decision} is refused: {refusal.rule}: {refusal.reason}"
     # Another clone may have met the same: who decides here was told nothing yet.
-    told = executor.memory.told("refused", facts.thread, decision, actor, refusal.rule, facts.item.head, decided)
+    writing = edition(executor.hub, working.path)
+    told = executor.memory.told("refused", facts.thread, decision, actor, refusal.rule, facts.item.head, writing)
     told_before = told and not plan.effects
     executor.notes.refused(text, refusal.remedy, source=facts.source, told_before=told_before, theirs=refusal.notify)

@@ -190,7 +190,9 @@ def _record_gone(executor: Executor, seen: Observation) -> None:
 
 
 def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) -> None:
-    """A branch of ours is gone, not by our doing. A message that nobody answered, nor has received, is lost."""
+    """A branch of ours is not there any more, and cn did not delete it. A message that nobody answered, nor has looked
+    at, is lost.
+    """
     executor.perform(plan_ours_gone(peer, item, executor.now))
     settings, source = executor.settings, f"{peer}/{item.topic}"
     pickup = peer in settings.peers and settings.peers[peer].deliver != MAILBOX
@@ -201,8 +203,8 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
         executor.notes.info(text, source=source)
     elif about and (peer, about) not in seen.listed[IN]:
         executor.notes.info(f"{text}, with what it was about", source=source)
-    elif read_theirs(executor, seen, settings.peers[peer], IN, item.topic, item.head):
-        executor.notes.info(f"{text}; it had come in there", source=source)
+    elif became := _what_became(executor, seen, peer, item):
+        executor.notes.info(f"{text}; {became}", source=source)
     else:
         text += ", and it did not say what became of it"
         spec = f"{item.head}:refs/heads/{item.get('branch')}"
@@ -210,6 +212,15 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
         remedy = f"the host lost it or hides it, or somebody deleted it there: ask {peer}, or {push} brings it back"
         executor.notes.failed(text, remedy, source=source)
         executor.memory.conditions.set(LOST, text, remedy, name=head_name((peer, item.topic), item.head))
+
+
+def _what_became(executor: Executor, seen: Observation, peer: Name, item: Item) -> str:
+    """What became of a message of ours there, by the peer's main and by its answer; empty: not known."""
+    theirs = read_theirs(executor, seen, executor.settings.peers[peer], IN, item.topic, item.head)
+    kinds = {event.kind for event in theirs}
+    if kinds & {"received", "refreshed", "noticed", "repeated"}:
+        return "it had come in there"
+    return "it had been refused there" if "refused" in kinds | {item.get("status")} else ""
 
 
 def _forget_lost(executor: Executor) -> None:

@@ -12,10 +12,11 @@ from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
+from cn.protocol.layout import BRANCH_GONE
 from cn.protocol.layout import REBASE_BEFORE_MERGE as REBASE_BEFORE_MERGE
 from cn.protocol.layout import SEEN_BEFORE as SEEN_BEFORE
 from cn.protocol.ledger import Item
-from cn.protocol.message import MOST_TEXT, MessageRefused, parse_message
+from cn.protocol.message import FILE, MOST_TEXT, MessageRefused, parse_message
 from cn.protocol.outbox_entry import Deliver, Entry, Propose
 from cn.protocol.thread_file import Triage, came_back
 from cn.values.errors import Refusal
@@ -99,6 +100,24 @@ def valid_actor(actor: Name, config: HubConfig) -> Refusal | None:
     return Refusal(VALID_ACTOR, f"{actor} may not decide here", f"actors of this hub: {names}")
 
 
+def creator_known(peer: Name, peers: Collection[Name], remedy: str) -> Refusal | None:
+    """Who is no peer any more gets nothing from here but an end."""
+    return None if peer in peers else Refusal(KNOWN_PEER, f"{peer} {_NO_PEER}", remedy)
+
+
+_NO_PEER = "is no peer any more"
+
+
+def is_past(item: Item, *, known: bool) -> bool:
+    """Is that which a decision about this thread was refused for over: is its branch there again, is its creator a
+    peer again (``known``)?
+    """
+    rule, why = item.get("rule"), item.get("why")
+    if rule == MERGE_NEEDS_APPROVAL and why == BRANCH_GONE:
+        return not item.get("gone")
+    return known and rule == KNOWN_PEER and why.endswith(f" {_NO_PEER}")
+
+
 def approval(triage: Triage, head: Oid, explicit: bool) -> Refusal | None:
     """An ``approval:`` line other than APPROVED refuses; the hub can require the line."""
     if triage.approval == APPROVED or (not triage.approval and not explicit):
@@ -140,8 +159,12 @@ _KINDS = {"120000": "is a symbolic link", "160000": "is a submodule"}
 
 
 def no_protected_path(changes: Sequence[TreeChange]) -> Refusal | None:
-    """No protected file, nothing in cn's folders, no symlink, submodule, or attribute file."""
+    """No protected file, nothing in cn's folders, no symlink, submodule, or attribute file, and no message of cn's."""
     for change in changes:
+        if change.path == FILE and change.adds:  # who fetches all branches and rebases takes one in
+            why = f"{FILE} is what a message of cn's holds, which was sent, and is no part of a proposal"
+            remedy = "leave its commit out of the branch ('git rebase -i' drops it)"
+            return Refusal(PROTECTED_PATHS, why, remedy, notify=True)
         kind = next((_KINDS[mode] for mode in (change.mode, change.old_mode) if mode in _KINDS), "")
         what = "is protected" if is_protected(change.path) else "is one of cn's own" if is_owned(change.path) else kind
         if what:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from cn.protocol.layout import PROPOSAL, REBASE_BEFORE_MERGE, TO_MEND
 from cn.protocol.ledger import Item
 from cn.protocol.twins import rename_to
-from cn.values.names import Name
+from cn.values.names import Name, NameRefused, parse_topic
 from cn.values.shell_words import command
-from cn.values.text import clean
+from cn.values.text import clean, slug
 
 
 def mend_text(item: Item, peer: Name, place: str, twin: str = "") -> str:
@@ -24,4 +24,10 @@ def mend_text(item: Item, peer: Name, place: str, twin: str = "") -> str:
         return f"{command('git push {} :{}', place, get('branch'))} takes it away; say it anew in a message of its own"
     if get("status") == "refused" and get("reason").startswith(REBASE_BEFORE_MERGE):
         return command("cn rebase {}", f"{peer}:{item.topic}")
+    try:
+        parse_topic(item.topic)
+    except NameRefused:
+        again = command("cn propose {} {}", slug(item.topic, empty="TOPIC"), peer)
+        away = command("git push {} :{}", place, get("branch"))
+        return f"mend it, then {again} proposes it under a name that cn writes; {away} takes this one away"
     return f"mend it, then {command('cn propose {} {}', item.topic, peer)} moves it there"

@@ -285,7 +285,7 @@ def _without_form_end(body: str) -> str:
 
 _HEAD = re.compile(r"\*\*Head:\*\*[ \t]*([0-9a-f]+)[ \t]*")
 _CAUTION = re.compile(r"\*\*Caution:\*\*[ \t]*(.*?)[ \t]*")
-_AGAIN = re.compile(r"(?:withdrawn|went back) .*?(?:\(time ([0-9]+)\))?", re.DOTALL)
+_AGAIN = re.compile(r"(?:gone at|withdrawn|went back) .*?(?:\(time ([0-9]+)\))?", re.DOTALL)
 """A caution of a head that came back; the first has no number."""
 _MARKS = ("<<<<<<<", "=======", ">>>>>>>")
 _LAST_RULE = re.compile(r"\n---\s*\Z")
@@ -471,7 +471,7 @@ def _written_in_conflict(text: str, mains: Sequence[str]) -> list[str]:
 
 def came_back(back: str) -> str:
     """What became of a branch of which ``back`` is said, as a sentence without its end."""
-    return f"the branch {'was ' if back.startswith('withdrawn') else ''}{back}"
+    return f"the branch {'was ' if back.startswith(('gone', 'withdrawn')) else ''}{back}"
 
 
 def why_void(text: str, head: str, back: str) -> tuple[str, str]:

@@ -20,7 +20,8 @@ def rename_to(first: str, other: str, place: str = _NO_URL) -> str:
     ``place`` is where both lie, as git is told; without one the creator knows the URL.
     """
     where = ", with the URL where it lies," if place == _NO_URL else ""
-    return f"{command('git push {} :{}', place, first)}{where} deletes {first}, and its thread goes on as {other}"
+    told = f"{command('git push {} :{}', place, first)}{where} deletes {first}"
+    return f"{told}, and its thread goes on as {other}, if nothing else refuses that"
 
 
 def is_refused_as_twin(item: Item) -> bool:

@@ -173,9 +173,7 @@ def open_work(hub: Hub) -> str:
 
 
 def waits_for(hub: Hub) -> str:
-    """What has to be before a run works here again, such as "a rebase in … is over"; empty: one does now."""
-    if half_done := open_work(hub):
-        return f"{half_done} in {hub.root} is over"
+    """What has to be before a run works in a work tree where nothing of git's is open; empty: one does now."""
     return "" if hub.apart or head_branch(hub) == hub.main else f"HEAD is {hub.main} again"
 
 
@@ -272,19 +270,25 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
 def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dry_run: bool) -> Blocked:
     """``dropping`` is what has to be done to main here before the loss can be accepted (empty: nothing)."""
     rescue = f"refs/cn/rescue/{known[:16]}"
+    beside = f"refs/cn/rescue/{tip[:16]}" if tip is not None and not is_ancestor(hub.git, tip, known) else ""
     if not dry_run:
-        update_refs(hub.git, [(rescue, known)])
+        update_refs(hub.git, [(rescue, known), *([(beside, tip)] if beside and tip else [])])
     lease = f"{hub.main}:{tip or ''}"
     push = command("git push --force-with-lease={} origin {}:{}", lease, rescue, hub.main_ref)
-    lags = tip is not None and is_ancestor(hub.git, tip, known)
+    lags = tip is not None and not beside
     wait = "where the host has several copies, this is an old one: run again later; else " if lags else ""
     hint = f"{wait}push it back ({push})"
+    if beside:
+        count, titles = _commits(hub, known, Oid(str(tip)), "%h %s (%an)")
+        text += f". It holds {counted(count, 'commit')} that this clone did not know: {titles}" if count else ""
+        hint += f", and {command('git merge {}', beside)}, then 'cn sync' takes in what that drops"
     if tip is not None:
         fetch, forget = (command("git fetch origin {}", hub.main_ref), command("git update-ref {} {}", ORIGIN_REF, tip))
         steps = [fetch, dropping, forget]
         steps.append("'cn doctor --fix', so that branches which came since come again")
         hint += f"; if the loss is meant, {', then '.join(filter(None, steps))}"
-    return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint)
+    kept = f"what this clone knew is kept at {rescue}{f', what origin has at {beside}' if beside else ''}"
+    return Blocked(f"{text}; {kept}", hint)
 
 
 def _integrated(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, list[str]]:
@@ -302,16 +306,22 @@ _MOST_TITLES = 3
 
 def _published_with(hub: Hub, origin: Oid, local: Oid) -> list[str]:
     """Says which commits made here go to origin with what cn pushes: who made them may not expect that."""
-    new = (f"^{origin}", local)
-    rows = hub.git.run("log", "--no-merges", "--format=%h %s", f"--max-count={_MOST_TITLES}", *new, "--").lines
+    count, titles = _commits(hub, origin, local, "%h %s")
+    goes = "goes" if count == 1 else "go"
+    return [f"{counted(count, 'commit')} made here on {hub.main} {goes} to origin: {titles}"] if count else []
+
+
+def _commits(hub: Hub, known: Oid, tip: Oid, form: str) -> tuple[int, str]:
+    """How many commits ``tip`` has that ``known`` has not, but for merges, and the newest of them, each in a ``form``
+    of git-log(1).
+    """
+    new = (f"^{known}", tip)
+    rows = hub.git.run("log", "--no-merges", f"--format={form}", f"--max-count={_MOST_TITLES}", *new, "--").lines
     if not rows:
-        return []
+        return 0, ""
     count = int(hub.git.run("rev-list", "--no-merges", "--count", *new, "--").text)
     more = f" and {count - len(rows)} more" if count > len(rows) else ""
-    titles = ", ".join(visible(one_line(row, 60)) for row in rows)
-    return [
-        f"{counted(count, 'commit')} made here on {hub.main} {'goes' if count == 1 else 'go'} to origin: {titles}{more}"
-    ]
+    return count, f"{', '.join(visible(one_line(row, 60)) for row in rows)}{more}"
 
 
 def _restored(hub: Hub, commit: Oid) -> Oid:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.entries import read_changes
@@ -17,7 +18,7 @@ from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
 from cn.transaction.journal import read_pushes
-from cn.values.errors import Blocked
+from cn.values.errors import Blocked, Refused
 from cn.values.names import Oid, is_oid, is_owned, is_protected
 from cn.values.text import visible
 
@@ -46,6 +47,15 @@ class TrustChange(NamedTuple):
 def trusted_commit(hub: Hub) -> Oid | None:
     """The commit whose protected files this clone has accepted; None in a fresh clone."""
     return resolve(hub.git, TRUSTED_REF)
+
+
+def refuse_foreign(hub: Hub, root: Path, remedy: str) -> None:
+    """Raise :class:`Refused` in a clone that accepted nothing: it is nobody's hub, and may be one of a peer's, in whose
+    name nothing is done.
+    """
+    if trusted_commit(hub) is None:
+        text = f"{root} may be a clone of a peer's hub: what it holds was not accepted here"
+        raise Refused(text, f"{remedy}; if this is yours, 'cn trust' says so")
 
 
 def accept(hub: Hub, commit: Oid) -> None:

@@ -41,8 +41,8 @@ class Result(NamedTuple):
 class ThreadView(NamedTuple):
     """One thread as people see it; texts are empty where there is nothing to say.
 
-    ``state`` is pending, answered (by a comment, which its creator has not ended yet), withdrawn (by its creator, and
-    nothing else of these), decided (waiting for process), refused, deferred, assigned, queued,
+    ``state`` is pending, answered (by a comment, which its creator has not ended yet), withdrawn (its branch is not
+    there any more, and nothing else of these), decided (waiting for process), refused, deferred, assigned, queued,
     claimed (the agent has it), dead (given up by the agent), or done. ``refused`` is the rule that
     said no to the decision. ``chain`` is filled only where the history was asked for. ``subject`` is that of a
     message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
@@ -119,8 +119,8 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
     for peer, item in pending:
         name = item.get("thread")
         known = peer in view.settings.peers
-        seen = pending_view(peer, item, written.get(name), lives.get(name), fed=fed, answered=answered, held=held)
-        threads.append(seen._replace(no_peer=not known))
+        shown = (peer, item, written.get(name), lives.get(name))
+        threads.append(pending_view(*shown, known=known, fed=fed, answered=answered, held=held))
     threads.sort(key=lambda t: (t.state != DONE, t.written, t.received, t.thread))
     damaged = tuple(view.snapshot.damaged.items())
     return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
@@ -214,14 +214,16 @@ def pending_view(
     written: Written | None,
     life: Life | None,
     *,
+    known: bool,
     fed: bool,
     answered: Comments,
     held: Collection[str] = (),
 ) -> ThreadView:
-    """A pending thread; with ``life`` its chain too. ``fed``: this hub gives its threads to an agent; ``answered`` are
-    the heads that a comment waits at (:func:`answered_heads`), ``held`` those that main has (:func:`held_heads`).
+    """A pending thread; with ``life`` its chain too. ``known``: its creator is a peer now; ``fed``: this hub gives its
+    threads to an agent; ``answered`` are the heads that a comment waits at (:func:`answered_heads`), ``held`` those
+    that main has (:func:`held_heads`).
     """
-    state = _state(item, written, fed)
+    state = _state(item, written, known=known, fed=fed)
     # Who withdrew a branch and pushed it again has answered what was said before.
     if state == PENDING and set(answered.get((peer, item.head), ())) - set(item.get("said").split()):
         state = ANSWERED
@@ -251,17 +253,18 @@ def pending_view(
         withdrawn=parse_stamp(get("gone")) if withdrawn else None,
         caution=get("back"),
         in_main=item.head in held and get("kind") in ("", PROPOSAL),
-        decided=decided_of(item, written),
+        no_peer=not known,
+        decided=decided_of(item, written, known=known),
         result=Result(f"refused: {refusal.rule}: {refusal.reason}" if refusal else executed),
         refused=refusal,
         chain=chain,
     )
 
 
-def _state(item: Item, written: Written | None, fed: bool) -> str:
+def _state(item: Item, written: Written | None, *, known: bool, fed: bool) -> str:
     """What is written now counts before what was recorded; what waits for no agent is a person's."""
     if written is not None:
-        return REFUSED if was_refused(item, written) else DECIDED
+        return REFUSED if was_refused(item, written, known=known) else DECIDED
     left = not fed and item.state in ("queued", "dead")
     return PENDING if left or item.state == "received" else item.state
 

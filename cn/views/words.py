@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cn.protocol.layout import IN_MAIN
+from cn.protocol.layout import BRANCH_GONE, IN_MAIN
 from cn.values.shell_words import command
 from cn.values.text import clean
 from cn.values.timestamps import format_stamp
@@ -19,7 +19,14 @@ def after_end(thread: ThreadView) -> str:
     branch = clean(thread.branch, 120)
     if thread.no_peer:
         return f"{thread.peer} is told when it is added again"
-    return f"{branch} is gone already" if thread.withdrawn else f"{thread.peer} deletes {branch}"
+    if thread.chain:  # who only lists threads has no use for it
+        from cn.protocol.thread_life import DELETED, MOVED, RECEIVED
+
+        seen = [link.step for link in thread.chain if link.at and link.step in (RECEIVED, MOVED, DELETED)]
+        gone = seen[-1:] == [DELETED]
+    else:
+        gone = thread.withdrawn is not None
+    return f"{branch} is gone already" if gone else f"{thread.peer} deletes {branch}"
 
 
 def standing_text(thread: ThreadView) -> str:
@@ -29,7 +36,7 @@ def standing_text(thread: ThreadView) -> str:
         return f"{told}; {command('cn peer add {} URL', thread.peer)} adds it"
     if thread.withdrawn:
         ends, asks = command("cn delete {}", thread.source), command("cn comment {} TEXT", thread.source)
-        return f"its creator has withdrawn the branch: nothing can be merged; {ends} ends it, {asks} asks for it again"
+        return f"{BRANCH_GONE}: nothing can be merged; {ends} ends it, {asks} asks for it again"
     return ""
 
 
@@ -55,9 +62,8 @@ def state_text(thread: ThreadView) -> str:
             text = f"done: {thread.result.status}"
         case state:
             text = _WITH_AGENT.get(state, state)
-    told = "withdrawn by its creator"
     if thread.withdrawn:
-        text = told if thread.state == "withdrawn" else f"{text}, {told}"
+        text = BRANCH_GONE if thread.state == "withdrawn" else f"{text}, {BRANCH_GONE}"
     text = f"{text}, of no peer now" if thread.no_peer else text
     text = f"{text}, {IN_MAIN}" if thread.in_main else text
     return f"{text}, {thread.caution}" if thread.caution else text

@@ -175,16 +175,22 @@ def test_without_a_crontab_program_systemd_is_named(hub: Path, tmp_path: Path) -
         "sys.argv = ['cn', *sys.argv[1:]]\n"
         "from cn.cli.main import run; run()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "--hub", str(hub), "cron", "install"],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": str(tools)},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+
+    def cron(word: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code, "--hub", str(hub), "cron", word],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": str(tools)},
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+    done = cron("install")
     assert done.returncode == 1
     assert "no crontab program" in done.stderr
     assert "cn-sync.timer" in done.stderr
+    shown = cron("show")
+    assert (shown.returncode, len(shown.stdout.splitlines())) == (0, 2), "it only prints"
 
 
 def test_a_user_who_may_not_use_cron_gets_cron_s_own_words(hub: Path, tmp_path: Path) -> None:

@@ -548,14 +548,18 @@ def test_a_proposal_under_a_second_name_is_told_by_both_sides_what_makes_it_the_
     # With git it gets there.
     git(desk.root, "push", "--quiet", "origin", "new:pi/new")
     pi.sync()
-    helps = "'git push origin :pi/old' deletes pi/old, and its thread goes on as pi/new"
+    goes_on = "and its thread goes on as pi/new, if nothing else refuses that"
+    helps = f"'git push origin :pi/old' deletes pi/old, {goes_on}"
     refused = sigma.sync().stderr
-    there = "'git push URL :pi/old', with the URL where it lies, deletes pi/old, and its thread goes on as pi/new"
+    there = f"'git push URL :pi/old', with the URL where it lies, deletes pi/old, {goes_on}"
     assert there in refused
     assert "its creator deletes it, or pi/old where it shall be called pi/new" in " ".join(refused.split())
     assert there in pi.sync().stdout
     shown = " ".join(pi.cn("status").stdout.split())
-    assert f"'git push {sigma.url} :pi/old' deletes pi/old, and its thread goes on as pi/new" in shown
+    assert (
+        f"'git push {sigma.url} :pi/old' deletes pi/old, and its thread goes on as pi/new, if nothing else refuses that"
+        in shown
+    )
     again = desk.cn("propose", "new").stdout
     assert helps in again
     assert "nothing to do" not in again
@@ -572,3 +576,24 @@ def test_a_proposal_under_a_second_name_is_told_by_both_sides_what_makes_it_the_
     assert desk.there("new") is None
     sigma.sync()
     assert "seen-before" not in sigma.cn("status").stdout
+
+
+def test_a_message_of_cns_that_a_rebase_took_in_is_no_part_of_a_proposal(desk: Desk, sigma: Node, pi: Node) -> None:
+    """'git fetch' without a name brings all branches, and FETCH_HEAD may be a notice."""
+    pi.cn("send", "sigma", "Hello")
+    desk.begin({"docs/new.md": "new\n"}, "fix")
+    git(desk.root, "fetch", "--quiet", "origin", "pi/hello")
+    git(desk.root, "cherry-pick", "FETCH_HEAD")
+    refused = desk.cn("propose", "fix", check=1).stderr
+    assert "message.md is what a message of cn's holds" in refused
+    assert desk.there("fix") is None
+    git(desk.root, "push", "--quiet", "origin", "HEAD:pi/fix")
+    sigma.sync()
+    assert "protected-paths: message.md" in sigma.decide("pi/fix", "do:merge").stderr
+    assert not (sigma.root / "message.md").exists()
+    pi.sync()
+    git(desk.root, "reset", "--quiet", "--hard", "HEAD~1")  # leaves it out
+    desk.cn("propose", "fix")
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    assert (sigma.root / "docs/new.md").exists()

@@ -195,6 +195,19 @@ def test_the_signature_of_another_key_is_told_as_that(pinned: tuple[Node, Node, 
     assert "pi/fix" not in branches(sigma.url)
 
 
+def test_nobody_signs_as_a_peer_in_a_clone_of_its_hub(pinned: tuple[Node, Node, Path, Path]) -> None:
+    _, pi, desk, private = pinned
+    git(desk, "config", "--unset", "cn.hub")
+    for words in (["--dry-run"], []):
+        said = cn("sign", *words, private, cwd=desk, check=1)
+        assert "may be a clone of a peer's hub" in said.stderr
+        assert "'git config cn.hub DIR' names your own" in said.stderr
+        assert "cn peer key" not in said.stdout + said.stderr
+    assert "signingkey" not in git(desk, "config", "--local", "--list")
+    git(desk, "config", "cn.hub", str(pi.root))  # as told
+    assert f"git signs what you commit in {desk}" in cn("sign", private, cwd=desk).stdout
+
+
 def test_where_the_list_of_peers_cannot_be_seen_any_signature_will_do(pinned: tuple[Node, Node, Path, Path]) -> None:
     sigma, _, desk, private = pinned
     sigma.write({"state/peers.md": None}, "not for everybody")

@@ -186,7 +186,7 @@ def test_a_project_as_hub_works_as_written(tmp_path: Path) -> None:
     hosts = {"team/project": bare(tmp_path / "project.git", "master"), "pi/hub": bare(tmp_path / "pi.git")}
     project = clone(hosts["team/project"], terminal.start / "project", "Alice")
     git(project, "checkout", "--quiet", "-B", "master")
-    commit(project, {"app.py": "print('hi')\n"})
+    commit(project, {"NOTES": "a project without what the guide adds\n"})
     git(project, "push", "--quiet", "origin", "master")
     terminal.run("cn init -q pi")
     git(terminal.start / "cn-pi", "remote", "add", "origin", str(hosts["pi/hub"]))

@@ -213,7 +213,7 @@ def test_a_delegated_thread_reaches_the_peer(world: World, pair: tuple[Node, Nod
     decided = [row for row in sigma.rows("pi/proposal") if row[1] == "delegate:omega"]
     assert [row[2] for row in decided] == ["queued", "✓ delivered"]
     assert [row[2] for row in sigma.rows() if row[1] == "notice:delegated"] == ["queued", "✓ delivered"]
-    assert pi.rows()[0] == ("sigma/proposal", "notice:delegated", "delegated: delegated to omega")
+    assert pi.rows()[0] == ("sigma/proposal", "notice:delegated", "delegated: to omega")
     sigma.idle()
     pi.idle()
     omega.idle()

@@ -210,7 +210,7 @@ def test_delegate_to_a_peer() -> None:
         Put(DONE, done_text(triage, "queued")),
         decided("delegated", "delegate:omega"),
         row("delegate:omega", "queued", "delegated"),
-        told(About(BRANCH, HEAD, "delegated", None, "delegated to omega"), "delegated", "delegated to omega"),
+        told(About(BRANCH, HEAD, "delegated", None, "to omega"), "delegated", "to omega"),
     )
 
 
@@ -472,6 +472,13 @@ def test_a_refusal_is_logged_once_and_its_creator_told_once_per_head() -> None:
     second = plan_refused(again, "do:merge", "sigma", other, NOW)
     assert kinds(second) == [Record, Log], "the head is the same"
     assert plan_refused(replace(known, item=after(item, second)), "do:merge", "sigma", other, NOW).effects == ()
+
+    item = after(item, second)
+    first_again = plan_refused(replace(known, item=item), "do:merge", "sigma", WHY, NOW)
+    assert kinds(first_again) == [Record, Log], "what was met last is what is shown"
+    assert after(item, first_again).get("why") == WHY.reason
+    condition = item.get("digest").split()[0]
+    assert plan_refused(replace(known, item=item), "do:merge", "sigma", WHY, NOW, met=condition).effects == ()
 
     moved = after(item, Plan("", (Record(PI, Event(NOW, IN, "refreshed", "proposal", RESULT)),)))
     third = plan_refused(replace(known, item=moved), "do:merge", "sigma", WHY, NOW)

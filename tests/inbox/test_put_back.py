@@ -30,14 +30,14 @@ def test_a_decision_of_before_the_withdrawal_is_void(world: World, sigma: Node, 
     sigma.sync()
     sigma.triage("pi/proposal", "do:merge")
     world.withdraw(pi, sigma)
-    assert "its creator has withdrawn the branch" in sigma.process(check=1).stderr
+    assert "the branch is not there any more" in sigma.process(check=1).stderr
     before = branches(sigma.home)["main"]
     put(sigma, "pi/proposal", head)
     told = sigma.process().stdout
     assert "pushed again as the same commit by whoever can write there" in told
     text = sigma.thread(sigma.only_thread())
     assert "## Void triage" in text
-    assert "**Caution:** withdrawn by 2" in text
+    assert "**Caution:** gone at 2" in text
     assert git(sigma.root, "diff", "--stat", before, "main", "--", "docs") == ""
     assert "pushed again as the same commit" in sigma.cn("inbox").stdout
     assert "pushed again as the same commit" in sigma.cn("status").stdout

@@ -73,7 +73,7 @@ def test_the_thread_of_a_renamed_branch_goes_on_and_says_what_happened(world: Wo
     done = sigma.cn("sync", check=None)
     assert f"{name} goes on as pi/renamed, at the same commit" in done.stdout
     assert sigma.threads() == [name]
-    assert "**Caution:** withdrawn by " in sigma.thread(name)
+    assert "**Caution:** gone at " in sigma.thread(name)
     assert sigma.cn("sync", check=None).stdout == ""
     assert not is_in_main(sigma, head)
     sigma.process()

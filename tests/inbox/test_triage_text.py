@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.hubs import git
-from tests.support.world import World
+from tests.support.hubs import commit, git, try_git
+from tests.support.world import MAIN_FILE, World
 
 
 def test_a_text_with_a_heading_of_its_own_is_refused_at_once(world: World) -> None:
@@ -28,13 +28,30 @@ def test_a_decision_while_no_run_works_here_says_that_it_waits(world: World) -> 
     world.link(sigma, pi)
     world.propose(pi, sigma, "x")
     sigma.sync()
-    (sigma.root / ".git/rebase-merge").mkdir()
-    said = sigma.triage("pi/x", "defer:later").stdout
-    assert f"it waits until a rebase in {sigma.root} is over, then 'cn inbox process' executes it" in said
-    (sigma.root / ".git/rebase-merge").rmdir()
     git(sigma.root, "switch", "--quiet", "-c", "elsewhere")
     assert "it waits until HEAD is main again, then" in sigma.triage("pi/x", "defer:later").stdout
     git(sigma.root, "switch", "--quiet", "main")
     said = sigma.triage("pi/x", "defer:later").stdout
     assert "waits" not in said
     assert "; 'cn inbox process' executes it" in said
+
+
+def test_an_open_rebase_goes_on_as_nothing_is_decided_meanwhile(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    world.propose(pi, sigma, "x")
+    sigma.sync()
+    base = git(sigma.root, "rev-parse", "HEAD")
+    theirs = sigma.write({MAIN_FILE: "theirs\n"})
+    git(sigma.root, "reset", "-q", "--hard", base)
+    commit(sigma.root, {MAIN_FILE: "ours\n"}, "ours")
+    assert try_git(sigma.root, "rebase", "-q", theirs).returncode != 0
+    for words in (["--dry-run"], []):
+        said = sigma.triage("pi/x", "defer:later", *words, check=1).stderr
+        assert "a rebase is open" in said
+        assert "finish or abort it, then decide" in said
+    (sigma.root / MAIN_FILE).write_text("both\n")
+    git(sigma.root, "add", MAIN_FILE)
+    git(sigma.root, "-c", "core.editor=true", "rebase", "--continue")
+    sigma.decide("pi/x", "defer:later")
+    assert "deferred" in str(sigma.rows())

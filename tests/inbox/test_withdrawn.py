@@ -20,7 +20,7 @@ def test_a_withdrawn_proposal_is_not_to_decide(world: World, sigma: Node, pi: No
     sigma.sync()
     assert state_of(sigma) == "withdrawn"
     assert "to decide" not in sigma.cn("status").stdout
-    assert "withdrawn by its creator" in sigma.cn("status").stdout
+    assert "the branch is not there any more" in sigma.cn("status").stdout
     shown = sigma.cn("inbox", "show", "pi/proposal").stdout.partition("-- decide")[2]
     assert "do:merge" not in shown
     assert "pi deletes" not in shown
@@ -49,3 +49,12 @@ def test_a_withdrawn_proposal_that_comes_again_waits_though_it_was_commented(
     assert state_of(sigma) == "pending"
     sigma.cn("comment", "pi/proposal", "thank you")
     assert state_of(sigma) == "answered"
+
+
+def test_of_a_message_whose_branch_is_gone_nobody_is_said_to_delete_it(world: World, sigma: Node, pi: Node) -> None:
+    pi.cn("send", "sigma", "Hello")
+    sigma.sync()
+    assert "pi deletes pi/hello" in sigma.cn("inbox", "show", "pi/hello").stdout
+    world.withdraw(pi, sigma, "hello")
+    sigma.sync()
+    assert "pi/hello is gone already" in sigma.cn("inbox", "show", "pi/hello").stdout

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from tests.support.hubs import bare, branches, clone, commit, git, identify, tip
+from tests.support.hubs import bare, branches, clone, commit, git, identify, make_ssh_key, tip
 from tests.support.world import Node, World
 
 
@@ -115,3 +115,33 @@ def test_a_main_that_was_never_ours_is_not_replaced(world: World) -> None:
         shown = " ".join(sigma.cn(*words, check=None).stdout.split())
         assert "somebody else's commits are there" in shown
         assert "let nobody but this hub write main there" in shown
+
+
+def test_a_message_that_was_refused_at_the_door_had_not_come_in(world: World, sigma: Node, pi: Node) -> None:
+    _, key = make_ssh_key(world.folder / "key")
+    pi.cn("peer", "key", "sigma", key)
+    sigma.cn("send", "pi", "Unsigned", "--body", "x")
+    pi.cn("sync", check=None)
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/unsigned")
+    said = sigma.sync().stdout
+    assert "it had been refused there" in said
+    assert "come in" not in said
+
+
+def test_nobody_is_said_to_have_taken_a_branch_away(world: World, sigma: Node, pi: Node) -> None:
+    """Creator and host delete alike: each side says what it saw."""
+    gone = "not there any more (withdrawn, or deleted at the host)"
+    for topic in ("mine", "hosts"):
+        world.propose(pi, sigma, topic)
+    settled = (pi.sync(), sigma.sync())
+    assert all(one.returncode == 0 for one in settled)
+    sigma.triage("pi/hosts", "do:merge")
+    world.withdraw(pi, sigma, "mine")
+    git(sigma.home, "update-ref", "-d", "refs/heads/pi/hosts")
+    pi.sync()
+    assert gone in pi.cn("why", "sigma:mine").stdout
+    sigma.process(check=1)
+    for words in (("status",), ("inbox",), ("inbox", "show", "pi/hosts")):
+        shown = " ".join(sigma.cn(*words).stdout.split())
+        assert gone in shown
+        assert "creator" not in shown.replace("creator informed", "")

@@ -16,7 +16,7 @@ def test_branches_of_nobody_are_counted_by_prefix_until_they_are_gone(world: Wor
         shown = " ".join(sigma.cn(*words).stdout.split())
         assert told in shown
         assert "'cn peer add eva URL' lets in what is a peer's" in shown
-        assert "'git push origin :eva/one' deletes one" in shown
+        assert "'git push origin :eva/one' deletes one, where the host lets you" in shown
     for name in ("eva/one", "eva/two", "fix/one"):
         git(person, "push", "--quiet", sigma.url, f":refs/heads/{name}")
     sigma.sync()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cn.protocol.layout import BRANCH_GONE
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.sent_life import last_answer, sent_chain, sent_lives
 from cn.values.names import Oid
@@ -38,7 +39,7 @@ CHAINS = [
         [..., "cleaned_up: its deletion is in the outbox", "(branch_deleted)"],
     ),
     ([QUEUED, THERE, MERGED, event("deleting"), event("deleted")], [..., "branch_deleted: by us"]),
-    ([QUEUED, THERE, event("gone")], [..., "gone: not by our doing"]),
+    ([QUEUED, THERE, event("gone")], [..., f"gone: {BRANCH_GONE}"]),
 ]
 
 

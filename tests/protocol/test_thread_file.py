@@ -413,7 +413,7 @@ def test_an_earlier_thread_is_named() -> None:
     assert "**Earlier:** 20260101-pi-proposal.md\n\n---\n" in text
 
 
-BACK = "withdrawn by 2026-02-05T15:00Z, and pushed again as the same commit by whoever can write there"
+BACK = "gone at 2026-02-05T15:00Z, and pushed again as the same commit by whoever can write there"
 
 
 @pytest.mark.parametrize(

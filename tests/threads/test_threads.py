@@ -280,3 +280,11 @@ def test_names_are_completed(alone: Node) -> None:
     assert f"adhoc/{day()}-one" in complete("thread close ad")
     assert f"{day()}-two-" in complete(f"mca done {day()[:4]}")
     assert "adhoc" not in complete(f"mca done {day()[:4]}")
+
+
+def test_who_leaves_out_the_day_is_told_the_whole_name(alone: Node) -> None:
+    alone.cn("adhoc", "Plan week")
+    said = alone.cn("thread", "close", "plan-week", check=1).stderr
+    (close,) = re.findall(r"'cn (thread close [^']*-plan-week)'", said)
+    alone.cn(*close.split())
+    assert "plan-week" not in alone.cn("thread", "list").stdout

@@ -70,6 +70,21 @@ def test_what_was_lost_is_pushed_back(sigma: Node, lost: str) -> None:
     assert branches(sigma.home)["main"] == before
 
 
+def test_what_somebody_pushed_over_it_is_named_and_not_lost(world: World, sigma: Node, lost: str) -> None:
+    stale = clone(sigma.home, world.folder / "stale")
+    identify(stale, "Ann", "ann@people.example")
+    theirs = commit(stale, {"docs/stale.md": "work\n"}, "From a stale clone")
+    force_push(stale, sigma.url, "HEAD:refs/heads/main")
+    before = tip(sigma.root, "main")
+    told = sigma.cn("sync", check=1).stderr
+    assert f"1 commit that this clone did not know: {theirs[:7]} From a stale clone (Ann)" in told
+    assert tip(sigma.root, f"refs/cn/rescue/{theirs[:16]}") == theirs
+    obey(sigma, *told_commands(told)[:3])  # push it back, merge, sync
+    main = branches(sigma.home)["main"]
+    assert {before, theirs} <= set(git(sigma.home, "rev-list", main).split())
+    assert read(sigma.home, "main:docs/stale.md") == b"work\n"
+
+
 def test_an_origin_without_main_gets_it_back(sigma: Node) -> None:
     sigma.sync()
     git(sigma.home, "update-ref", "-d", "refs/heads/main")

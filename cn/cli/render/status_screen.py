@@ -29,7 +29,7 @@ from cn.cli.render.status import (
     place_text,
 )
 from cn.cli.render.text import age, clean, columns, next_step
-from cn.protocol.layout import END_IN_MAIN, IN_MAIN
+from cn.protocol.layout import BRANCH_GONE, END_IN_MAIN, IN_MAIN
 from cn.values.text import counted
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
@@ -190,7 +190,7 @@ def _thread(thread: ThreadView, now: datetime, warn_after: int) -> Row:
     elif thread.state == "assigned":
         below = [f"to {decided.assigned_to}"]
     if thread.withdrawn:
-        below.append("withdrawn by its creator")
+        below.append(BRANCH_GONE)
     if thread.caution:
         below.append(thread.caution)
     if thread.in_main:

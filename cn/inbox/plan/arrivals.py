@@ -128,7 +128,7 @@ def plan_continued(arrival: Arrival, us: Name, item: Item, working: str) -> Plan
 
 def withdrawn_before(item: Item) -> str:
     """What is said of a branch that was withdrawn, undecided, and that came again at the very same head."""
-    back = f"withdrawn by {item.get('gone')}, and pushed again as the same commit by whoever can write there"
+    back = f"gone at {item.get('gone')}, and pushed again as the same commit by whoever can write there"
     return f"{back}{_which_time(item)}" if item.get("gone") else ""
 
 

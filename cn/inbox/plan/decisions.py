@@ -16,7 +16,7 @@ from cn.outbox.plan.receipts import notice
 from cn.protocol import rules
 from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.layout import COMMENTED, MERGED_BEFORE, MESSAGE, done_path, inbox_path
+from cn.protocol.layout import BRANCH_GONE, COMMENTED, MERGED_BEFORE, MESSAGE, done_path, inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
@@ -129,16 +129,16 @@ def check_decision(facts: Facts, triage: Triage) -> Refusal | None:
     )
     if refused:
         return refused
-    if facts.peer not in facts.peers and not isinstance(decision, Delete | Defer):
-        return Refusal(
-            rules.KNOWN_PEER, f"{facts.peer} is no peer any more", "add it again with 'cn peer add', or delete"
-        )
+    if not isinstance(decision, Delete | Defer):
+        remedy = "add it again with 'cn peer add', or delete"
+        if refused := rules.creator_known(facts.peer, facts.peers, remedy):
+            return refused
     if merging and not facts.is_proposal:
         return Refusal(rules.VALID_TRIAGE, "this is a message, there is nothing to merge", "reply or delete it")
     if merging and facts.item.fields.get("gone"):
         ends, asks = command("cn delete {}", facts.source), command("cn comment {} TEXT", facts.source)
         remedy = f"{ends} ends the thread, {asks} asks for it again"
-        return Refusal(rules.MERGE_NEEDS_APPROVAL, "its creator has withdrawn the branch", remedy)
+        return Refusal(rules.MERGE_NEEDS_APPROVAL, BRANCH_GONE, remedy)
     if merging and (facts.peers[facts.peer].key or facts.config.signed == "required"):
         return rules.put_there_by_its_creator(facts.item.get("back"))
     return None
@@ -246,11 +246,7 @@ def plan_comment(facts: Facts, actor: Name, text: str, at: datetime) -> Plan | R
         rules.valid_actor(actor, facts.config)
         or rules.check_length(text, "the comment")
         or (None if text.strip() else Refusal(rules.VALID_TRIAGE, "the comment has no text", "say something"))
-        or (
-            None
-            if facts.peer in facts.peers
-            else Refusal(rules.KNOWN_PEER, f"{facts.peer} is no peer any more", "add it again with 'cn peer add'")
-        )
+        or rules.creator_known(facts.peer, facts.peers, "add it again with 'cn peer add'")
     )
     if refused:
         return refused
@@ -283,7 +279,7 @@ def _delegate(facts: Facts, triage: Triage, actor: Name) -> Plan | Refusal:
     if hops > facts.config.limits.hops:
         return Refusal(rules.VALID_TRIAGE, f"it was forwarded {hops - 1} times already", "decide it here")
     forward = _forward(facts, triage, actor, hops)
-    return plan_end(facts, cause_of(triage), "delegated", "queued", f"delegated to {actor}", before=(forward,))
+    return plan_end(facts, cause_of(triage), "delegated", "queued", f"to {actor}", before=(forward,))
 
 
 def _forward(facts: Facts, triage: Triage, actor: Name, hops: int) -> Post:
@@ -389,14 +385,17 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     return plan_end(facts, cause_of(triage), "merged", executed, merge=merge.commit, told=told, before=(advance,))
 
 
-def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: datetime, *, new: bool = False) -> Plan:
-    """A refused decision: recorded once per condition (unless it is ``new``), its creator told once per head.
+def plan_refused(
+    facts: Facts, decision: str, actor: str, refusal: Refusal, at: datetime, *, new: bool = False, met: str = ""
+) -> Plan:
+    """A refused decision: recorded when another condition was met before (or it is ``new``), its creator told once per
+    head. ``met`` is the condition that this clone met last of this thread.
 
     Two clones may hold two decisions of one thread, both refused: neither is news when the other was refused since.
     """
     condition = refusal_digest(decision, actor, refusal.rule, refusal.reason, facts.item.head)
     before = facts.item.get("digest").split()
-    if condition in before and not new:
+    if not new and condition in before and condition in (before[-1], met):
         return Plan(facts.source)
     told_head = facts.item.get("told")
     tell = refusal.notify and told_head != facts.item.head

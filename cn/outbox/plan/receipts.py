@@ -218,7 +218,7 @@ def plan_deleted_again(peer: Name, branch: Branch, past: Sequence[Event], at: da
 
 
 def plan_ours_gone(peer: Name, item: Item, at: datetime) -> Plan:
-    """One of our branches vanished at the remote without our doing."""
+    """One of our branches is not there any more, and cn did not delete it."""
     source = f"{peer}/{item.topic}"
     row = Row(at, source, "ours", "gone at the remote", "", item.get("branch"), item.head, "gone")
     gone = Event(at, OUT, "gone", item.topic, item.head)
