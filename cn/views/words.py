@@ -29,7 +29,7 @@ def standing_text(thread: ThreadView) -> str:
         return f"{told}; {command('cn peer add {} URL', thread.peer)} adds it"
     if thread.withdrawn:
         ends, asks = command("cn delete {}", thread.source), command("cn comment {} TEXT", thread.source)
-        return f"its creator has withdrawn the branch: nothing can be merged; {ends} ends it, {asks} asks for it again"
+        return f"its branch is not there any more: nothing can be merged; {ends} ends it, {asks} asks for it again"
     return ""
 
 
@@ -55,7 +55,7 @@ def state_text(thread: ThreadView) -> str:
             text = f"done: {thread.result.status}"
         case state:
             text = _WITH_AGENT.get(state, state)
-    told = "withdrawn by its creator"
+    told = "withdrawn: its branch is gone"
     if thread.withdrawn:
         text = told if thread.state == "withdrawn" else f"{text}, {told}"
     text = f"{text}, of no peer now" if thread.no_peer else text

@@ -20,7 +20,7 @@ def test_a_withdrawn_proposal_is_not_to_decide(world: World, sigma: Node, pi: No
     sigma.sync()
     assert state_of(sigma) == "withdrawn"
     assert "to decide" not in sigma.cn("status").stdout
-    assert "withdrawn by its creator" in sigma.cn("status").stdout
+    assert "their branch is gone" in sigma.cn("status").stdout
     shown = sigma.cn("inbox", "show", "pi/proposal").stdout.partition("-- decide")[2]
     assert "do:merge" not in shown
     assert "pi deletes" not in shown

@@ -34,7 +34,7 @@ STATES = {
     "refused": "refused",
     "decided": "decided; 'cn inbox process' executes",
     "answered": "answered, waits for its creator",
-    "withdrawn": "withdrawn by its creator; 'cn delete' ends it",
+    "withdrawn": "withdrawn: their branch is gone; 'cn delete' ends it",
     "deferred": "deferred",
     "assigned": "assigned",
 }

@@ -190,7 +190,7 @@ def _thread(thread: ThreadView, now: datetime, warn_after: int) -> Row:
     elif thread.state == "assigned":
         below = [f"to {decided.assigned_to}"]
     if thread.withdrawn:
-        below.append("withdrawn by its creator")
+        below.append("withdrawn: its branch is gone")
     if thread.caution:
         below.append(thread.caution)
     if thread.in_main:

@@ -74,7 +74,8 @@ class Arrival(NamedTuple):
     def event(self, kind: str, /, **fields: str) -> Record:
         """A ledger event about this arrival, with what must not come once more as another commit."""
         before = self.item.get("signed") if self.item is not None else ""
-        if kind in ("received", "refreshed", "noticed") and (self.signed or before):
+        changes = kind in ("received", "refreshed", "noticed")
+        if (changes and (self.signed or before)) or (kind == "refused" and self.signed):
             fields["signed"] = self.signed
         return Record(self.peer, Event(self.at, IN, kind, self.topic, self.head, fields))
 
