@@ -46,7 +46,7 @@ from cn.inbox.plan.arrivals import (
 )
 from cn.inbox.working_copies import Working, is_stale, lenient_text, read_working, renewed
 from cn.outbox.our_branches import PinnedTopics, apply_notice, read_theirs
-from cn.outbox.plan.receipts import Arrival, plan_notice
+from cn.outbox.plan.receipts import Arrival, plan_notice, plan_words
 from cn.peers.observe import ARRIVAL, MORE, UNREAD, Observation, fetch_mains, forget_gone, head_name
 from cn.peers.turns import Turns
 from cn.protocol import rules
@@ -574,8 +574,23 @@ def _let_in(
         apply_notice(executor, seen, arrival, message.about, told_of)
     elif is_notice:
         executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
+    if not is_notice:
+        _note_answered(executor, arrival, earlier)
     if not is_notice and not _continue(executor, arrival, earlier):
         _thread(executor, arrival, taken, earlier)
+
+
+def _note_answered(executor: Executor, arrival: Arrival, earlier: Earlier | None) -> None:
+    """A comment of ours is answered by a message in reply to it, also by one that is about no branch."""
+    if arrival.message is None or earlier is None:
+        return
+    about = arrival.message.about
+    for event in earlier.wrote.get(Oid(arrival.message.in_reply_to), ()):
+        ours = executor.item(arrival.peer, OUT, event.topic)
+        if ours is None or ours.head != event.head or ours.get("about_status") != COMMENTED or ours.state == "deleting":
+            continue
+        if about is None or about.branch != ours.get("branch"):
+            executor.perform(plan_words(arrival, ours))
 
 
 def _is_revived(arrival: Arrival) -> bool:

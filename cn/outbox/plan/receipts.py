@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from cn.protocol.effects import CleanUp, Edit, Effect, Keep, Log, Move, Pin, Plan, Post, Record, Wake
-from cn.protocol.layout import COMMENTED, NOTICE, TO_MEND
+from cn.protocol.layout import COMMENTED, FINAL, NOTICE, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
@@ -163,6 +163,15 @@ def plan_notice(
         reason = f"{arrival.peer} says {about.status}"
         effects.append(CleanUp(Remove(arrival.peer, about.branch, about.head, arrival.at, reason, "", source)))
     return Plan(arrival.source, tuple(effects))
+
+
+def plan_words(arrival: Arrival, ours: Item) -> Plan:
+    """Words in reply to a message of ours, which say nothing of what becomes of it: it was put off no more."""
+    fields = {"answer": str(arrival.head)}
+    if ours.get("status") not in (*FINAL, *TO_MEND):
+        fields |= {key: "" for key in ("status", "reason") if ours.get(key)}
+    answered = Event(arrival.at, OUT, "answered", ours.topic, ours.head, fields)
+    return Plan(f"{arrival.peer}/{ours.topic}", (Record(arrival.peer, answered),))
 
 
 def plan_proven(peer: Name, item: Item, status: str, at: datetime, *, final: bool) -> Plan:
