@@ -18,6 +18,7 @@ from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
 from cn.outbox.deliver import PUBLISH
 from cn.outbox.our_branches import LOST
+from cn.outbox.our_names import REPLACED
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
 from cn.peers.known_mains import ANOTHER
 from cn.peers.observe import FETCH, SILENT, STRAY
@@ -354,4 +355,4 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
             yield info(one_line(redact(text), 400), "", remedy)
 
 
-_FROM_PEERS = (FETCH, SILENT, OLDER, ANOTHER, LOST, PUBLISH)
+_FROM_PEERS = (FETCH, SILENT, OLDER, ANOTHER, LOST, REPLACED, PUBLISH)

@@ -41,11 +41,12 @@ from cn.inbox.plan.arrivals import (
     plan_renamed,
     plan_repeated,
     plan_revived,
+    said_again,
     stepped_back,
 )
 from cn.inbox.working_copies import Working, is_stale, lenient_text, read_working, renewed
 from cn.outbox.our_branches import PinnedTopics, apply_notice, read_theirs
-from cn.outbox.plan.receipts import Arrival, plan_notice
+from cn.outbox.plan.receipts import Arrival, plan_notice, plan_words
 from cn.peers.observe import ARRIVAL, MORE, UNREAD, Observation, fetch_mains, forget_gone, head_name
 from cn.peers.turns import Turns
 from cn.protocol import rules
@@ -77,6 +78,7 @@ _NOTICES = 10
 
 def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> None:
     """Perform the plan of every arrived branch. Those that are not let in are noted until they are gone."""
+    _record_other_names(executor, seen)
     out = set[ThreadKey]()
     found = _classified(executor, seen, keys)
     for one in found:
@@ -102,7 +104,8 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
     told_of = _read_told_of(executor, [arrival for arrival, _ in read])
     said = _read_said(executor, [arrival for arrival, _ in read])
     earlier = read_earlier(executor, [arrival for arrival, _ in read])
-    for arrival, refusal in read:
+    for found_one, refusal in read:
+        arrival = found_one if refusal is not None else _as_withdrawn(executor, found_one, said)
         events = before[arrival.peer].get(arrival.head, [])
         first = _first_name(arrival, events, let_in.get((arrival.peer, arrival.head), arrival.topic))
         if refusal is None and first != arrival.topic and arrival.item is None:
@@ -130,6 +133,28 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
         if count:
             executor.notes.refused(f"{peer}: {count} more branches are refused", MORE, source=peer)
     forget_gone(executor, seen, [key for key in keys if key not in out])
+
+
+def _record_other_names(executor: Executor, seen: Observation) -> None:
+    """Threads that go on as another branch at their head, where their own has moved away from it."""
+    for peer, item in executor.snapshot.pending():
+        branch, head = seen.listed[IN].get((peer, item.topic), (None, None))
+        now = executor.item(peer, IN, item.topic)
+        if branch is None or head != item.head or now is None or now.get("branch") in ("", branch) or now.get("gone"):
+            continue
+        name, past = ThreadName(item.get("thread")), executor.snapshot.events_at_heads(peer, IN, [item.head])
+        arrival = Arrival(peer, item.topic, branch, item.head, executor.now, item=item)
+        with executor.apart(arrival.source):
+            executor.perform(plan_renamed(arrival, name))
+            executor.perform(_let_in_after_all(arrival, past.get(item.head, ()), executor.settings.us, name))
+            why = f"{item.get('branch')} has moved away from it"
+            text = f"{name} goes on as {visible(branch)}, at the same commit: {visible(why)}"
+            executor.notes.info(text, source=arrival.source)
+
+
+def _let_in_after_all(arrival: Arrival, events: Sequence[Event], us: Name, name: ThreadName) -> Plan:
+    """:func:`plan_let_in` for a branch that was refused as another name of a thread, and that is that thread's now."""
+    return plan_let_in(arrival._replace(past=[e for e in events if e.fields.get("branch") == arrival.branch]), us, name)
 
 
 def _stays_refused(executor: Executor, arrival: Arrival) -> bool:
@@ -176,15 +201,15 @@ def _stands_for(executor: Executor, arrival: Arrival, first: str, events: Sequen
     """
     item = executor.item(arrival.peer, IN, first)
     stood = [event.at for event in arrival.past if event.kind == "refused" and event.head == arrival.head]
+    was_it = [event.at for event in events if event.fields.get("branch") == arrival.branch]  # its thread went on as it
     if item is not None and item.head == arrival.head and item.get("gone") and item.get("thread"):
         _go_on(executor, arrival, item, stood=any(format_second(at) <= item.get("gone") for at in stood))
         return True
     decided = next((event for event in reversed(events) if event.kind == "decided"), None)
-    if item is not None or decided is None or not any(at <= decided.at for at in stood):
+    if item is not None or decided is None or not any(at <= decided.at for at in (*stood, *was_it)):
         return False
     executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
-    told = any(event.fields.get("branch") == arrival.branch for event in events)
-    executor.perform(plan_repeated(arrival._replace(past=() if told else events), executor.settings.us))
+    executor.perform(plan_repeated(arrival._replace(past=() if was_it else events), executor.settings.us))
     why = f"what became of {arrival.peer}/{one_line(first, 80)} counts for it"
     executor.notes.info(f"{arrival.source} is at the same commit: {why}", source=arrival.source)
     return True
@@ -255,12 +280,33 @@ def _is_look(event: Event) -> bool:
     return event.kind in LOOKED
 
 
+def _as_withdrawn(executor: Executor, arrival: Arrival, said: dict[tuple[Name, str], Event]) -> Arrival:
+    """Signed words that come as another commit when the branch of their thread is gone: that thread moves to it, and
+    says that nobody knows who pushed them. (Of what stood there before, ``cn.peers.observe`` finds the thread.)
+    """
+    event = said.get((arrival.peer, arrival.signed)) if arrival.signed and arrival.item is None else None
+    item = executor.item(arrival.peer, IN, event.topic) if event is not None else None
+    if item is None or not _is_theirs(arrival, item) or not (item.get("gone") and item.get("thread")):
+        return arrival
+    if arrival.message is not None or item.head == arrival.head:
+        return arrival
+    return arrival._replace(topic=item.topic, item=item, step=Step.MOVED, part=said_again(item))
+
+
+def _is_theirs(arrival: Arrival, item: Item) -> bool:
+    """Does this thread show what this branch says and is signed?"""
+    return bool(arrival.signed) and arrival.signed == item.get("signed")
+
+
 def _said_before(
     arrival: Arrival, said: dict[tuple[Name, str], Event], let_in: dict[tuple[Name, str], str]
 ) -> Refusal | None:
     """Why words that are signed may not come as another commit: a signature does not cover how it is written itself,
     so whoever can push makes as many commits of them as it likes.
     """
+    item = arrival.item
+    if item is not None and item.get("branch") != arrival.branch and _is_theirs(arrival, item):
+        return None  # their thread goes on as this branch
     event = said.get((arrival.peer, arrival.signed)) if arrival.signed else None
     if event is not None and event.head != arrival.head:
         first, commit = event.topic, event.head[:8]
@@ -528,8 +574,23 @@ def _let_in(
         apply_notice(executor, seen, arrival, message.about, told_of)
     elif is_notice:
         executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
+    if not is_notice:
+        _note_answered(executor, arrival, earlier)
     if not is_notice and not _continue(executor, arrival, earlier):
         _thread(executor, arrival, taken, earlier)
+
+
+def _note_answered(executor: Executor, arrival: Arrival, earlier: Earlier | None) -> None:
+    """A comment of ours is answered by a message in reply to it, also by one that is about no branch."""
+    if arrival.message is None or earlier is None:
+        return
+    about = arrival.message.about
+    for event in earlier.wrote.get(Oid(arrival.message.in_reply_to), ()):
+        ours = executor.item(arrival.peer, OUT, event.topic)
+        if ours is None or ours.head != event.head or ours.get("about_status") != COMMENTED or ours.state == "deleting":
+            continue
+        if about is None or about.branch != ours.get("branch"):
+            executor.perform(plan_words(arrival, ours))
 
 
 def _is_revived(arrival: Arrival) -> bool:
@@ -606,8 +667,12 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
         back = _back(executor, arrival, item)
         reviewer = assigned_to(executor, item)
         executor.perform(plan_moved(arrival, executor.settings.us, item, working, mains, back, reviewer))
-        executor.perform(plan_let_in(arrival, executor.settings.us, name))
-        told = f"{back or f'moved to {arrival.head[:8]}'}; {name} is refreshed"
+        past = executor.snapshot.events_at_heads(arrival.peer, IN, [arrival.head]).get(arrival.head, ())
+        executor.perform(_let_in_after_all(arrival, past, executor.settings.us, name))
+        moved = f"moved to {arrival.head[:8]}"
+        if not back and _is_theirs(arrival, item) and item.get("branch") != arrival.branch:
+            moved = f"goes on as {visible(arrival.branch)}, the same signed words in the commit {arrival.head[:8]}"
+        told = f"{back or moved}; {name} is refreshed"
         told += f", and stays assigned to {reviewer}" if reviewer else ""
         executor.notes.done(f"{arrival.source} {told}", source=arrival.source)
         _tell_in_main(executor, arrival)

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.agent.hooks import answered_names, drop_pending, execute_output, update_queue, wake
+from cn.git.objects import is_ancestor
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.git.signatures import own_key, read_signatures
 from cn.inbox.arrivals import record_arrivals, record_vanished, renew_stale, with_mains
 from cn.inbox.merges import Merges
 from cn.inbox.pending import check_inbox, record_due, restore_pending
-from cn.inbox.plan.arrivals import plan_renewed
+from cn.inbox.plan.arrivals import LOOKED, plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of, refusal_digest
 from cn.inbox.shown_anew import show_anew
 from cn.inbox.working_copies import ANEW, Working, edition, has_triage, read_working, shows_triage
@@ -35,7 +36,7 @@ from cn.run.settings import Settings
 from cn.secrets.scanner import Text, own_lines
 from cn.transaction.mailbox_main import publish
 from cn.values.errors import Refusal
-from cn.values.names import Oid, ThreadKey, ThreadName, digest
+from cn.values.names import Name, Oid, ThreadKey, ThreadName, digest
 from cn.values.report import Progress, Report
 from cn.values.shell_words import command
 from cn.values.text import one_line
@@ -256,12 +257,31 @@ def _outcome(
         subject = f"Merge {facts.branch}"
         text = f"{subject}\n\nApproved by {triage.actor} in {facts.thread}"
         merge = merges.try_merge(executor.tip, _asked(facts.item), text)
+        if merge.swallowed:
+            merge = replace(merge, swallowed=_came_before(executor, facts, merge.swallowed))
         if merge.commit is not None and executor.settings.separate_mailbox:
             merges.flush()
             published = publish(executor.hub, executor.published, merge.commit, merge.head, subject, executor.now)
             merge = replace(merge, published=published)
         facts = replace(facts, merge=merge, item=_signed_now(executor, facts))
     return plan_decision(facts, triage)
+
+
+def _came_before(executor: Executor, facts: Facts, names: Sequence[str]) -> tuple[str, ...]:
+    """Of the threads whose commits a branch takes in those whose commits did not come first with this branch itself,
+    or in the same run: whoever points a branch of its own at another's commits does not make them its own.
+    """
+    pending = {f"{peer}/{item.topic}": (peer, item) for peer, item in executor.snapshot.pending()}
+    own = executor.snapshot.events_of_topic(facts.peer, IN, facts.item.topic)
+    looks = [event for event in own if event.kind in LOOKED]
+
+    def is_theirs(peer: Name, item: Item) -> bool:
+        events = executor.snapshot.events_at_heads(peer, IN, [item.head]).get(item.head, [])
+        since = min((event.at for event in events if event.kind in LOOKED), default=None)
+        heads = dict.fromkeys(event.head for event in looks if since is not None and event.at <= since)
+        return peer == facts.peer or not any(is_ancestor(executor.hub.git, item.head, head) for head in heads)
+
+    return tuple(name for name in names if is_theirs(*pending[name]))
 
 
 def _signed_now(executor: Executor, facts: Facts) -> Item:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate
 
-from cn.git.objects import OUTPUT_BYTES, read_info, read_raw
+from cn.git.objects import OUTPUT_BYTES, is_ancestor, read_info, read_raw
 from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
 from cn.git.remote import HEADS
 from cn.git.taken_in import held
+from cn.outbox.our_names import REPLACED
 from cn.outbox.plan.receipts import (
     Arrival,
     clean_up,
@@ -41,6 +42,7 @@ from cn.protocol.ledger import (
 from cn.protocol.message import About
 from cn.protocol.peers_file import MAILBOX, Peer, others_can_write
 from cn.run.executor import Executor
+from cn.run.memory import Condition
 from cn.run.secret_gate import mask_line
 from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
@@ -90,11 +92,65 @@ def record_ours(executor: Executor, seen: Observation) -> None:
         if item is None:
             with executor.apart(source):
                 _record_found(executor, seen, (peer, topic), branch, tip, before[peer].get(tip, {}))
-        elif item.head != tip:
+        elif item.head != tip and may_be_ours(executor, peer, item, tip):
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
             executor.notes.info(text, told_before=executor.memory.told("moved", peer, topic, tip))
         executor.perform(Plan(source, (Pin(peer, OUT, topic, tip),)))
+    _record_replaced(executor, seen)
     _record_gone(executor, seen)
+
+
+_THERE = ("delivered", "adopted", "answered")
+
+
+def may_be_ours(executor: Executor, peer: Name, item: Item, tip: Oid) -> bool:
+    """May a person here have moved a branch of ours to this commit with git, or another of this hub's clones?
+
+    What cn sent moves to a commit that holds it, that it had before, or that this hub has in main or a branch of its
+    own: what nobody here ever had is another's, who can push there. A branch that was pushed by hand is moved by hand.
+    """
+    begun = [e for e in executor.snapshot.events_of_topic(peer, OUT, item.topic) if e.kind in ("queued", "adopted")]
+    if item.head == tip or (begun and begun[-1].kind == "adopted") or any(event.head == tip for event in begun):
+        return True
+    git = executor.hub.git
+    return read_info(git, [tip]) != [None] and (is_ancestor(git, item.head, tip) or _is_held_here(executor, tip))
+
+
+def _is_held_here(executor: Executor, tip: Oid) -> bool:
+    """Does this hub's main hold it, or a branch in this clone that is no peer's, nor ours for one?"""
+    if is_ancestor(executor.hub.git, tip, executor.snapshot.commit):
+        return True
+    names = executor.hub.git.run("for-each-ref", f"--contains={tip}", "--format=%(refname)", HEADS).lines
+    prefixes = {executor.settings.us, *executor.settings.peers}
+    return any(name.removeprefix(HEADS).partition("/")[0] not in prefixes for name in names)
+
+
+def _record_replaced(executor: Executor, seen: Observation) -> None:
+    """Tell of branches of ours at which another's commit stands, for as long as it does."""
+    found: dict[str, Condition] = {}
+    for peer, known in executor.snapshot.outbound():
+        item = executor.item(peer, OUT, known.topic)  # this very run may have ended it
+        _, tip = seen.listed[OUT].get((peer, known.topic), (None, None))
+        if item is None or tip is None or tip == item.head or item.state not in _THERE:
+            continue
+        not_here = (peer, known.topic) in seen.missing[OUT] or (peer, known.topic) in seen.later
+        if not_here or peer not in executor.settings.peers or may_be_ours(executor, peer, item, tip):
+            continue
+        branch, url = item.get("branch"), executor.settings.delivery_url(executor.hub, executor.settings.peers[peer])
+        lease, spec = f"{branch}:{tip}", f"{item.head}:{HEADS}{branch}"
+        back = command("git push --force-with-lease={} {} {}", lease, url, spec)
+        keep = command("git branch {} {}", f"ours-{tip[:8]}", tip)
+        text = f"our {branch} at {peer} is not what we sent: {tip[:8]} stands there, which nobody here made; "
+        text += f"ours is {item.head[:8]}"
+        remedy = f"{back} brings ours back; if somebody here pushed the other, {keep} says so"
+        found[f"{peer}:{known.topic}"] = Condition(text, remedy, f"{peer}/{known.topic}")
+    conditions = executor.memory.conditions
+    for name in conditions.names(REPLACED):  # where nobody looked it stays as it was
+        peer = Name(name.partition(":")[0])
+        before = conditions.get(REPLACED, name)
+        if before is not None and peer in executor.settings.peers and peer not in seen.saw[OUT]:
+            found.setdefault(name, before)
+    conditions.tell(REPLACED, found, executor.notes)
 
 
 _Sent = dict[str, list[Event]]
@@ -345,7 +401,8 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
     known = ours is not None and ours.head == about.head
     deleted = about.branch == expected and not known and any(e.head == about.head for e in past)
     taken_name = ours is None and _is_taken(past)
-    tip = listed[1] if listed and not taken_name else None
+    strange = ours is not None and listed is not None and not may_be_ours(executor, peer.name, ours, listed[1])
+    tip = listed[1] if listed and not taken_name and not strange else None
     plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
     executor.perform(plan)
     source = f"{peer.name}/{topic}"
@@ -364,6 +421,9 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
         executor.notes.info(f"{text} (claimed, unproven: {proof.reason}){reason}", source=source)
     elif deleted and ours is not None:
         executor.notes.info(f"{text}{reason}; that was at {about.head[:8]}, and it has moved since", source=source)
+    elif strange and ours is not None and not known and about.branch == expected:
+        text = f"{text} at {about.head[:8]}{reason}; ours is {ours.head[:8]}, and nobody here made the other"
+        executor.notes.info(f"{text}: nothing follows", source=source)
     elif known and proof is not None and about.branch == expected:
         why = f"(claimed, unproven: {proof.reason})"
         executor.notes.info(f"{text} {why}{reason}; what was said before stands", source=source)

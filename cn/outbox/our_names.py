@@ -9,6 +9,9 @@ from cn.values.errors import Refused
 from cn.values.names import Name
 from cn.values.text import one_line
 
+REPLACED = "replaced"
+"""The kind of condition that another's commit stands in the place of a branch of ours, by its ``peer:topic``."""
+
 
 def find_ours(snapshot: Snapshot, settings: Settings, text: str) -> tuple[Name, str] | None:
     """Peer and topic of something we sent: ``peer:topic``, the branch as it is called there (``us/topic``), both

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from cn.git.environment import find_local_git_dir
 from cn.git.objects import list_refs, read_kinds
@@ -15,7 +17,7 @@ from cn.peers.known_mains import forget_removed, note_listed
 from cn.peers.peer_main import GUESSES, main_parts, mains_in
 from cn.peers.second_tries import Pair, Wanted, fetch_apart
 from cn.peers.turns import Turns
-from cn.protocol.layout import TRIED
+from cn.protocol.layout import SEEN_BEFORE, TRIED
 from cn.protocol.ledger import IN, OUT, Item
 from cn.protocol.peers_file import MAILBOX, Peer, say_moved
 from cn.run.executor import Executor
@@ -23,9 +25,11 @@ from cn.run.memory import Condition
 from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY
 from cn.transaction.push import Key, encode, take_pins
+from cn.values.errors import Refused
 from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
 from cn.values.shell_words import command
 from cn.values.text import counted, one_line, visible
+from cn.values.timestamps import parse_stamp
 
 Listed = dict[ThreadKey, tuple[Branch, Oid]]
 
@@ -155,14 +159,59 @@ def _place_by_threads(run: Run, seen: Observation) -> None:
 
     What is listed under that topic itself changes places with it, and is read as what it is.
     """
-    listed = seen.listed[IN]
+    listed, away = seen.listed[IN], dict[Name, list[Item]]()
     for peer, topic, item in _inbound(run):
         there = item.get("branch").partition("/")[2]
         if there != topic and (found := listed.get((peer, there))) and str(found[0]) == item.get("branch"):
-            other = listed.pop((peer, topic), None)
-            listed[peer, topic] = listed.pop((peer, there))
-            if other is not None:
-                listed[peer, there] = other
+            _change_places(listed, peer, topic, there)
+        if peer in seen.saw[IN] and ((peer, topic) not in listed or listed[peer, topic][1] != item.head):
+            away.setdefault(peer, []).append(item)
+    for peer, items in away.items():
+        with suppress(Refused):  # a damaged ledger is told of elsewhere
+            _place_by_other_names(run, listed, peer, items)
+
+
+def _change_places(listed: Listed, peer: Name, topic: str, there: str) -> None:
+    other = listed.pop((peer, topic), None)
+    listed[peer, topic] = listed.pop((peer, there))
+    if other is not None:
+        listed[peer, there] = other
+
+
+def _place_by_other_names(run: Run, listed: Listed, peer: Name, items: Sequence[Item]) -> None:
+    """Threads whose branch is not at their head any more go on under another name that stood there before, refused as
+    one of the same commit, or of the same signed words in another commit: nobody takes a branch out of its creator's
+    hands by a name of its own. Of one that came later, nobody knows who put it there.
+    """
+    refused = [e for e in run.snapshot.events_with(peer, IN, (f"rule={SEEN_BEFORE}",)) if e.kind == "refused"]
+    if not refused:
+        return
+    names = {str(branch): topic for (whose, topic), (branch, _) in listed.items() if whose == peer}
+    threads = {topic for whose, topic, _ in _inbound(run) if whose == peer}
+    for item in items:
+        since = _away_since(run, listed, peer, item)
+        for event in refused:
+            topic = names.get(event.fields.get("branch", ""))
+            # Where the same commit stands and the first name is gone, its going is recorded first.
+            same = event.head == item.head and (peer, item.topic) in listed
+            same = same or (bool(item.get("signed")) and event.fields.get("signed") == item.get("signed"))
+            there = topic is not None and topic not in threads and listed[peer, topic][1] == event.head
+            if topic is not None and same and there and (since is None or event.at <= since):
+                _change_places(listed, peer, item.topic, topic)
+                names = {str(branch): topic for (whose, topic), (branch, _) in listed.items() if whose == peer}
+                break
+
+
+def _away_since(run: Run, listed: Listed, peer: Name, item: Item) -> datetime | None:
+    """When it was seen first that the branch of a thread is not at its head; None: now."""
+    if gone := item.get("gone"):
+        return parse_stamp(gone)
+    there = listed.get((peer, item.topic))
+    if there is None:
+        return None
+    branch, tip = there
+    events = run.snapshot.events_at_heads(peer, IN, [tip]).get(tip, [])
+    return min((e.at for e in events if e.fields.get("branch") == branch), default=None)
 
 
 def _inbound(run: Run) -> Iterator[tuple[Name, str, Item]]:

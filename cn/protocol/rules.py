@@ -69,9 +69,10 @@ class MergeFacts:
     lies that git does not track, ``clashes`` pairs of names that are one on a file system without case. ``changes``
     is what the branch changes, which is what its merge does. ``people`` are authors and signers of the commits
     merged, ``unknown`` the commits among them whose signatures have no form that git knows, ``garbled`` those in an
-    encoding in which git shows no author. ``swallowed`` are waiting threads whose heads it would put into main's
-    history without what they change. ``all_there``: main has all that it changes, by other commits. ``commit`` is the
-    prepared merge, ``published`` the published commit for it where the mailbox is a remote of its own.
+    encoding in which git shows no author. ``swallowed`` are waiting threads that came before it,
+    whose heads it would put into main's history without what they change. ``all_there``: main has all that it changes,
+    by other commits. ``commit`` is the prepared merge, ``published`` the published commit for it where the mailbox is a
+    remote of its own.
     """
 
     head: Oid
@@ -281,14 +282,15 @@ def readable_commits(facts: MergeFacts) -> Refusal | None:
 def swallows_none(facts: MergeFacts) -> Refusal | None:
     """No merge makes commits of another thread a part of main's history without what they change.
 
-    git would call that thread's branch merged from then on, and its creator would lose it with the next rebase.
+    git would call that thread's branch merged from then on, and its creator would lose it with the next rebase. What
+    stands in the way is to be decided here, so the branch's creator, who may have made those commits, is told nothing.
     """
     if not facts.swallowed:
         return None
     names = _some(facts.swallowed)
     waits = "which waits here" if len(facts.swallowed) == 1 else "which wait here"
     why = f"it takes in the commits of {names}, {waits}, without what they change"
-    return Refusal(CLEAN_MERGE, why, f"decide {names} first; or its creator leaves those commits out", notify=True)
+    return Refusal(CLEAN_MERGE, why, f"decide {names} first, or ask its creator to leave those commits out")
 
 
 def proven_sender(signature: str, shared_mailbox: bool, trusted: bool) -> Refusal | None:

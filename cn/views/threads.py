@@ -170,11 +170,12 @@ Comments = Mapping[tuple[Name, str], Collection[str]]
 
 
 def answered_heads(view: View) -> Comments:
-    """The heads about which comments of ours are on their way, or wait."""
+    """The heads about which comments of ours are on their way, or wait: those that were answered with words do not."""
     ended = (*FINAL, *TO_MEND)
     found: dict[tuple[Name, str], list[str]] = {}
     for peer, item in view.snapshot.outbound():
-        if item.get("about_status") == COMMENTED and item.get("status") not in ended:
+        words = bool(item.get("answer")) and not item.get("status")
+        if item.get("about_status") == COMMENTED and item.get("status") not in ended and not words:
             found.setdefault((peer, item.get("about_head")), []).append(item.head)
     return found
 

@@ -19,6 +19,7 @@ from cn.agent.plan.turns import source_of
 from cn.git.history import PastCommit, added_by, changes_of, commits_of, read_past
 from cn.git.objects import read_object, read_objects
 from cn.llm.usage import Call, read_calls
+from cn.outbox.our_names import REPLACED
 from cn.protocol.layout import OUTBOX, PROPOSAL, SAY, SENT
 from cn.protocol.ledger import IN
 from cn.protocol.log import FOLDER, Row, parse_rows
@@ -315,7 +316,11 @@ def _of_sent(view: View, name: str, sent: Sent) -> Why:
     """What we sent: its chain, and the rows of the log about it."""
     rows = read_log(view, thread=f"{sent.peer}/{sent.topic}")
     mine = tuple(happened for happened in rows if happened.row.branch in ("", sent.branch))
-    notes = () if mine else ("the rows of a message that answers a thread stand at that thread",)
+    notes: tuple[str, ...] = ()
+    if not mine:
+        notes = ("the rows of a message that answers a thread stand at that thread",)
+    replaced = view.memory.conditions.get(REPLACED, sent.name)
+    notes += (replaced.text, replaced.remedy) if replaced is not None else ()
     return Why(name, None, (), 0, None, sent, mine, None, None, (), notes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -20,6 +21,7 @@ from tests.support.hubs import (
     git,
     identify,
     make_ssh_key,
+    push,
     sign_with,
     tip,
     work,
@@ -597,3 +599,74 @@ def test_a_message_of_cns_that_a_rebase_took_in_is_no_part_of_a_proposal(desk: D
     sigma.sync()
     sigma.decide("pi/fix", "do:merge")
     assert (sigma.root / "docs/new.md").exists()
+
+
+def test_a_strangers_commit_in_the_place_of_a_proposal_is_not_recorded_as_ours(desk: Desk) -> None:
+    """Somebody who may push at sigma pushes over it; sigma reads and merges what it sees."""
+    sigma, pi = desk.sigma, desk.pi
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    stranger = clone(sigma.url, desk.world.folder / "stranger")
+    identify(stranger, "Omega", "omega@people.example")
+    other = commit(stranger, {"docs/fix.md": "two\n"}, "Mend it")
+    push(stranger, sigma.url, "+HEAD:refs/heads/pi/fix")
+    told = pi.cn("sync", check=1).stderr
+    said = (
+        f"our pi/fix at sigma is not what we sent: {other[:8]} stands there, which nobody here made; ours is {head[:8]}"
+    )
+    assert said in told
+    assert pi.cn("sync").stderr == "", "it is told once"
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    told = pi.cn("sync").stdout
+    assert f"sigma says pi/fix is merged at {other[:8]}; ours is {head[:8]}" in told
+    assert "nothing follows" in told
+    assert "deleted" not in told
+    for shown in (pi.cn("status"), pi.cn("doctor", check=None), pi.cn("why", "sigma:fix")):
+        assert said in " ".join(shown.stdout.split())
+    why = " ".join(pi.cn("why", "sigma:fix").stdout.split())
+    assert f"is at sigma; no answer head {head}" in why
+    assert f"that is about {other[:8]}, and ours is {head[:8]}" in why
+    assert desk.there() == other, "nobody's branch is deleted as if ours were done"
+    (lease,) = set(re.findall(r"'(git push --force-with-lease.*?)' brings ours back", pi.cn("status").stdout))
+    git(pi.root, *shlex.split(lease)[1:])
+    assert desk.there() == head
+    pi.sync()
+    assert "not what we sent" not in pi.cn("status").stdout
+    sigma.sync()
+    assert [name for name in sigma.threads() if "pi-fix" in name], "it is read as what it is"
+
+
+def test_what_a_person_here_holds_may_stand_in_the_place_of_a_proposal(desk: Desk) -> None:
+    """Pushed over it with git, from another clone: this hub is told that it is ours."""
+    sigma, pi = desk.sigma, desk.pi
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    other = desk.begin({"docs/fix.md": "two\n"}, "anew")
+    push(desk.root, sigma.url, f"+{other}:refs/heads/pi/fix")
+    told = pi.cn("sync", check=1).stderr
+    (keep,) = re.findall(r"'(git branch .*?)' says so", told)
+    git(pi.root, *shlex.split(keep)[1:])
+    pi.sync()
+    assert "not what we sent" not in pi.cn("status").stdout
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    assert "sigma says pi/fix is merged" in pi.sync().stdout
+    assert desk.there() is None
+
+
+@pytest.mark.parametrize("route", ["mailbox", "pickup"])
+def test_another_message_in_the_place_of_ours_is_told_while_it_stands_there(world: World, route: str) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, route)
+    pi.cn("send", "sigma", "lunch")
+    name, url = world.branch(pi, sigma, "lunch")
+    place = sigma if route == "mailbox" else pi
+    there = branches(url)[name]
+    forged = git(place.home, "commit-tree", "-m", "Lunch", f"{there}^{{tree}}")
+    git(place.home, "update-ref", f"refs/heads/{name}", forged)
+    told = pi.cn("sync", check=1).stderr
+    assert f"our {name} at sigma is not what we sent: {forged[:8]} stands there" in told
+    git(place.home, "update-ref", f"refs/heads/{name}", there)
+    pi.sync()
+    assert "not what we sent" not in pi.cn("status").stdout

@@ -15,15 +15,18 @@ import pytest
 from cn.git.process import Git
 from cn.inbox.conversation import answered, earlier_thread, read_earlier
 from cn.outbox.plan.receipts import Arrival
+from cn.protocol.layout import MESSAGE
 from cn.protocol.ledger import IN, OUT, Event, format_event
-from cn.protocol.message import About, Message
+from cn.protocol.message import About, Message, format_message
 from cn.run.executor import Executor
 from cn.run.snapshot import Snapshot
 from cn.values.names import Branch, Name, Oid
 from tests.support.desk import work_queue
 from tests.support.growth import assert_cost_grows_as_size
-from tests.support.hubs import branches, commit, git, work
+from tests.support.hubs import blob, branches, commit, git, raw_tree, work
 from tests.support.world import Node, World
+
+PI_WROTE = {f"GIT_{who}_{what}": "pi@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
 def test_a_comment_is_answered_in_the_same_thread_and_then_it_is_merged(world: World, sigma: Node, pi: Node) -> None:
@@ -61,6 +64,28 @@ def test_a_comment_is_answered_in_the_same_thread_and_then_it_is_merged(world: W
     assert list(branches(sigma.url)) == list(branches(pi.url)) == ["main"]
     assert (sigma.threads(), sigma.outbox(), pi.threads(), pi.outbox()) == ([], [], [], [])
     assert head in (sigma.root / "threads/inbox/done" / name).read_text()
+
+
+def test_words_in_reply_to_a_comment_answer_it_also_where_they_are_about_no_branch(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    """As another implementation may send them (docs/protocol/messages.md)."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.cn("comment", "pi/proposal", "Which colour?")
+    assert "answered, waits for pi" in sigma.cn("inbox").stdout
+    comment = branches(pi.home)["sigma/re-proposal"]
+    at = datetime(2026, 2, 5, 12, tzinfo=UTC)
+    words = Message(MESSAGE, Name("pi"), Name("sigma"), "Re: it", at, "Red.", in_reply_to=comment)
+    tree = raw_tree(sigma.home, [("100644", b"message.md", blob(sigma.home, format_message(words)))])
+    head = git(sigma.home, "commit-tree", "-m", "Re: it", tree, **PI_WROTE)
+    git(sigma.home, "update-ref", "refs/heads/pi/words", head)
+    done = sigma.sync()
+    assert "pi/words is an answer, shown in" in done.stdout
+    (found,) = json.loads(sigma.cn("inbox", "--json").stdout)
+    assert found["state"] == "pending"
+    assert "to decide" in sigma.cn("status").stdout
+    assert "no answer yet" not in sigma.cn("status").stdout
 
 
 def test_what_was_answered_waits_for_its_creator_until_that_has_said_or_done_something(

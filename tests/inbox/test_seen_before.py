@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import branches, git, push
+from tests.support.hubs import branches, commit, git, make_ssh_key, push, sign_with
 from tests.support.world import Node, World, is_in_main
 
 
@@ -175,3 +176,37 @@ def test_a_pending_branch_does_not_move_to_a_commit_that_was_decided(world: Worl
     (name,) = sigma.threads()
     assert "moved" not in [r[1] for r in sigma.rows() if r[0] == "pi/pending"]
     assert old not in sigma.thread(name)
+
+
+@pytest.mark.parametrize("comes_in", [True, False])
+def test_a_thread_stays_with_the_name_that_stands_at_its_head_when_another_moves_on(
+    world: World, tmp_path: Path, comes_in: bool
+) -> None:
+    """Somebody pushes the commit under a name that comes first, and moves that on when the thread is made."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    private, public = make_ssh_key(tmp_path / "key")
+    world.link(sigma, pi, b_key="" if comes_in else public)
+    person = world.person(pi, sigma)
+    sign_with(person, private)
+    git(person, "config", "commit.gpgsign", "true")
+    head = world.propose(pi, sigma, "fix")
+    push_as(world, pi, sigma, head, "pi/aaa")
+    sigma.cn("sync", check=None)
+    (name,) = sigma.threads()
+    git(person, "config", "commit.gpgsign", "false")
+    commit(person, {"junk": "junk\n"}, "Junk")
+    push_as(world, pi, sigma, "HEAD", "pi/aaa")
+    done = sigma.cn("sync", check=None)
+    assert f"{name} goes on as pi/fix, at the same commit: pi/aaa has moved away from it" in done.stdout
+    assert sigma.triage("pi/aaa", "do:merge", check=0)
+    sigma.process()
+    assert is_in_main(sigma, head)
+    assert not is_in_main(sigma, branches(sigma.home)["pi/aaa"])
+    assert name not in sigma.threads()
+    told = pi.cn("sync", check=None).stdout
+    assert "sigma says pi/fix is merged" in told
+    assert "pi/fix" not in branches(sigma.home)
+    assert "pi/aaa" in branches(sigma.home)
+    again = sigma.cn("sync", check=None)
+    assert "received" not in again.stdout
+    assert "goes on as" not in again.stdout

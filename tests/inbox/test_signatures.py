@@ -348,6 +348,49 @@ def test_words_that_were_signed_once_come_once_however_their_signature_is_writte
     assert len(sigma.threads()) == 1, "what is signed anew comes in"
 
 
+@pytest.mark.parametrize("copy", ["goes", "moves on", "is gone before"])
+def test_nobody_takes_signed_words_away_by_writing_their_signature_otherwise(
+    world: World, signed: tuple[Node, Node], keys: Keys, copy: str
+) -> None:
+    """Somebody pushes them as another commit under a name that comes first, and takes that away."""
+    sigma, pi = signed
+    person = world.person(pi, sigma)
+    sign_with(person, keys.private)
+    git(person, "config", "commit.gpgsign", "true")
+    head = world.propose(pi, sigma, "fix")
+    raw = (git(sigma.home, "cat-file", "commit", head) + "\n").encode()
+    other = write_raw_commit(sigma.home, raw.replace(b"SIGNATURE-----\n ", b"SIGNATURE-----\n \n ", 1))
+    assert other != head
+    git(sigma.home, "update-ref", "refs/heads/pi/aaa", other)
+    if copy == "is gone before":
+        git(sigma.home, "update-ref", "-d", "refs/heads/pi/fix")
+    sigma.cn("sync", check=None)
+    (name,) = sigma.threads()
+    assert "pi-aaa" in name
+    sigma.triage("pi/aaa", "do:merge")
+    if copy == "moves on":
+        junk = git(sigma.home, "commit-tree", "-p", other, "-m", "junk", f"{other}^{{tree}}")
+        git(sigma.home, "update-ref", "refs/heads/pi/aaa", junk)
+    else:
+        git(sigma.home, "update-ref", "-d", "refs/heads/pi/aaa")
+    git(sigma.home, "update-ref", "refs/heads/pi/fix", head)
+    sigma.cn("sync", check=None)
+    if copy == "is gone before":
+        sigma.cn("sync", check=None)
+    assert sigma.threads() == [name]
+    assert "**Branch:** pi/fix" in sigma.thread(name)
+    assert f"**Head:** {head}" in sigma.thread(name)
+    assert ("**Caution:** withdrawn by" in sigma.thread(name)) == (copy == "is gone before")
+    sigma.process()
+    assert not is_in_main(sigma, other)
+    assert not is_in_main(sigma, head), "what was decided was about another commit"
+    if copy == "is gone before":  # nobody knows who pushed it again
+        assert "signed" in sigma.triage("pi/aaa", "do:merge", check=1).stderr
+    else:
+        sigma.decide("pi/aaa", "do:merge")
+        assert is_in_main(sigma, head)
+
+
 @pytest.mark.parametrize("heads", ["one commit", "a commit for each"])
 def test_names_that_are_added_before_each_run_overtake_nobody(
     world: World, signed: tuple[Node, Node], keys: Keys, heads: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from cn.git.repository import open_hub
@@ -49,16 +51,44 @@ def test_a_branch_that_takes_in_a_waiting_one_is_not_merged_before_it(
     head = fix(world, omega, sigma)
     sigma.sync()
     taken = take_in(world, pi, sigma, head)
+    time.sleep(1.1)  # which of two came first is known to the second
     world.offer(pi, sigma, "hello", taken)
     sigma.sync()
-    done = sigma.decide("pi/hello", "do:merge")  # its creator is told
+    done = sigma.decide("pi/hello", "do:merge", check=1)
     assert "takes in the commits of omega/fix, which waits here, without what they change" in done.stderr
     assert not is_in_main(sigma, taken)
+    assert "refused" not in pi.sync().stdout, "what stands in the way is not its creator's to mend"
     sigma.decide("omega/fix", "do:merge")
     assert content(sigma, "fix.txt") == b"fix\n"
     sigma.process()
     assert content(sigma, "hello.txt") == b"hi\n"
     assert content(sigma, "fix.txt") == b"fix\n"
+
+
+@pytest.mark.parametrize("when", ["with it", "later", "upon its first head"])
+def test_nobody_stops_a_branch_by_one_of_its_own_at_an_inner_commit(
+    world: World, sigma: Node, pi: Node, omega: Node, when: str
+) -> None:
+    """pi's work takes something back that it began with; omega points a branch of its own at that."""
+    person = world.person(pi, sigma)
+    start = git(person, "rev-parse", "origin/main")
+    inner = write_commit(person, {"a": "a\n", "b": "b\n"}, "a and b", [start])
+    head = write_commit(person, {"a": "a\n", "b": None}, "b was a mistake", [inner])
+    if when == "upon its first head":
+        push(person, sigma.url, f"{inner}:refs/heads/pi/work")
+        sigma.sync()
+    else:
+        push(person, sigma.url, f"{head}:refs/heads/pi/work")
+    if when == "later":
+        sigma.sync()
+    push(person, sigma.url, f"{inner}:refs/heads/omega/q")
+    sigma.sync()
+    push(person, sigma.url, f"{head}:refs/heads/pi/work")
+    sigma.sync()
+    sigma.decide("pi/work", "do:merge")
+    assert is_in_main(sigma, head)
+    assert content(sigma, "b") is None
+    assert "added b" in sigma.thread(sigma.only_thread()), "what waits is shown whole, as before"
 
 
 def test_a_branch_that_brings_all_of_a_waiting_one_is_merged(world: World, sigma: Node, pi: Node, omega: Node) -> None:

@@ -324,7 +324,8 @@ def answer_text(waiting: Waiting) -> tuple[str, str]:
         answer += f": {clean(get('reason'))}"
     shown = command("cn thread show {}", f"{waiting.peer}:{waiting.item.topic}")
     is_message = waiting.mend and get("kind") not in ("", PROPOSAL)
-    return answer or "no answer yet", f"{shown} shows it; {waiting.mend}" if is_message else waiting.mend
+    answer = answer or ("answered with words" if waiting.item.get("answer") else "no answer yet")
+    return answer, f"{shown} shows it; {waiting.mend}" if is_message else waiting.mend
 
 
 def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:

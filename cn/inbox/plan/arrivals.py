@@ -132,6 +132,12 @@ def withdrawn_before(item: Item) -> str:
     return f"{back}{_which_time(item)}" if item.get("gone") else ""
 
 
+def said_again(item: Item) -> str:
+    """What is said of a branch that was withdrawn, undecided, where its signed words came again as another commit."""
+    back = f"withdrawn by {item.get('gone')}, and pushed again in another commit with the same signature"
+    return f"{back}, by whoever can write there{_which_time(item)}"
+
+
 def stepped_back(item: Item, head: Oid, past: Sequence[Event]) -> str:
     """What is said of a branch that went back to a head that it had before."""
     since = next((e.at for e in reversed(past) if e.kind in LOOKED and e.head == item.head), item.since)

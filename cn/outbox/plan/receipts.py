@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from cn.protocol.effects import CleanUp, Edit, Effect, Keep, Log, Move, Pin, Plan, Post, Record, Wake
-from cn.protocol.layout import COMMENTED, NOTICE, TO_MEND
+from cn.protocol.layout import COMMENTED, FINAL, NOTICE, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
@@ -74,7 +74,8 @@ class Arrival(NamedTuple):
     def event(self, kind: str, /, **fields: str) -> Record:
         """A ledger event about this arrival, with what must not come once more as another commit."""
         before = self.item.get("signed") if self.item is not None else ""
-        if kind in ("received", "refreshed", "noticed") and (self.signed or before):
+        changes = kind in ("received", "refreshed", "noticed")
+        if (changes and (self.signed or before)) or (kind == "refused" and self.signed):
             fields["signed"] = self.signed
         return Record(self.peer, Event(self.at, IN, kind, self.topic, self.head, fields))
 
@@ -136,6 +137,8 @@ def plan_notice(
     adopt = about.branch == expected and tip == about.head and not moving
     if not (mine or adopt):
         told = _told(about) if deleted else "it names no branch and head of ours"
+        if not deleted and ours is not None and about.branch == expected:
+            told = f"{_told(about)}: that is about {about.head[:8]}, and ours is {ours.head[:8]}"
         return Plan(arrival.source, (*effects, _our_row(arrival, about, told, source)))
     if not mine:
         effects.append(adopted(arrival.peer, about.branch, about.head, arrival.at))
@@ -160,6 +163,15 @@ def plan_notice(
         reason = f"{arrival.peer} says {about.status}"
         effects.append(CleanUp(Remove(arrival.peer, about.branch, about.head, arrival.at, reason, "", source)))
     return Plan(arrival.source, tuple(effects))
+
+
+def plan_words(arrival: Arrival, ours: Item) -> Plan:
+    """Words in reply to a message of ours, which say nothing of what becomes of it: it was put off no more."""
+    fields = {"answer": str(arrival.head)}
+    if ours.get("status") not in (*FINAL, *TO_MEND):
+        fields |= {key: "" for key in ("status", "reason") if ours.get(key)}
+    answered = Event(arrival.at, OUT, "answered", ours.topic, ours.head, fields)
+    return Plan(f"{arrival.peer}/{ours.topic}", (Record(arrival.peer, answered),))
 
 
 def plan_proven(peer: Name, item: Item, status: str, at: datetime, *, final: bool) -> Plan:
