@@ -115,6 +115,11 @@ def one_line(text: str, limit: int = 200) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def in_quotes(text: str) -> str:
+    """What somebody else said, in a line of cn's: it does not end its quotation marks."""
+    return '"{}"'.format(text.replace('"', "'"))
+
+
 def shown_name(name: str, limit: int = 200) -> str:
     """A name on one visible line, no two alike: of the blanks in it, only a single space stands as it is."""
     name = name.replace("<U+", "<U+003C>U+")
