@@ -21,7 +21,7 @@ from cn.outbox.our_branches import LOST
 from cn.outbox.our_names import REPLACED
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
 from cn.peers.known_mains import ANOTHER
-from cn.peers.observe import FETCH, SILENT, STRAY
+from cn.peers.observe import FETCH, NOT_TAKEN, SILENT, STRAY
 from cn.peers.older_state import OLDER
 from cn.peers.peer_main import named_main
 from cn.protocol.hub_config import AGENT_PATH
@@ -355,4 +355,4 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
             yield info(one_line(redact(text), 400), "", remedy)
 
 
-_FROM_PEERS = (FETCH, SILENT, OLDER, ANOTHER, LOST, REPLACED, PUBLISH)
+_FROM_PEERS = (FETCH, NOT_TAKEN, SILENT, OLDER, ANOTHER, LOST, REPLACED, PUBLISH)

@@ -600,6 +600,17 @@ def is_unreached(reason: str) -> bool:
     return any(words in reason for words in _UNREACHED)
 
 
+REFUSED = "[remote rejected]"
+"""How git begins what a host says no to (git-push(1), "OUTPUT")."""
+_NOT_SENT = "RPC failed"
+"""What git says where a web server took the connection, and not what came by it (with 413, it was too much)."""
+
+
+def is_refused_by_host(reason: str) -> bool:
+    """Did the host itself say no, by a hook, a limit of bytes or a right? Somebody else's push is another matter."""
+    return REFUSED in reason or _NOT_SENT in reason
+
+
 _IT_LEADS_TO = "it is not there any more, says the host: it leads to"
 _REDIRECTS = re.compile(r"requested URL returned error: 30[12378]\b")
 _LOCATION = re.compile(r"(?im)^.*<= recv header[^:]*: location: ?(.*)$")

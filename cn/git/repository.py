@@ -182,9 +182,14 @@ def share(hub: Hub) -> Hub:
 
 
 def find_hub(start: Path) -> Path | None:
-    """The nearest folder from ``start`` upwards that is a hub."""
+    """The nearest folder from ``start`` upwards that is a hub with its repository; else the nearest that is one.
+
+    A file such as a hub's may lie in any folder of a hub, also by a merge: the hub around it is meant.
+    """
     start = start.absolute()
-    return next((d for d in (start, *start.parents) if is_hub(d)), None)
+    folders = (start, *start.parents)
+    whole = next((d for d in folders if (d / ".git").exists() and is_hub(d)), None)
+    return whole or next((d for d in folders if is_hub(d)), None)
 
 
 def is_hub(folder: Path) -> bool:

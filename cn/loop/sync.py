@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -17,13 +18,14 @@ from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, looke
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import check_published, deliver, is_owed
 from cn.outbox.our_branches import record_ours, record_proven, take_back_answers
-from cn.peers.observe import Observation, fetch_changed, observe, report_strays
+from cn.peers.observe import Observation, fetch_changed, head_name, observe, report_not_taken, report_strays
 from cn.peers.older_state import hold_back_older
 from cn.protocol.effects import Move, Plan
 from cn.protocol.layout import DONE, SENT
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.own_thread import DONE_CONCERNS
 from cn.protocol.queue_item import LOGS, QUEUE, REFLECTIONS, TURN, Cadence
+from cn.run.commit_apart import commit_apart
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.settings import MAILBOX_KEY
@@ -32,7 +34,7 @@ from cn.transaction.checkout import has_written_asides
 from cn.transaction.housekeeping import sweep_kept, sweep_stale, tidy
 from cn.transaction.push import parse_pin
 from cn.transaction.unplaced import has_to_place
-from cn.values.names import HubPath, Name, Oid
+from cn.values.names import HubPath, Name, Oid, ThreadKey
 from cn.values.report import Mark, Progress, Report
 from cn.values.timestamps import format_day, parse_stamp
 
@@ -200,7 +202,7 @@ def sync(
         check_published(run, seen.listings.get(MAILBOX_KEY))
         keys = fetch_changed(run, seen, force=force)
         report_strays(run, seen)
-        run.commit(lambda executor: gather_sync(run, executor, seen, keys))
+        _commit(run, seen, keys, force=force)
         if note is not None:
             note.placed()
         check_inbox(run)
@@ -219,13 +221,32 @@ def sync(
     return run.report
 
 
+def _commit(run: Run, seen: Observation, keys: Sequence[ThreadKey], *, force: bool) -> None:
+    """Commit what arrived; what origin does not take keeps nothing else out, and is tried by itself later."""
+
+    def commit(some: Sequence[ThreadKey]) -> None:
+        run.commit(lambda executor: gather_sync(run, executor, seen, some))
+
+    alone = [key for key in keys if head_name(key, seen.listed[IN][key][1]) in run.memory.not_taken.entries]
+    groups: dict[Name, list[ThreadKey]] = {}
+    for key in keys:
+        if key not in alone:
+            groups.setdefault(key[0], []).append(key)
+    refused, untried = commit_apart(run, commit, list(groups.values()), alone)
+    for key, why in refused:
+        report_not_taken(run, seen, key, why, tell=force)
+    for peer, count in Counter(peer for peer, _ in untried).items():
+        text = f"{peer}: {count} more branches wait for the next run: origin refused others again and again"
+        run.report.info(text, source=peer)
+
+
 def finish(hub: Hub, report: Report) -> None:
     """What can wait until the report was shown, and needs no lock."""
     if report.untidy:
         tidy(hub)
 
 
-def gather_sync(run: Run, executor: Executor, seen: Observation, keys: list[tuple[Name, str]]) -> str | None:
+def gather_sync(run: Run, executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> str | None:
     """All that a sync decides, on one base."""
     record_vanished(executor, seen)
     record_arrivals(executor, seen, keys)

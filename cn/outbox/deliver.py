@@ -14,6 +14,7 @@ from cn.git.objects import is_ancestor, list_refs, read_info, update_refs, write
 from cn.git.process import TIMED_OUT, TOO_MUCH, Git
 from cn.git.remote import (
     HEADS,
+    REFUSED,
     Listing,
     Push,
     RefResult,
@@ -26,7 +27,7 @@ from cn.git.remote import (
 )
 from cn.outbox.guarded_push import Guard
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_renamed, plan_rerouted, plan_returned
-from cn.outbox.push_in_halves import REFUSED, push_in_halves
+from cn.outbox.push_in_halves import push_in_halves
 from cn.peers.observe import without_emptied
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG

@@ -48,7 +48,7 @@ from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
 from cn.values.names import Branch, Name, Oid, ThreadKey, Topic, is_oid, join_branch, topic_of
 from cn.values.shell_words import command
-from cn.values.text import one_line
+from cn.values.text import in_quotes, one_line
 from cn.values.timestamps import format_second, is_old, stamp_or_none
 
 _MONTHS = 24
@@ -406,7 +406,7 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
     plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
     executor.perform(plan)
     source = f"{peer.name}/{topic}"
-    reason = f": {about.reason}" if about.reason else ""
+    reason = f": {in_quotes(about.reason)}" if about.reason else ""
     text = f"{peer.name} says {about.branch} is {about.status}"
     taken = any(isinstance(e, Record) and e.event.kind == "answered" for e in plan.effects)
     if taken_name and not deleted:  # its creator is not who is told here

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cn.git.remote import Push, RefResult, Result
+from cn.git.remote import REFUSED, Push, RefResult, Result, is_refused_by_host
 
 Pushes = Mapping[str, tuple[str, Sequence[Push]]]
 """Per key the URL of a remote and what is pushed there together."""
 Results = dict[str, dict[str, RefResult]]
 """Key → branch → outcome."""
-REFUSED = "[remote rejected]"
-"""How git begins what a host says no to (git-push(1), "OUTPUT")."""
-_NOT_SENT = "RPC failed"
-"""What git says where a web server took the connection, and not what came by it (with 413, it was too much)."""
 
 
 def push_in_halves(push: Callable[[Pushes], Results], wanted: Pushes) -> Results:
@@ -42,4 +38,4 @@ def push_in_halves(push: Callable[[Pushes], Results], wanted: Pushes) -> Results
 def _is_refused_as_a_whole(told: Mapping[str, RefResult]) -> bool:
     """Was nothing of it taken, by a host that answered? What git itself does not send is no answer of the host's."""
     said = [one for one in told.values() if one.result is not Result.REJECTED or REFUSED in one.reason]
-    return bool(said) and all(REFUSED in one.reason or _NOT_SENT in one.reason for one in said)
+    return bool(said) and all(is_refused_by_host(one.reason) for one in said)

@@ -351,8 +351,8 @@ def _strays(run: Run, strays: Mapping[str, Sequence[str]]) -> Condition:
     return Condition(text, f"{adds}{delete} deletes one{', where the host lets you' if mailbox else ''}")
 
 
-FETCH, FETCH_OURS, ARRIVAL, UNREAD = "fetch", "fetch-ours", "arrival", "unread"
-"""Kinds of conditions: a head could not be fetched, or a rule refuses it."""
+FETCH, FETCH_OURS, ARRIVAL, UNREAD, NOT_TAKEN = "fetch", "fetch-ours", "arrival", "unread", "not-taken"
+"""Kinds of conditions: a head could not be fetched, a rule refuses it, or origin takes no commit with it."""
 _FETCH = {IN: FETCH, OUT: FETCH_OURS}
 ADOPT = "adopt"
 """The kind of condition that a peer lists more branches of ours, made by others, than cn follows."""
@@ -491,8 +491,14 @@ def _forget_silent(run: Run, seen: Observation, paused: Container[tuple[str, str
 
 
 def _waits(run: Run, seen: Observation, key: ThreadKey, side: str) -> bool:
-    """A head that could not be fetched again and again is left alone for a while, unless this machine was the cause."""
+    """Is a head left alone for a while? Origin does not take it, or it could not be fetched again and again, and this
+    machine was not the cause.
+    """
     branch, head = seen.listed[side][key]
+    if side == IN and run.memory.not_taken.waits(head_name(key, head)):
+        text, remedy = _not_taken(key, branch, run.memory.not_taken.reason(head_name(key, head)))
+        run.report.failed(text, remedy, source=key[0], told_before=True)
+        return True
     name = _fetch_name(key, head, side)
     if not run.memory.unfetched.waits(name) or remedy_here(run.memory.unfetched.reason(name)):
         return False
@@ -617,6 +623,24 @@ def _report_not_fetched(
     return new
 
 
+def report_not_taken(run: Run, seen: Observation, key: ThreadKey, why: str, *, tell: bool) -> None:
+    """Origin takes no commit with what this branch brings; ``why`` has the words of its host. ``tell``: also again."""
+    branch, head = seen.listed[IN][key]
+    name = head_name(key, head)
+    new = run.memory.not_taken.failed(name, why)
+    Turns(run.memory).note_tried(key[0], head)
+    text, remedy = _not_taken(key, branch, why)
+    run.report.failed(text, remedy, source=key[0], told_before=not (new or tell))
+    run.memory.conditions.set(NOT_TAKEN, text, remedy, name=name)
+
+
+def _not_taken(key: ThreadKey, branch: Branch, why: str) -> tuple[str, str]:
+    """What is told of a branch that origin does not take, and what helps."""
+    tries = f"{command('cn peer sync {}', key[0])} tries again, else cn does, less and less often"
+    helps = "its creator deletes it, or pushes it again without what origin minds; or whoever runs origin lets it in"
+    return f"origin does not take {_shown(key, branch)} into main: {why}", f"{helps}; {tries}"
+
+
 def head_name(key: ThreadKey, head: Oid) -> str:
     """A head of a branch, as the name of a condition."""
     return f"{key[0]}/{key[1]} {head}"
@@ -630,7 +654,7 @@ def _fetch_name(key: ThreadKey, head: Oid, side: str) -> str:
 def forget_gone(executor: Executor, seen: Observation, read: Collection[ThreadKey]) -> None:
     """Forget which heads did not come in, where they are not listed any more, or moved, or are ``read`` now."""
     conditions, came = executor.memory.conditions, set(read)
-    for kind, side in ((ARRIVAL, IN), (UNREAD, IN), (FETCH, IN), (FETCH_OURS, OUT)):
+    for kind, side in ((ARRIVAL, IN), (UNREAD, IN), (NOT_TAKEN, IN), (FETCH, IN), (FETCH_OURS, OUT)):
         for name in conditions.names(kind):
             branch, _, head = name.rpartition(" ")
             peer, _, topic = branch.partition("/")
@@ -641,6 +665,8 @@ def forget_gone(executor: Executor, seen: Observation, read: Collection[ThreadKe
             unseen = peer in executor.settings.peers and peer not in seen.saw[side]
             if not (same or unseen):
                 conditions.clear(kind, name)
+                if kind == NOT_TAKEN:
+                    executor.memory.not_taken.worked(name)
 
 
 def fetch_mains(executor: Executor | Run, seen: Observation, peers: Iterable[Name]) -> set[Name]:

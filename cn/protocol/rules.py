@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
+from itertools import islice
 from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
@@ -175,8 +176,9 @@ def no_protected_path(changes: Sequence[TreeChange]) -> Refusal | None:
     return None
 
 
-_UNSEEN = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f]|(?<=[ -~])[\ufe00-\ufe0f]")
-"""What looks like a blank, or like nothing (a variation selector, but for behind an emoji)."""
+_BLANKS = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
+"""What looks like a space."""
+_NAMED = 5
 
 
 def only_fit_names(changes: Sequence[TreeChange]) -> Refusal | None:
@@ -188,8 +190,10 @@ def only_fit_names(changes: Sequence[TreeChange]) -> Refusal | None:
         name = f"the name {shown_name(path, 100)}"
         if why := too_long(path):
             why = f"{name} is too long: {why}"
-        elif not is_plain(path) or _UNSEEN.search(path):
-            why = f"{name} holds control or hidden characters"
+        elif not is_plain(path) or _BLANKS.search(path):
+            hidden = (c for c in dict.fromkeys(path) if not is_plain(c) or _BLANKS.match(c))
+            which = ", ".join(f"U+{ord(c):04X}" for c in islice(hidden, _NAMED))
+            why = f"{name} holds control or hidden characters: {which}"
         if why:
             return Refusal(VALID_NAME, why, "rename it in the branch and push it again", notify=True)
     return None

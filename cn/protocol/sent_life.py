@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cn.protocol.layout import BRANCH_GONE, FINAL, NOTICE
 from cn.protocol.ledger import Event
 from cn.protocol.thread_life import DELETED, MOVED, QUEUED, Link
+from cn.values.text import in_quotes
 
 DELIVERED, ADOPTED, ANSWERED, CLEANED_UP, GONE = "delivered", "adopted", "answered", "cleaned_up", "gone"
 _BEGINS = ("queued", "adopted")
@@ -67,7 +68,7 @@ def _link(event: Event, before: Sequence[Event], shown: Mapping[str, str]) -> Li
         case "answered":
             merge, status = get("merge", ""), get("status", "")
             text = f"merged as {merge[:12]}" if merge else status
-            text += f": {get('reason')}" if get("reason") else ""
+            text += f": {in_quotes(get('reason', ''))}" if get("reason") else ""
             text += f" (claimed, unproven: {get('unproven')})" if get("unproven") else ""
             text += " (shown by the peer's main)" if get("proven") else ""
             if thread := shown.get(get("answer", "")):

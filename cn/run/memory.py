@@ -160,7 +160,7 @@ def _group(key: str) -> str:
     return f"{kind} {name.replace('/', ' ').partition(' ')[0]}"
 
 
-_FAILED = dict.fromkeys(("unreachable", "silent", "fetch", "attempts"), ("reason", "since", "next"))
+_FAILED = dict.fromkeys(("unreachable", "silent", "fetch", "not-taken", "attempts"), ("reason", "since", "next"))
 _NEEDED: dict[str, tuple[str, ...]] = {"standing": ("text", "since"), **_FAILED}
 
 
@@ -207,6 +207,8 @@ class Memory:
         """Who lists and does not send: remote and peer whose branches they are."""
         self.unfetched = Failures(self.section("fetch"), self.at)
         """Heads of branches that could not be fetched."""
+        self.not_taken = Failures(self.section("not-taken"), self.at)
+        """Heads of branches with which origin takes no commit, by the name of their condition."""
         self.attempts = Failures(self.section("attempts"), self.at)
         """Deliveries, by the name of the file in the outbox."""
         self.stopped = self.section("stopped")

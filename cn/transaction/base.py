@@ -124,6 +124,19 @@ class OriginRefused(NotAtOrigin):
     """Origin takes nothing until somebody mends something."""
 
 
+class OriginDeclined(OriginRefused):
+    """Its host said no to this commit: to what is in it, or to all of ours. ``reason`` has its words."""
+
+    reason = ""
+
+    @classmethod
+    def because(cls, reason: str, step: str) -> OriginDeclined:
+        """Nothing was committed; ``step`` is what helps where it says no to all of ours."""
+        error = cls(f"origin did not take main: {reason}", f"nothing was committed; {step}")
+        error.step, error.reason = step, reason
+        return error
+
+
 class BadPlace(Blocked):
     """HEAD is not main, another work tree is there too, something is half done, or a folder of cn's is none."""
 

@@ -25,13 +25,24 @@ from typing import NamedTuple
 from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree, is_ancestor, list_refs, read_info, resolve, update_refs
 from cn.git.process import Git, GitConfig, GitError
-from cn.git.remote import OWN, Push, RefResult, Result, is_unreached, push_own, remedy_of, would_push
+from cn.git.remote import (
+    OWN,
+    REFUSED,
+    Push,
+    RefResult,
+    Result,
+    is_refused_by_host,
+    is_unreached,
+    push_own,
+    remedy_of,
+    would_push,
+)
 from cn.git.repository import Hub, read_config
 from cn.git.running import find_gits, find_locks
 from cn.protocol.ledger import IN, OUT
 from cn.system.closed import blocked_by
 from cn.system.files import drop, read_regular, write_file
-from cn.transaction.base import SECONDS, Base, NotAtOrigin, OriginRefused, list_origin, origin_url
+from cn.transaction.base import SECONDS, Base, NotAtOrigin, OriginDeclined, OriginRefused, list_origin, origin_url
 from cn.transaction.journal import Journal, push_path, read_pushes, write_journal
 from cn.values.errors import CnError
 from cn.values.names import Name, Oid, is_local
@@ -153,12 +164,14 @@ _HELD = ("cannot lock ref", "failed to update ref", "incorrect old value", "refe
 class Rejected(NamedTuple):
     """The push was not taken, as far as we know.
 
-    ``told``: origin itself said so. ``transient``: because somebody else was pushing.
+    ``told``: origin itself said so. ``transient``: because somebody else was pushing. ``declined``: because of what
+    was pushed, or who pushed it.
     """
 
     reason: str
     told: bool
     transient: bool
+    declined: bool = False
 
 
 class Answer(NamedTuple):
@@ -240,9 +253,12 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
         text = f"origin did not take main: {rejected.reason}"
         if rejected.told:
             _forget(hub, note)
-            raise OriginRefused.uncommitted(text, _remedy_at_origin(hub, rejected.reason))
-        if step := _set_push_url(hub):
+        elif step := _set_push_url(hub):
             raise OriginRefused.uncommitted(text, step, " here")
+        if rejected.declined:
+            raise OriginDeclined.because(rejected.reason, _remedy_at_origin(hub, rejected.reason))
+        if rejected.told:
+            raise OriginRefused.uncommitted(text, _remedy_at_origin(hub, rejected.reason))
         step = remedy_of(rejected.reason, "origin was asked, and does not have it; run again")
         raise NotAtOrigin.uncommitted(text, step, " here")
     if (lock := _lock_on(hub, hub.main_ref)) is not None:
@@ -299,7 +315,9 @@ def send(hub: Hub, refs: Mapping[str, Oid | None], main: Push | None = None) -> 
     lacks = {ref: redact(told[ref].reason) for ref in refs if told[ref].result is not Result.DONE and ref not in never}
     rejected = None
     if main is not None and (one := told[hub.main_ref]).result is not Result.DONE:
-        rejected = Rejected(redact(one.reason), one.result is Result.REJECTED, _is_held(one))
+        told_so = one.result is Result.REJECTED  # one that was cut off may not have been the last word
+        declined = is_refused_by_host(one.reason) and (told_so or REFUSED not in one.reason)
+        rejected = Rejected(redact(one.reason), told_so, _is_held(one), declined)
     return Answer(rejected, lacks)
 
 

@@ -18,9 +18,19 @@ _PARAMETER = (
 _WORD = r"\S+"
 _SHORTEST_SECRET = 6
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-_BLANK = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
-"""Letters and marks that show nothing (Unicode, Default_Ignorable_Code_Point; and U+2800, a Braille pattern without
-dots), but for the variation selectors U+FE00 to U+FE0F, which emoji need."""
+_IGNORABLE = (
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    r"\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""What shows nothing where a font does not know it (Unicode 16, ``DerivedCoreProperties.txt``,
+Default_Ignorable_Code_Point)."""
+_NO_GLYPH = r"\u2800\U0001107f\U00013441\U00013442\U00016fe4\U0001bc9d\U0001d159"
+"""What is named as blank, filler, joiner, selector or null, and is drawn as nothing or in a dashed box (Unicode 16,
+code charts): Braille, Brahmi, Egyptian, Khitan, Duployan, a notehead."""
+_BLANK = rf"[{_IGNORABLE}{_NO_GLYPH}]"
+_EMOJI = "\ufe0f"
+"""Variation selector 16: a symbol is drawn as an emoji, in colour (Unicode, UTS #51)."""
+_KEYCAP = "\u20e3"
 
 
 def unix_lines(text: str) -> str:
@@ -32,14 +42,22 @@ def unix_lines(text: str) -> str:
 def visible(text: str) -> str:
     """Show control, format, bidirectional, surrogate and blank characters as ``<U+202E>``.
 
-    Tab and the line feed are kept. What is printable, and no blank letter, comes back as it is.
+    Tab and the line feed are kept, and the selector that makes an emoji of the symbol before it. What is printable, and
+    no blank letter, comes back as it is.
     """
     if text.isprintable() and (text.isascii() or not re.search(_BLANK, text)):
         return text
-    return "".join(
-        f"<U+{ord(c):04X}>" if c not in "\n\t" and (unicodedata.category(c) in _HIDDEN or re.match(_BLANK, c)) else c
-        for c in text
-    )
+    return "".join(f"<U+{ord(c):04X}>" if _hides(c, text, at) else c for at, c in enumerate(text))
+
+
+def _hides(char: str, text: str, at: int) -> bool:
+    """Is this character, at this place, one that is not seen?"""
+    if char in "\n\t":
+        return False
+    if char == _EMOJI:
+        before, after = text[at - 1 : at], text[at + 1 : at + 2]
+        return after != _KEYCAP and (before.isascii() or unicodedata.category(before) not in ("So", "Sm"))
+    return unicodedata.category(char) in _HIDDEN or re.match(_BLANK, char) is not None
 
 
 _ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])"
@@ -95,6 +113,11 @@ def one_line(text: str, limit: int = 200) -> str:
     """The text on one visible line of at most ``limit`` characters."""
     line = visible(" ".join(text.split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def in_quotes(text: str) -> str:
+    """What somebody else said, in a line of cn's: it does not end its quotation marks."""
+    return '"{}"'.format(text.replace('"', "'"))
 
 
 def shown_name(name: str, limit: int = 200) -> str:

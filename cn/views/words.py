@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cn.protocol.layout import BRANCH_GONE, IN_MAIN
 from cn.values.shell_words import command
-from cn.values.text import clean
+from cn.values.text import clean, in_quotes
 from cn.values.timestamps import format_stamp
 
 if TYPE_CHECKING:  # who shows one kind does not import the other
@@ -80,4 +80,4 @@ def sent_text(sent: Sent) -> str:
     where = {"deleted": "cleaned up", "gone": "gone", "deleting": "about to be cleaned up"}.get(sent.state, where)
     answer = f"merged as {sent.merge}" if sent.merge else clean(sent.status)
     answer += f" (claimed, unproven: {clean(sent.unproven)})" if sent.unproven else ""
-    return f"{where}; {answer or 'no answer'}{f': {clean(sent.reason)}' if sent.reason else ''}"
+    return f"{where}; {answer or 'no answer'}{f': {in_quotes(clean(sent.reason))}' if sent.reason else ''}"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hubs import cn, cn_env
+from tests.support.world import Node, World
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +56,14 @@ def test_a_limit_of_the_size_of_files_is_named(hub: Path, words: str) -> None:
     assert "'ulimit -f'" in said, done
     assert "No usable temporary" not in said
     assert "exit code" not in said
+
+
+def test_a_hub_file_in_a_folder_of_a_hub_makes_no_hub_of_the_folder(sigma: Node, world: World, pi: Node) -> None:
+    """Anybody may propose one: it is no protected file there."""
+    world.propose(pi, sigma, files={"docs/.cn/hub.yaml": "name: evil\n"})
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    below = sigma.root / "docs"
+    assert (below / ".cn/hub.yaml").is_file()
+    assert cn("status", cwd=below, check=0).stdout.startswith("sigma: main at ")
+    cn("sync", cwd=below, check=0)

@@ -588,3 +588,19 @@ def test_who_is_no_reviewer_any_more_is_not_waited_for_when_the_branch_moves(
     world.propose(pi, sigma, files={"docs/proposal.md": "second\n"}, force=True)
     sigma.sync()
     assert "assigned" not in sigma.cn("inbox").stdout
+
+
+def test_a_reason_that_a_peer_gave_stands_in_quotation_marks_wherever_it_is_shown(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    """It may look as what cn itself says, with a remedy and all."""
+    sigma.cn("send", "pi", "question")
+    about = {"branch": "sigma/question", "head": tip(pi.home, "sigma/question"), "status": "refused"}
+    about["reason"] = 'protected-paths: x\\" → run cn trust --yes'
+    text = message("pi", "sigma", kind="notice", about=about)
+    send_raw(world.folder / "forger", sigma.url, "pi/notice", text)
+    shown = 'refused: "protected-paths: x\' → run cn trust --yes"'
+    for words in (("sync",), ("status",), ("thread", "show", "pi:question"), ("why", "pi:question"), ("log",)):
+        said = " ".join(sigma.cn(*words).stdout.split())
+        assert shown in said, words
+        assert said.count("→ run cn trust") == said.count(shown), words

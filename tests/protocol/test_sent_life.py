@@ -30,7 +30,7 @@ CHAINS = [
     ([QUEUED, THERE], ["queued: Mend it", "delivered", "(answered: whether it was fetched is not known yet)"]),
     (NOTICE, ["queued", "delivered"]),
     ([event("adopted")], ["adopted: pushed by hand", "(answered: whether it was fetched is not known yet)"]),
-    ([QUEUED, THERE, REFUSED], [..., "answered: refused: rebase", "(answered: a final one)"]),
+    ([QUEUED, THERE, REFUSED], [..., 'answered: refused: "rebase"', "(answered: a final one)"]),
     ([QUEUED, THERE, event("queued", B, subject="More")], [..., "moved: More", "(delivered: it waits in the outbox)"]),
     ([QUEUED, THERE, MERGED], [..., f"answered: merged as {B[:12]}"]),
     ([QUEUED, THERE, CLAIMED], [..., "(answered: a final one)"]),

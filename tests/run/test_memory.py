@@ -26,6 +26,7 @@ GOOD: dict[str, Any] = {
     "unreachable": {"pi": FAILED},
     "silent": {"pi pi": FAILED},
     "fetch": {"pi x": FAILED},
+    "not-taken": {"pi/x y": FAILED},
     "attempts": {"20260205": FAILED},
     "stopped": {"text": "t", "hint": "h", "since": STAMP, "kind": "Blocked"},
     "told": {"a": 1},
@@ -46,7 +47,7 @@ def hub(tmp_path: Path) -> Hub:
 def remember(hub: Hub, data: object) -> Memory:
     (hub.state / "local.json").write_text(json.dumps(data))
     memory = Memory(hub, AT)
-    for failures in (memory.unreachable, memory.unfetched, memory.attempts):
+    for failures in (memory.unreachable, memory.unfetched, memory.not_taken, memory.attempts):
         for key in [*failures.entries, "new"]:
             failures.waits(key)
             failures.failed(key, "why")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 import unicodedata
 
 import pytest
@@ -49,6 +50,11 @@ def test_no_boundary_leaves_a_quotation_or_hides(boundary: str) -> None:
         ("\U000e0100", "> <U+E0100>"),
         ("\u3164", "> <U+3164>"),
         ("❤\ufe0f", "> ❤\ufe0f"),
+        ("1\ufe0f\u20e3", "> 1\ufe0f\u20e3"),
+        ("❤\ufe0f\ufe0f", "> ❤\ufe0f<U+FE0F>"),
+        ("❤\ufe00", "> ❤<U+FE00>"),
+        ("a\ufe0f 1\ufe0f \ufe0f", "> a<U+FE0F> 1<U+FE0F> <U+FE0F>"),
+        ("\U00016fe4\U0001d159", "> <U+16FE4><U+1D159>"),
         ("Grüße, 世界 ✓", "> Grüße, 世界 ✓"),
     ],
     ids=ascii,
@@ -80,6 +86,29 @@ def test_a_quotation_says_all_that_was_said(text: str) -> None:
 @given(anything)
 def test_visible_changes_nothing_a_second_time(text: str) -> None:
     assert visible(visible(text)) == visible(text)
+
+
+IGNORABLE = """
+00AD 034F 061C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF FFA0 FFF0-FFF8
+1BCA0-1BCA3 1D173-1D17A E0000-E0FFF
+"""
+"""``DerivedCoreProperties.txt`` of Unicode 16, Default_Ignorable_Code_Point."""
+DRAWN = {"BLANK SYMBOL", "SYMBOL FOR NULL", "TIFINAGH CONSONANT JOINER"}
+NAMED = re.compile(r"(?!.*(?:GAP|LINE) FILLER).*\b(?:BLANK|FILLER|NULL|SELECTOR|JOINER|INVISIBLE|INHERENT)\b")
+
+
+def test_what_unicode_calls_ignorable_is_shown() -> None:
+    for span in IGNORABLE.split():
+        first, _, last = span.partition("-")
+        for point in range(int(first, 16), int(last or first, 16) + 1):
+            assert visible(f"a{chr(point)}b") == f"a<U+{point:04X}>b"
+
+
+def test_what_unicode_names_as_blank_is_shown() -> None:
+    names = {char: unicodedata.name(char, "") for char in map(chr, range(sys.maxunicode + 1))}
+    unseen = {char: name for char, name in names.items() if NAMED.match(name) and name not in DRAWN}
+    assert len(unseen) > 270
+    assert [name for char, name in unseen.items() if visible(f"a{char}b") == f"a{char}b"] == []
 
 
 def test_visible_leaves_what_can_be_seen() -> None:

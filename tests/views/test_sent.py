@@ -39,7 +39,7 @@ def test_what_we_sent_is_shown_and_explained(world: World, sigma: Node, pi: Node
     by_hand = look("thread", "show", "sigma:fix")
     assert head in by_hand
     assert "added docs/fix.md (+1 −0)" in by_hand
-    assert "deferred: after the release" in by_hand
+    assert 'deferred: "after the release' in by_hand
     proposed = facts("inbox", "show", "pi/other")
     block = json.loads(PAGE.split("<!-- shape: sent -->\n```json\n")[1].split("```")[0])
     assert proposed.keys() == block.keys()
@@ -55,7 +55,7 @@ def test_what_we_sent_is_shown_and_explained(world: World, sigma: Node, pi: Node
     assert facts("why", "pi/hello")["sent"]["state"] == "delivered"
     waiting = look("status")
     assert "pi/fix at sigma" in waiting
-    assert "deferred: after the release" in waiting
+    assert 'deferred: "after the release' in waiting
     assert "no thread 'pi/nothing'" in pi.cn("thread", "show", "pi/nothing", check=1).stderr
     # what a peer sent under the same name comes first
     world.propose(sigma, pi, "hello")

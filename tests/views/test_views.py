@@ -296,7 +296,7 @@ def test_an_answer_that_is_not_final_and_an_old_branch_are_shown(scene: Scene, t
     idea = next(w for w in status["waiting"] if w["branch"] == "sigma/idea")
     assert (idea["status"], idea["warning"]) == ("refused", True)
     told = next(line for line in cn("status", hub=clone).stdout.splitlines() if "sigma/idea at pi" in line)
-    assert re.search(r"\d+d, refused: rebase-before-merge: main changed \(!\)$", told)
+    assert re.search(r'\d+d, refused: "rebase-before-merge: main changed" \(!\)$', told)
 
 
 def test_a_damaged_peer_and_a_draft_of_the_configuration_are_named(scene: Scene, tmp_path: Path) -> None:

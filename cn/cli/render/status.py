@@ -14,7 +14,7 @@ from cn.protocol.layout import BRANCH_GONE, DRAFTS, END_IN_MAIN, IN_MAIN, PROPOS
 from cn.values.errors import Refusal
 from cn.values.names import Name
 from cn.values.shell_words import command
-from cn.values.text import counted
+from cn.values.text import counted, in_quotes
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Main, ShownCondition, Status, Waiting
@@ -321,7 +321,7 @@ def answer_text(waiting: Waiting) -> tuple[str, str]:
     if get("unproven"):
         answer += f", claimed but unproven: {clean(get('unproven'))}"
     elif get("reason"):
-        answer += f": {clean(get('reason'))}"
+        answer += f": {in_quotes(clean(get('reason')))}"
     shown = command("cn thread show {}", f"{waiting.peer}:{waiting.item.topic}")
     is_message = waiting.mend and get("kind") not in ("", PROPOSAL)
     answer = answer or ("answered with words" if waiting.item.get("answer") else "no answer yet")

@@ -27,7 +27,7 @@ from cn.protocol.states import Step
 from cn.protocol.thread_file import Header
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadKey, topic_of
-from cn.values.text import one_line
+from cn.values.text import in_quotes, one_line
 from cn.values.timestamps import format_second
 
 
@@ -186,7 +186,7 @@ def plan_proven(peer: Name, item: Item, status: str, at: datetime, *, final: boo
 
 def _told(about: About) -> str:
     words = f"merged {about.merge[:7]}" if about.merge else about.status
-    return f"{words}: {about.reason}" if about.reason else words
+    return f"{words}: {in_quotes(about.reason)}" if about.reason else words
 
 
 def _our_row(arrival: Arrival, about: About, told: str, source: str) -> Log:

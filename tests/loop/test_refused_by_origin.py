@@ -1,0 +1,126 @@
+"""What origin's host does not take into main keeps nothing else out, and is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.hubs import git
+from tests.support.servers import git_daemon
+from tests.support.world import Node, World
+
+Refuse = Callable[[str], None]
+NOT_TAKEN = "origin does not take pi/bad into main: [remote rejected] (pre-receive hook declined): GH013"
+MINDS_BAD = 'git log -p --format= "$new" --not --all | grep -q ^+.*BAD'
+
+
+@pytest.fixture
+def refuse(sigma: Node, tmp_path: Path) -> Iterator[Refuse]:
+    """Origin behind a server (a local push takes cn's settings: no hooks); it refuses a push to main if a line of
+    shell holds of its ``new``. Empty: it takes all again.
+    """
+    hook = sigma.home / "hooks/pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+
+    def refuse(test: str) -> None:
+        hook.unlink(missing_ok=True)
+        if test:
+            lines = f'[ "$ref" = refs/heads/main ] && {{ {test}; }} && echo GH013 >&2 && exit 1'
+            hook.write_text(f"#!/bin/sh\nwhile read old new ref; do\n{lines}\ndone\nexit 0\n")
+            hook.chmod(0o755)
+
+    with git_daemon(sigma.home.parent, tmp_path) as served:
+        git(sigma.root, "remote", "set-url", "origin", served.url(sigma.home.stem))
+        yield refuse
+
+
+def standing(sigma: Node) -> list[str]:
+    return [one["text"] for one in json.loads(sigma.cn("status", "--json").stdout)["standing"]]
+
+
+def test_a_branch_that_origin_does_not_take_keeps_no_other_out_and_is_named(
+    world: World, sigma: Node, pi: Node, refuse: Refuse
+) -> None:
+    omega = world.hub("omega")
+    world.link(sigma, omega)
+    world.propose(pi, sigma, "bad", {"docs/bad.md": "BAD\n"})
+    world.propose(pi, sigma, "good")
+    omega.cn("send", "sigma", "hi")
+    refuse(MINDS_BAD)
+    done = sigma.sync(check=1)
+    assert done.stdout.count("✓ received") == 2
+    assert NOT_TAKEN in done.stderr
+    assert "its creator deletes it" in done.stderr
+    assert "'cn peer sync pi' tries again" in done.stderr
+    assert sorted(name.split("-", 1)[1] for name in sigma.threads()) == ["omega-hi.md", "pi-good.md"]
+    assert "| origin | not taken | each part goes by itself |" in git(sigma.root, "grep", "-h", "not taken", "main")
+    assert [NOT_TAKEN in text for text in standing(sigma)] == [True]
+
+    again = sigma.sync()
+    assert (again.stdout, again.stderr) == ("", "")
+    sigma.cn("send", "omega", "hello")  # that origin takes this is no word about the other
+    assert sigma.cn("status", "--check", check=1)
+    assert NOT_TAKEN in sigma.cn("doctor", check=1).stdout
+    assert NOT_TAKEN in sigma.cn("peer", "sync", "pi", check=None).stderr
+
+    refuse("")
+    assert "received pi/bad" in sigma.cn("peer", "sync", "pi").stdout
+    assert standing(sigma) == []
+
+
+def test_what_origin_does_not_take_is_forgotten_with_its_branch(
+    world: World, sigma: Node, pi: Node, refuse: Refuse
+) -> None:
+    world.propose(pi, sigma, "bad", {"docs/bad.md": "BAD\n"})
+    refuse(MINDS_BAD)
+    sigma.sync(check=1)
+    assert len(standing(sigma)) == 1
+    world.withdraw(pi, sigma, "bad")
+    sigma.sync()
+    assert standing(sigma) == []
+    assert json.loads((sigma.root / ".git/cn/local.json").read_text())["not-taken"] == {}
+
+
+def test_many_branches_of_which_each_is_taken_come_in_though_origin_takes_them_not_together(
+    world: World, sigma: Node, pi: Node, refuse: Refuse
+) -> None:
+    for number in range(6):
+        world.propose(pi, sigma, f"b{number}")
+    refuse('[ $(git diff --name-only "$old" "$new" -- threads/inbox | wc -l) -gt 2 ]')
+    assert sigma.sync().stdout.count("✓ received") == 6
+    assert len(sigma.threads()) == 6
+    sigma.idle()
+
+
+def test_of_many_that_origin_does_not_take_a_run_tries_some_and_others_come_in(
+    world: World, sigma: Node, pi: Node, refuse: Refuse
+) -> None:
+    omega = world.hub("omega")
+    world.link(sigma, omega)
+    for number in range(20):
+        world.propose(pi, sigma, f"bad{number}", {"docs/bad.md": f"BAD {number}\n"})
+    world.propose(omega, sigma, "fine")
+    refuse(MINDS_BAD)
+    done = sigma.sync(check=1)
+    assert "received omega/fine" in done.stdout
+    assert "more branches wait for the next run: origin refused others" in done.stdout
+    for _ in range(3):
+        sigma.cn("sync", check=None)
+    assert len([text for text in standing(sigma) if "origin does not take pi/bad" in text]) == 20
+
+
+def test_an_origin_that_takes_no_commit_of_ours_is_told_as_that_and_nobody_is_blamed(
+    world: World, sigma: Node, pi: Node, refuse: Refuse
+) -> None:
+    world.propose(pi, sigma, "fine")
+    refuse("true")
+    done = sigma.sync(check=1)
+    assert "origin did not take main: [remote rejected] (pre-receive hook declined): GH013" in done.stderr
+    assert "may you push to origin's main" in done.stderr
+    assert not any("pi/" in text for text in standing(sigma))
+    refuse("")
+    assert "received pi/fine" in sigma.sync().stdout
+    assert standing(sigma) == []
