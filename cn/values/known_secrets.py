@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
 
 from cn.values.text import redact
@@ -115,7 +116,10 @@ def _forms(value: str) -> Iterator[str]:
 
 def _encoded(value: str) -> Iterator[str]:
     yield from in_base64(value)
-    yield value.encode("utf-8", "surrogatepass").hex()
+    data = value.encode("utf-8", "surrogatepass")
+    for before in range(3):  # also to the end, where nothing stands behind it
+        yield b64encode(bytes(before) + data).decode()[-(-before * 8 // 6) :].rstrip("=")
+    yield data.hex()
 
 
 def _in_json(value: str) -> set[str]:
