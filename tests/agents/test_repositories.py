@@ -220,6 +220,28 @@ def test_what_is_no_bundle_of_one_branch_is_refused(plain: Remote, tmp_path: Pat
     assert not list((tmp_path / "mirrors").glob(".push-*"))
 
 
+@pytest.mark.parametrize("hook", ["post-receive", "pre-receive"])
+def test_of_a_push_that_was_not_confirmed_the_host_is_asked(tmp_path: Path, hook: str) -> None:
+    """Its receive-pack is killed behind the change of the branch, and before it."""
+    with serve("git", tmp_path / "served", tmp_path / "scratch") as remote:
+        url = filled(remote, tmp_path)
+        store = mirrors(tmp_path, url)
+        copy = clone(store, tmp_path)
+        program = remote.path("site") / "hooks" / hook
+        program.parent.mkdir(exist_ok=True)
+        program.write_text("#!/bin/sh\nkill -9 $PPID\n")
+        program.chmod(0o755)
+        site = store.find("site")
+        assert isinstance(site, Repository)
+        done = store.push(site, "a/b", bundle(copy), silent)
+    if hook == "post-receive":
+        assert not isinstance(done, Refused), done
+        assert done["branch"] == "a/b"
+    else:
+        assert isinstance(done, Refused)
+        assert "the host was asked, and does not have it" in done.reason
+
+
 def test_a_branch_only_goes_forward(plain: Remote, tmp_path: Path) -> None:
     store = mirrors(tmp_path, filled(plain, tmp_path))
     site = store.find("site")
