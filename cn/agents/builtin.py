@@ -21,6 +21,7 @@ from cn.bridge.run import agents_address
 from cn.inherited import refuse_signals
 from cn.llm.request import Failure, Usage
 from cn.llm.tool_turns import Conversation, Turn
+from cn.values.known_secrets import KnownSecrets
 
 _SECONDS = 600.0
 _FAILED = 1
@@ -30,7 +31,7 @@ def main() -> int:
     """Work for the handler whose token is in the environment; 0 where it ended by itself, or its lease did."""
     options = _parse()
     token = os.environ.pop("CN_AGENT_TOKEN", "")
-    key = next((os.environ[name] for name in ("ANTHROPIC_KEY", "ANTHROPIC_API_KEY") if os.environ.get(name)), "")
+    key = _key()
     base_url = os.environ.get("ANTHROPIC_BASE_URL", "")
     try:
         address = agents_address(os.environ)
@@ -66,8 +67,13 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _key() -> str:
+    return next((os.environ[name] for name in ("ANTHROPIC_KEY", "ANTHROPIC_API_KEY") if os.environ.get(name)), "")
+
+
 def _say(value: Mapping[str, Any]) -> None:
-    print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
+    """A line of the transcript, which is kept: whatever the API says, our key is not in it."""
+    print(KnownSecrets([_key()]).mask(json.dumps(value, ensure_ascii=False, default=str)), flush=True)
 
 
 def _end(why: str, usage: Usage, turns: int, more: str = "") -> int:
@@ -79,7 +85,7 @@ def _end(why: str, usage: Usage, turns: int, more: str = "") -> int:
     }
     _say({"type": "result", "why": why, "turns": turns, "usage": counts})
     if why.startswith((FAILED, UNANSWERED)) or more:
-        print(f"cn: {more or why}", file=sys.stderr)
+        print(KnownSecrets([_key()]).mask(f"cn: {more or why}"), file=sys.stderr)
     if why.startswith(UNANSWERED):
         return EXIT_UNANSWERED
     return 0 if why in (DONE, OVER) else _FAILED

@@ -27,7 +27,7 @@ from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
 from cn.agents.machine import Repositories
 from cn.git.process import Git, Watches
-from cn.git.remote import Result, push_forward
+from cn.git.remote import Result, is_unreached, push_forward, remedy_of, why_not
 from cn.system.files import open_lock
 from cn.system.removal import remove_tree
 from cn.values.names import Oid
@@ -222,8 +222,9 @@ class Mirrors:
         words = ("fetch", "--quiet", "--prune", "--no-tags", "--", repository.url, *_ALL)
         done = git.run(*words, check=False, seconds=SECONDS)
         if not done.ok:
-            what = f"{repository.name} cannot be fetched: {redact(done.reason)}"
-            return Refused(UNREACHED, what, "try again later, or ask who runs the server")
+            why = why_not(git, repository.url, done, SECONDS)
+            remedy = remedy_of(why, "try again later, or ask who runs the server", _say_moved)
+            return Refused(UNREACHED, f"{repository.name} cannot be fetched: {redact(why)}", remedy)
         head = git.run("ls-remote", "--symref", "--", repository.url, "HEAD", check=False, seconds=SECONDS)
         for line in head.lines:
             if line.startswith("ref: refs/heads/") and line.endswith("\tHEAD"):
@@ -284,7 +285,15 @@ def _push(git: Git, repository: Repository, branch: str, commit: str) -> dict[st
         reason = f"{branch} of {repository.name} has commits that yours does not build on"
         return Refused(BRANCH, reason, "clone again, put your work on top of it, or push another branch")
     what = one_line(redact(pushed.reason))
-    return Refused(UNREACHED, f"{repository.name} did not take {branch}: {what}", "ask who runs the server")
+    if pushed.result is Result.UNKNOWN and not is_unreached(pushed.reason):
+        remedy = f"clone again: if {branch} is there, it is done; else push it again"
+        return Refused(UNREACHED, f"nobody knows whether {repository.name} took {branch}: {what}", remedy)
+    remedy = remedy_of(pushed.reason, "push it again, or ask who runs the server", _say_moved)
+    return Refused(UNREACHED, f"{repository.name} did not take {branch}: {what}", remedy)
+
+
+def _say_moved(url: str) -> str:
+    return "the user puts that URL into [repos] of agency.toml"
 
 
 def _is_fresh(path: Path, seconds: float) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from cn.git.process import TIMED_OUT, Done, Git, Job
-from cn.git.remote import HEADS, WIDTH, is_unreached, make_outgoing, quarantine_environment
+from cn.git.process import Git, Job
+from cn.git.remote import HEADS, WIDTH, is_unreached, make_outgoing, quarantine_environment, why_not
 from cn.system.removal import remove_tree
 from cn.values.names import is_oid
 
@@ -39,7 +39,11 @@ def read_far(git: Git, branches: Mapping[str, tuple[str, str]], path: str, secon
         ]
         for job, done in zip(jobs, git.run_many(jobs, width=WIDTH), strict=True):
             (places[job.key] / "config").write_bytes(plain[job.key])  # that it lacks files is not to be mended
-            found[job.key] = _read(git.with_env(**job.env).at(places[job.key]), places[job.key], done, path)
+            if done.ok:
+                found[job.key] = _read(git.with_env(**job.env).at(places[job.key]), places[job.key], path)
+            else:
+                silent = done.timed_out or is_unreached(done.err)
+                found[job.key] = why_not(git, branches[job.key][0], done, seconds) if silent else b""
     finally:
         for place in places.values():
             remove_tree(place)
@@ -48,9 +52,7 @@ def read_far(git: Git, branches: Mapping[str, tuple[str, str]], path: str, secon
     return found
 
 
-def _read(git: Git, place: Path, done: Done, path: str) -> bytes | str:
-    if not done.ok:
-        return done.reason if done.reason == TIMED_OUT or is_unreached(done.err) else b""
+def _read(git: Git, place: Path, path: str) -> bytes:
     word = (place / "FETCH_HEAD").read_text("utf-8", "replace").partition("\t")[0]
     if not is_oid(word):
         return b""

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.process import Done, Git, Job
-from cn.git.remote import HEADS, WIDTH, KnownMain, make_outgoing, quarantine_environment
+from cn.git.process import Git, Job
+from cn.git.remote import HEADS, WIDTH, KnownMain, make_outgoing, quarantine_environment, why_not
 from cn.system.removal import remove_tree
 from cn.values.names import Oid, is_oid
 
@@ -44,7 +44,10 @@ def look_at_mains(git: Git, known: Mapping[str, KnownMain], seconds: float) -> d
             jobs = [_fetch(git, places[url], url, known[url].branch, depth, seconds) for url in left]
             for job, done in zip(jobs, git.run_many(jobs, width=WIDTH), strict=True):
                 (places[job.key] / "config").write_bytes(plain[job.key])  # that it lacks trees is not to be mended
-                answer = _read(git.with_env(**job.env), places[job.key], known[job.key], done)
+                if done.ok:
+                    answer = _read(git.with_env(**job.env), places[job.key], known[job.key])
+                else:
+                    answer = Strange(None) if _NO_MAIN in done.err else why_not(git, job.key, done, seconds)
                 if answer is not None:
                     found[job.key] = answer
             left = [url for url in left if url not in found]
@@ -62,10 +65,8 @@ def _fetch(git: Git, place: Path, url: str, branch: str, depth: str, seconds: fl
     return Job(url, words, seconds=seconds, env=environment, git_dir=place)
 
 
-def _read(git: Git, place: Path, known: KnownMain, done: Done) -> Answer | None:
+def _read(git: Git, place: Path, known: KnownMain) -> Answer | None:
     """What one fetch told; None: too few commits were fetched."""
-    if not done.ok:
-        return Strange(None) if _NO_MAIN in done.err else done.reason
     word = (place / "FETCH_HEAD").read_text("utf-8", "replace").partition("\t")[0]
     if not is_oid(word):
         return "it sent no commit"

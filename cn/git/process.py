@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, NamedTuple, Protocol
 
-from cn.git.credentials import secrets_of, without_secrets
+from cn.git.credentials import ASKED, known_secrets
 from cn.git.environment import COMMAND, child_environment
 from cn.git.host_keys import told_of_changed_key
 from cn.system.limits import BEYOND_ULIMIT, has_ulimit
@@ -76,6 +76,8 @@ READING = frozenset(
     | {"merge-tree", "rev-list", "rev-parse", "status"}
 )
 """What only reads: it may be killed at any time, with all that it started."""
+_TALKING = frozenset({"clone", "fetch", "ls-remote", "push"})
+"""What may talk to a remote."""
 _LOOK = 1.0
 _STOPPED = 4 * _LOOK
 """Seconds between two looks at our children, which a second should part: cn was stopped meanwhile (SIGSTOP, a
@@ -92,9 +94,6 @@ _POLL = 0.01
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGPIPE})
 """Signals by which a process brings itself down (signal(7)): a stack too deep, a failed assertion, a verifier that
 ends before it has read what was signed."""
-
-_PROXIES = ("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
-"""Which curl reads (curl(1), "ENVIRONMENT"); a proxy may stand there with its password."""
 
 _FULL = ("No space left", "Out of diskspace", "Disk quota exceeded")
 _READ_ONLY = "Read-only file system"
@@ -524,7 +523,39 @@ class Git(NamedTuple):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.communicate(timeout=_LAST_WORD)
             raise
-        return Done(args, child.returncode, out, tail(err))
+        said = self.hide_secrets(args, out, tail(err)) if args[:1] and args[0] in _TALKING else (out, tail(err))
+        return Done(args, child.returncode, *said)
+
+    def hide_secrets(self, args: tuple[str, ...], out: bytes, err: str) -> tuple[bytes, str]:
+        """What git said on both pipes, without what the host may know of us and say back.
+
+        No other place does that: each git that talks to a remote comes by here, whoever started it.
+        """
+        if not err:
+            return out, err
+        try:
+            settings = self.config.settings if self.config is not None else self.list_settings(ASKED)
+        except GitError:  # by a configuration that git cannot read it has told nobody anything
+            settings = ()
+        pairs = [*((one.key, one.value) for one in settings), *((key.lower(), v) for key, v in self.settings.items())]
+        known = known_secrets(args, pairs, self.around or os.environ)
+        if not known:
+            return out, err
+        err = known.mask(without_escapes(err))  # a secret may be hidden in colours
+        if args[:1] == ("push",):  # a host gives its reasons there too
+            text = out.decode("utf-8", "surrogateescape")
+            out = known.mask(text).encode("utf-8", "surrogateescape")
+        return out, err
+
+    def list_settings(self, asked: str) -> Sequence[Setting]:
+        """The settings of a repository whose keys fit an expression, in the order git reads them."""
+        done = self.run("config", "--show-scope", "-z", "--get-regexp", f"^({asked})$", check=False)
+        if done.code not in (0, 1):  # 1: none of them is set; anything else is no answer
+            raise GitError(done)
+        rows = (
+            (scope, *pair.partition("\n")) for scope, pair in zip(done.fields[::2], done.fields[1::2], strict=False)
+        )
+        return [Setting(scope, key, value if newline else "true") for scope, key, newline, value in rows]
 
 
 def _communicate(child: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:
@@ -597,14 +628,9 @@ class Running:
     """A started job: its pipes, its deadline, and what it said so far."""
 
     def __init__(
-        self,
-        job: Job,
-        child: subprocess.Popen[bytes],
-        stdin: IO[bytes],
-        selector: selectors.BaseSelector,
-        config: GitConfig | None = None,
+        self, job: Job, child: subprocess.Popen[bytes], stdin: IO[bytes], selector: selectors.BaseSelector, git: Git
     ) -> None:
-        self.job, self.child, self.stdin, self.selector, self.config = job, child, stdin, selector, config
+        self.job, self.child, self.stdin, self.selector, self.git = job, child, stdin, selector, git
         self.deadline = time.monotonic() + job.seconds
         self.ended: float | None = None
         self.asked = 0.0
@@ -637,7 +663,7 @@ class Running:
         except BaseException:
             stdin.close()
             raise
-        return cls(job, child, stdin, selector, git.config)
+        return cls(job, child, stdin, selector, at)
 
     def _reader(self, sink: list[bytes]) -> Callable[[IO[bytes]], None]:
         def read(pipe: IO[bytes]) -> None:
@@ -677,21 +703,9 @@ class Running:
             self.timed_out = True
         self.end()
         out, err = b"".join(self.out), tail(b"".join(self.err))
-        if err and (secrets := self._secrets()):
-            err = without_secrets(err, secrets)
-            if self.job.args[:1] == ("push",):  # a host gives its reasons there too
-                text = out.decode("utf-8", "surrogateescape")
-                out = without_secrets(text, secrets).encode("utf-8", "surrogateescape")
+        if self.job.near is None:
+            out, err = self.git.hide_secrets(self.job.args, out, err)
         return Done(self.job.args, self.child.returncode, out, err, self.timed_out, self.too_much)
-
-    def _secrets(self) -> list[str]:
-        """What a host may know of us and say back, as far as it stands in URLs and in the configuration."""
-        settings = self.config.settings if self.config is not None else ()
-        urls = [one for one in (*self.job.args, *(text for s in settings for text in (s.key, s.value))) if "@" in one]
-        urls = [one.removeprefix("url.") for one in urls]
-        urls += [s.value for s in settings if s.key.endswith("proxy")]
-        urls += [os.environ[name] for name in _PROXIES if name in os.environ]
-        return secrets_of(urls, [s.value for s in settings if s.key.endswith(".extraheader")])
 
     def end(self) -> None:
         """Kill what still runs, and let go of everything."""

@@ -440,8 +440,8 @@ def push_many(
         expected = _with_commits(pusher, [mains[url] for _, url, _ in batches if url in mains])
         answers = run_orders(expected, orders, seconds, WIDTH)
     outcome: dict[str, dict[str, RefResult]] = {}
-    for (key, _, _), order, done in zip(batches, orders, answers, strict=True):
-        each = _each(done, order.refs)
+    for (key, url, _), order, done in zip(batches, orders, answers, strict=True):
+        each = _each(done, order.refs, why_not(git, url, done, seconds))
         outcome.setdefault(key, {}).update({ref.removeprefix(HEADS): one for ref, one in each.items()})
     return outcome
 
@@ -502,7 +502,7 @@ def push_own(
                     raise
                 # Main is there: that more cannot be asked for does not change it.
                 return dict.fromkeys(gone, RefResult(Result.UNKNOWN, str(why))) | told
-            told |= _each(done, batch.refs)
+            told |= _each(done, batch.refs, why_not(git, url, done, seconds))
             if any(one.result is Result.UNKNOWN for one in told.values()):
                 break
             if main and told[main_ref].result is not Result.DONE:
@@ -514,10 +514,29 @@ def push_own(
 def push_forward(git: Git, url: str, branch: str, new: Oid, seconds: float, *, over: str = "") -> RefResult:
     """Bring a branch of a remote, a URL or a name, forward to ``new``: refused where it has what ``new`` does not
     contain. With ``over`` it must be that commit, and is replaced.
+
+    What the host did not confirm it is asked for: DONE if the branch is ``new`` there, whatever it answered. UNKNOWN is
+    what it does not tell then either.
     """
     ref = HEADS + branch
     order = Order(url, {ref: new}, {ref: over} if over else {}, options=push_options(git, url))
-    return _push_few(git, order, seconds, "forward")[ref]
+    told = _push_few(git, order, seconds, "forward")[ref]
+    if told.result is Result.DONE or is_unreached(told.reason):
+        return told
+    place = (git.config or read_config(git)).url(url, push=True)
+    there = list_refs_of(git, place, [ref], min(seconds, _ASKED_AFTER))
+    if isinstance(there, str):
+        return told if there in told.reason else told._replace(reason=f"asked for it, {there}; before, {told.reason}")
+    if there.get(ref) == new:
+        return RefResult(Result.DONE)
+    if told.result is Result.REJECTED:
+        return told
+    has = f"has {there[ref][:8]} there" if ref in there else "does not have it"
+    return RefResult(Result.REJECTED, f"the host was asked, and {has}: {told.reason}")
+
+
+_ASKED_AFTER = 30.0
+"""Seconds for the question what became of a push."""
 
 
 def push_refs(git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float) -> dict[str, RefResult]:
@@ -535,13 +554,22 @@ def would_push(git: Git, url: str, branch: str, new: Oid, seconds: float) -> Don
 def _push_few(git: Git, order: Order, seconds: float, name: str) -> dict[str, RefResult]:
     with outgoing(git, order.staged, name) as pusher:
         (done,) = run_orders(pusher, [order], seconds, 1)
-    return _each(done, order.refs)
+    return _each(done, order.refs, why_not(git, order.target, done, seconds))
 
 
-def _each(done: Done, refs: Iterable[str]) -> dict[str, RefResult]:
+def why_not(git: Git, url: str, done: Done, seconds: float) -> str:
+    """Why a remote did not answer a git; where the host sent it elsewhere, which is not followed, where to."""
+    if done.ok or not (_REDIRECTS.search(done.err) and is_unreached(done.err)):
+        return done.reason
+    place = (git.config or read_config(git)).url(url, push=done.args[:1] == ("push",))
+    moved = _led_to(git, [_list(git, url, place, seconds)], {url: place})
+    return f"{_IT_LEADS_TO} {moved[url]}" if url in moved else done.reason
+
+
+def _each(done: Done, refs: Iterable[str], why: str) -> dict[str, RefResult]:
     """What one push says of each of its refs. git names them all, also where it has nothing to do."""
     told, asked = read_pushed(done), list(refs)
-    reason = _left_out(told.keys() - set(asked)) if done.ok else done.reason
+    reason = _left_out(told.keys() - set(asked)) if done.ok else why
     each = {ref: told.get(ref) or RefResult(Result.UNKNOWN, reason) for ref in asked}
     if done.timed_out:  # cut off in the middle: a refusal may not have been the last word
         refused = {ref: one for ref, one in each.items() if one.result is Result.REJECTED}
@@ -581,7 +609,9 @@ def read_pushed(done: Done) -> dict[str, RefResult]:
     return told
 
 
+_IT_LEADS_TO = "it is not there any more, says the host: it leads to"
 _UNREACHED = (
+    _IT_LEADS_TO,
     *("ssh: connect to host", "ssh: Could not resolve hostname", "ermission denied (", "Host key verification failed"),
     "kex_exchange_identification:",
     *(
@@ -611,7 +641,6 @@ def is_refused_by_host(reason: str) -> bool:
     return REFUSED in reason or _NOT_SENT in reason
 
 
-_IT_LEADS_TO = "it is not there any more, says the host: it leads to"
 _REDIRECTS = re.compile(r"requested URL returned error: 30[12378]\b")
 _LOCATION = re.compile(r"(?im)^.*<= recv header[^:]*: location: ?(.*)$")
 _FIRST_PAGE = "/info/refs"
@@ -686,7 +715,7 @@ def list_refs_of(git: Git, url: str, refs: Collection[str], seconds: float) -> M
     job = Job("", ("ls-remote", "--quiet", "--refs", "--", url, *refs), seconds=seconds, max_out=LISTING_BYTES)
     (done,) = git.run_many([job])
     rows = [line.partition("\t") for line in done.text.split("\n")]
-    return {ref: oid for oid, _, ref in rows if ref in refs} if done.ok else done.reason
+    return {ref: oid for oid, _, ref in rows if ref in refs} if done.ok else why_not(git, url, done, seconds)
 
 
 def head_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | None:
@@ -702,7 +731,8 @@ def ask_heads(git: Git, urls: Sequence[str], seconds: float) -> dict[str, tuple[
     words = ("ls-remote", "--quiet", "--symref", "--")
     jobs = [Job(url, (*words, url, "HEAD"), seconds=seconds, max_out=LISTING_BYTES) for url in urls]
     answers = git.run_many(jobs, width=WIDTH) if jobs else []
-    return {url: _read_head(done) if done.ok else done.reason for url, done in zip(urls, answers, strict=True)}
+    pairs = zip(urls, answers, strict=True)
+    return {url: _read_head(done) if done.ok else why_not(git, url, done, seconds) for url, done in pairs}
 
 
 def _read_head(done: Done) -> tuple[str, Oid] | None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from cn.git.credentials import ASKED
 from cn.git.environment import child_environment
-from cn.git.process import Git, GitConfig, GitError, Setting
+from cn.git.process import Git, GitConfig
 from cn.system.closed import owner_of
 from cn.system.files import PRIVATE
 from cn.values.errors import ConfigError, UsageError
@@ -25,10 +26,9 @@ ORIGIN_REF = "refs/cn/origin/main"
 """Origin's main as this clone last took it over."""
 
 _ASKED = (
-    r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.(filemode|sharedrepository)|cn\..*|agency\..*"
+    rf"{ASKED}|remote\..*\.(fetch|promisor|partialclonefilter)|core\.(filemode|sharedrepository)|cn\..*|agency\..*"
     r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand"
-    r"|http\.(.*\.)?(proxy|extraheader)|remote\..*\.proxy"
-    r"|extensions\.(partialclone|objectformat)|include\.path|includeif\..*\.path)$"
+    r"|extensions\.(partialclone|objectformat)|include\.path|includeif\..*\.path"
 )
 NOTED = "cn.hub"
 """The setting of a clone of a peer's hub that names the hub which proposes from it: a path."""
@@ -40,11 +40,7 @@ _OVERRIDDEN = "commit.gpgsign"
 
 def read_config(git: Git) -> GitConfig:
     """The configuration of a repository, without what the runner itself sets."""
-    done = git.run("config", "--show-scope", "-z", "--get-regexp", _ASKED, check=False)
-    if done.code not in (0, 1):  # 1: none of them is set; anything else is no answer
-        raise GitError(done)
-    rows = ((scope, *pair.partition("\n")) for scope, pair in zip(done.fields[::2], done.fields[1::2], strict=False))
-    found = [Setting(scope, key, value if newline else "true") for scope, key, newline, value in rows]
+    found = git.list_settings(_ASKED)
     ours = [number for number, setting in enumerate(found) if setting.key == _OVERRIDDEN][-1:]
     return GitConfig(tuple(setting for number, setting in enumerate(found) if number not in ours))
 

@@ -27,7 +27,8 @@ from cn.llm.request import Answer, Checked, Failure, Kind, Request
 from cn.llm.tool_turns import Conversation, Turn, conversation_json, read_turn
 from cn.system.clock import now
 from cn.system.extras import require_runtime
-from cn.values.text import hide, one_line
+from cn.values.known_secrets import hide
+from cn.values.text import one_line
 
 if TYPE_CHECKING:
     import anthropic

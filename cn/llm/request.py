@@ -16,7 +16,8 @@ from enum import Enum
 from typing import Any
 
 from cn.values.errors import CnError
-from cn.values.text import hide, one_line
+from cn.values.known_secrets import hide
+from cn.values.text import one_line
 
 MAX_BREAKPOINTS = 4
 """Cache breakpoints a request may have (Messages API, "Prompt caching")."""

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from cn.protocol.layout import DONE, INBOX
 from cn.protocol.queue_item import INPUT, LOGS, QUEUE, TURN
+from cn.values.known_secrets import NOTHING_KNOWN, KnownSecrets
 
 _MAYBE = re.compile(
     r"PRIVATE KEY|Private-Lines:|PuTTY-User-Key-File|\b(?:xox[a-z]|glpat|sk|npm|pypi|hf)\\?[-_]|(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"
@@ -86,7 +87,9 @@ _MORE = {
 }
 """Forms that detect-secrets 1.5 does not know, or not alone, or of which it tells only the beginning."""
 _OURS = ("ANTHROPIC_KEY", "ANTHROPIC_API_KEY", "TELEGRAM_TOKEN", "TELEGRAM_BOT_TOKEN")
-"""Variables whose very values must not leave."""
+"""Variables whose very values must not leave, however they are written (:mod:`cn.values.known_secrets`)."""
+_SHORTEST_OF_OURS = 9
+OUR_KEY = "a key of this hub"
 _GUESSES = (
     "detect_secrets.filters.allowlist.is_line_allowlisted",
     "detect_secrets.filters.heuristic.is_indirect_reference",
@@ -158,14 +161,18 @@ class Finding(NamedTuple):
     fingerprint: str
 
 
-def may_hold(text: Text, ours: Sequence[str] = ()) -> bool:
+def may_hold(text: Text, ours: KnownSecrets = NOTHING_KNOWN) -> bool:
     """Is it worth to load the detector, or is one of ``ours`` there? Ids of git and times are no secrets."""
     # All lines at once, which none of the patterns goes beyond: a run asks this of thousands of texts.
     all_lines = "\n".join(text.lines)
-    if _MAYBE.search(all_lines) or any(secret in all_lines for secret in ours):
+    if _MAYBE.search(all_lines) or _shows(all_lines, ours):
         return True
     # Is there a long word of letters and digits? In one pass, however long a line is.
     return _MIXED.search(all_lines) is not None and _MIXED.search(_PLAIN.sub("", all_lines)) is not None
+
+
+def _shows(text: str, ours: KnownSecrets) -> bool:
+    return bool(ours) and bool(ours.places(text) or ("\\" in text and ours.places(plain(text))))
 
 
 def plain(text: str) -> str:
@@ -326,27 +333,32 @@ def mask_secrets(text: Text, allowed: Collection[str]) -> tuple[list[str], list[
     return lines, list(found)
 
 
-def _kept(line: str, ours: Sequence[str]) -> str:
+def _kept(line: str, ours: KnownSecrets) -> str:
     """What stays of a line before its mask, unless a secret or a key begins in that already."""
     match = re.match(_KEPT, line)
     kept = match[0].rstrip(" ") if match else ""
     return "" if key_starts([kept]) or _search(Text("", (kept,)), ours) else kept
 
 
-def _own_values() -> list[str]:
-    values = (os.environ.get(name, "") for name in _OURS)
-    return [value for value in values if len(value) > 8]
+def _own_values() -> KnownSecrets:
+    return _known(tuple(os.environ.get(name, "") for name in _OURS))
+
+
+@cache
+def _known(values: tuple[str, ...]) -> KnownSecrets:
+    return KnownSecrets(values, _SHORTEST_OF_OURS)
 
 
 class _Enough(Exception):
     """More different secrets than are looked for."""
 
 
-def _search(text: Text, ours: Sequence[str], pace: Pace = _TO_THE_END) -> list[tuple[Finding, str]]:
+def _search(text: Text, ours: KnownSecrets, pace: Pace = _TO_THE_END) -> list[tuple[Finding, str]]:
     """The findings of one text, each with what was found."""
     if not may_hold(text, ours):
         return []
-    hits = dict[tuple[Finding, str], None]()
+    ours = ours if _shows("\n".join(text.lines), ours) else NOTHING_KNOWN
+    hits = dict.fromkeys(_broken(text, ours))
     found_in = cache(_Line(ours, pace).search)  # many lines are the same: empty, or a rule of a table
     inside, index = (0, 0), 0
     try:
@@ -365,10 +377,21 @@ def _search(text: Text, ours: Sequence[str], pace: Pace = _TO_THE_END) -> list[t
     return list(hits)
 
 
+def _broken(text: Text, ours: KnownSecrets) -> Iterator[tuple[Finding, str]]:
+    """Keys of this hub that are encoded and broken into lines, each line with its part."""
+    whole = "\n".join(text.lines)
+    for start, stop in ours.places(whole):
+        parts = whole[start:stop].split("\n")
+        first, mark = text.first + whole.count("\n", 0, start), fingerprint("".join(parts))
+        yield from (
+            (Finding(text.where, first + at, OUR_KEY, mark), part) for at, part in enumerate(parts) if parts[1:]
+        )
+
+
 class _Line:
     """The lines of one text. ``ours`` are the keys of this hub."""
 
-    def __init__(self, ours: Sequence[str], pace: Pace) -> None:
+    def __init__(self, ours: KnownSecrets, pace: Pace) -> None:
         self._ours, self._pace = ours, pace
         self._different = set[_Hit]()
 
@@ -395,7 +418,7 @@ def _covers(other: _Hit, hit: _Hit) -> bool:
     return other[1] != hit[1] or (other[0] == LOGIN, other[0]) < (hit[0] == LOGIN, hit[0])
 
 
-def _found(part: str, ours: Sequence[str]) -> set[_Hit]:
+def _found(part: str, ours: KnownSecrets) -> set[_Hit]:
     """Kind and spelling of what stands in one part of a line, also where Markdown's escapes part it."""
     found, bare = _scan(part, ours), plain(part)
     for kind, secret in _scan(bare, ours) - found if bare != part else ():
@@ -404,7 +427,7 @@ def _found(part: str, ours: Sequence[str]) -> set[_Hit]:
     return found
 
 
-def _scan(part: str, ours: Sequence[str]) -> set[_Hit]:
+def _scan(part: str, ours: KnownSecrets) -> set[_Hit]:
     text = re.sub(_HALF, "\N{REPLACEMENT CHARACTER}", part)
     kinds = _detected(text)
     if text != part:
@@ -413,7 +436,7 @@ def _scan(part: str, ours: Sequence[str]) -> set[_Hit]:
         kinds = {(kind, part[at : at + size] if at >= 0 else part) for kind, at, size in places}
     for kind, form in _MORE.items():
         kinds |= {(kind, match[match.re.groups]) for match in re.finditer(form, part)}
-    kinds |= {("a key of this hub", secret) for secret in ours if secret in part}
+    kinds |= {(OUR_KEY, part[start:stop]) for start, stop in ours.places(part)}
     return {(kind, found) for kind, found in kinds if not is_placeholder(kind, found, part.partition(found)[2])}
 
 

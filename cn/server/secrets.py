@@ -5,9 +5,7 @@ They are in no file, log, event, answer or error, and no other process can read 
 
 from __future__ import annotations
 
-import bisect
 import ctypes
-import itertools
 import json
 import os
 import re
@@ -20,19 +18,16 @@ from typing import Any
 
 from cn.server.machine_tools import Secret
 from cn.values.errors import ConfigError
-from cn.values.text import in_base64
+from cn.values.known_secrets import KnownSecrets
 
 _SECONDS = 30.0
 _MOST = 64 << 10
 _SHORTEST = 4
 """Characters: shorter ones would hide ordinary words."""
 _PR_SET_DUMPABLE = 4
-_SPACES = re.compile(r"(?:\s|\\{1,3}[nrt])+")
-"""Spaces, also as JSON shows them."""
 _DIGITS = re.compile(r"[0-9]+(\.[0-9]+)?")
 _LONGEST_NUMBER = 4000
 """Digits that Python makes a number of (its limit is 4300)."""
-_HEX = re.compile(r"\\u[0-9a-f]{4}")
 
 
 class Vault:
@@ -40,13 +35,10 @@ class Vault:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
-        hidden = {form for value in values.values() for form in _forms(value) if len(form) >= _SHORTEST}
-        self._hidden = sorted(hidden, key=len, reverse=True)
+        self._known = KnownSecrets(values.values(), _SHORTEST)
         self._numbers = {
             number for value in values.values() for one in (value, *value.splitlines()) for number in _numbers(one)
         }
-        encoded = {core for value in values.values() for core in in_base64(value) if len(core) >= 2 * _SHORTEST}
-        self._encoded = sorted(encoded, key=len, reverse=True)
 
     def __repr__(self) -> str:
         return f"Vault({', '.join(self._values)})"
@@ -59,39 +51,7 @@ class Vault:
 
     def mask(self, text: str) -> str:
         """The text without any secret."""
-        for value in self._hidden:
-            if value in text:
-                text = text.replace(value, "***")
-        return self._mask_broken(text)
-
-    def _mask_broken(self, text: str) -> str:
-        """The same of base64 that is broken into lines, or by other spaces."""
-        starts = [0, *(found.end() for found in _SPACES.finditer(text))]
-        pieces = [*zip(starts, _SPACES.split(text), strict=True)]
-        if len(pieces) < 2:
-            return text
-        whole = "".join(piece for _, piece in pieces)
-        behind = [*itertools.accumulate(len(piece) for _, piece in pieces)]
-        spans = list[tuple[int, int]]()
-        for core in self._encoded:
-            at = whole.find(core)
-            while at >= 0:
-                spans.append((at, at + len(core)))
-                at = whole.find(core, at + len(core))
-
-        def place(at: int) -> int:
-            """Where this character of all pieces stands in the text."""
-            number = bisect.bisect_right(behind, at)
-            start, piece = pieces[number]
-            return start + at - (behind[number] - len(piece))
-
-        shown, upto = list[str](), 0
-        for first, end in sorted(spans):
-            start, stop = place(first), place(end - 1) + 1
-            if start >= upto:
-                shown += [text[upto:start], "***"]
-            upto = max(upto, stop)
-        return "".join([*shown, text[upto:]])
+        return self._known.mask(text)
 
     def mask_all(self, value: Any) -> Any:
         """The same with all texts in a JSON value; a number that shows a secret becomes the text ``***``."""
@@ -108,20 +68,7 @@ class Vault:
                 return value
 
     def _is_shown_by(self, number: int | float) -> bool:
-        return abs(number) in self._numbers or any(form in json.dumps(number) for form in self._hidden)
-
-
-def _forms(value: str) -> list[str]:
-    """A secret and its lines, also as strings of JSON show them, and how it stands in base64."""
-    lines = [line for line in value.splitlines() if len(line) >= 2 * _SHORTEST]
-    plain = [value, *lines]
-    written = [form for one in plain for form in (*_in_json(one), *_in_python(one))]
-    return [*plain, *written, *in_base64(value)]
-
-
-def _in_python(value: str) -> list[str]:
-    """How Python shows it, as in its errors."""
-    return [repr(value)[1:-1], ascii(value)[1:-1], repr(value.encode("utf-8", "surrogatepass"))[2:-1]]
+        return abs(number) in self._numbers or bool(self._known.places(json.dumps(number)))
 
 
 def _numbers(value: str) -> list[int | float]:
@@ -131,16 +78,6 @@ def _numbers(value: str) -> list[int | float]:
     found: list[int | float] = [float(value)]
     if value.isdigit() and len(value) <= _LONGEST_NUMBER:
         found.append(int(value))
-    return found
-
-
-def _in_json(value: str) -> set[str]:
-    """How it stands in a string of JSON (RFC 8259, section 7), and in one of JSON within JSON."""
-    found = {value}
-    for _ in range(2):
-        dumped = {json.dumps(one, ensure_ascii=ascii)[1:-1] for one in found for ascii in (True, False)}
-        dumped |= {one.replace("/", "\\/") for one in dumped}
-        found |= dumped | {_HEX.sub(lambda match: match[0][:2] + match[0][2:].upper(), one) for one in dumped}
     return found
 
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Self
 from cn.system.extras import require_runtime
 from cn.telegram.api import Failure, Trouble
 from cn.values.errors import ConfigError
-from cn.values.text import hide, one_line
+from cn.values.known_secrets import hide
+from cn.values.text import one_line
 
 if TYPE_CHECKING:
     from telegram import Bot

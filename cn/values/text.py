@@ -16,7 +16,6 @@ _PARAMETER = (
     r"[^&;#\s'\"<>]+"
 )
 _WORD = r"\S+"
-_SHORTEST_SECRET = 6
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 _IGNORABLE = (
     r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
@@ -192,34 +191,6 @@ def _hide_parameters(word: re.Match[str]) -> str:
 def clean(text: str, limit: int = 500) -> str:
     """Foreign text on one visible line, without credentials."""
     return redact(one_line(text, limit))
-
-
-def hide(text: str, *secrets: str) -> str:
-    """The text without these secrets, as they are, as part of a URL or in base64, and without credentials of URLs.
-
-    What is too short to be one stands in words of its own, and is left.
-    """
-    from urllib.parse import quote as quote_url
-
-    for secret in secrets:
-        encoded = {form for form in in_base64(secret) if len(form) >= 2 * _SHORTEST_SECRET}
-        for form in {secret, quote_url(secret, safe=""), secret.strip()} | encoded:
-            text = text.replace(form, "***") if len(form) >= _SHORTEST_SECRET else text
-    return redact(text)
-
-
-def in_base64(secret: str) -> list[str]:
-    """How a secret stands in base64, whatever stands before and behind it: NAME:SECRET, say.
-
-    Of each the characters that the secret alone decides (RFC 4648, sections 4 and 5).
-    """
-    from binascii import b2a_base64
-
-    data, found = secret.encode("utf-8", "surrogatepass"), list[str]()
-    for before in range(3):
-        first, end = -(-before * 8 // 6), (before + len(data)) * 8 // 6
-        found.append(b2a_base64(bytes(before) + data, newline=False).decode()[first:end])
-    return [*found, *(form.replace("+", "-").replace("/", "_") for form in found)]
 
 
 def slug(text: str, limit: int = 60, empty: str = "message") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from cn.agency.perform import read_content
 from tests.support.agency_server import uuid
 from tests.support.firm import BUILTIN, Firm, firm, transcript
 from tests.support.hubs import ROOT
-from tests.support.model_server import MODEL
+from tests.support.model_server import KEY, MODEL
 from tests.support.plays import Play, Scene, call
 
 
@@ -81,6 +82,16 @@ def rests(scene: Scene) -> Play:
     yield call("outcome_block", outcome=scene.handler, reason="there is nothing to do")
 
 
+def echoes(scene: Scene) -> Play:
+    """A model that says our key back: into the records, and in what it says."""
+    coded = base64.b64encode(KEY.encode()).decode()
+    for text in (KEY, f"debug {coded}"):
+        (refused,) = yield call("audit_submit", text=text)
+        assert "no-secrets" in refused.text, refused
+    yield call("outcome_block", outcome=scene.handler, reason="done")
+    yield f"You sent the key {KEY}, in base64 {coded}."
+
+
 def halves(scene: Scene) -> Play:
     """An agent that has to end before all is done, and the one that goes on where it was."""
     if "The first half is written." in scene.told:
@@ -99,7 +110,14 @@ like = "builtin"
 argv = ["{{python}}", "-P", "-m", "cn.agents.builtin", "--model", "{MODEL}", "--turns", "3", "--system", "{{system}}",
         "--prompt", "{{prompt}}"]
 '''
-PLAYS = {"Write both halves": halves, "Rest": rests, "Build the site": works, "Run the web": boss, "Look around": waits}
+PLAYS = {
+    "Write both halves": halves,
+    "Rest": rests,
+    "Build the site": works,
+    "Run the web": boss,
+    "Look around": waits,
+    "Echo": echoes,
+}
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +215,19 @@ def test_an_agent_whose_lease_is_over_asks_nothing_more(running: Firm) -> None:
     running.until(lambda: not running.processes())
     lines = transcript(running, agent)
     assert not [line for line in lines if line["type"] == "tool" and "end;" in line["said"]]
+
+
+def test_a_key_that_the_model_says_back_is_neither_recorded_nor_kept(running: Firm) -> None:
+    handler = running.handler("Echo")
+    running.until(lambda: running.ends(handler))
+    kept = [path for path in running.state.glob("cn/agency/*/*/*/output") if "You sent the key" in path.read_text()]
+    assert kept
+    core = base64.b64encode(KEY.encode()).decode()[:32]
+    for path in kept:
+        assert KEY not in path.read_text()
+        assert core not in path.read_text()
+    said = [change for change in running.changes() if isinstance(change, AuditSubmitted)]
+    assert not [change for change in said if core in repr(change) or KEY in repr(change)]
 
 
 def test_all_agents_of_a_handler_share_the_stable_part(running: Firm) -> None:

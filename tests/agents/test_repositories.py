@@ -1,5 +1,6 @@
 """Repositories for agents: one fetch for many, copies that share nothing, and pushes that a grant names."""
 
+import base64
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from cn.agents.repositories import (
 )
 from cn.git.process import Git
 from tests.support.agents import Staff, script_runner, until
+from tests.support.echo_server import echoing
 from tests.support.hubs import git
 from tests.support.servers import Remote, serve
 
@@ -171,6 +173,33 @@ def test_a_password_in_the_url_reaches_no_agent(plain: Remote, tmp_path: Path) -
     assert "secret" not in refused.reason
 
 
+@pytest.mark.parametrize("where", ["url", "insteadOf", "extraHeader"])
+def test_a_password_that_the_host_says_back_reaches_no_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    password = "hunter2-S3cretPassw0rd"
+    pair = base64.b64encode(f"pi:{password}".encode()).decode()
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    with echoing() as port:
+        url = f"http://127.0.0.1:{port}/"
+        with_password = f"http://pi:{password}@127.0.0.1:{port}/"
+        if where == "insteadOf":
+            git(tmp_path, "config", "--global", f"url.{with_password}.insteadOf", url)
+        elif where == "extraHeader":
+            git(tmp_path, "config", "--global", "http.extraHeader", f"Authorization: Basic {pair}")
+        store = mirrors(tmp_path, f"{with_password if where == 'url' else url}site.git")
+        workspace, staging = tmp_path / "one", tmp_path / "files"
+        workspace.mkdir()
+        staging.mkdir()
+        found = store.find("site")
+        assert isinstance(found, Repository)
+        refused = store.clone(found, workspace, staging, allowed)
+        assert isinstance(refused, Refused)
+        assert "denied for ***" in refused.reason
+        assert password not in refused.reason
+        assert pair.rstrip("=") not in refused.reason
+
+
 def test_what_is_no_bundle_of_one_branch_is_refused(plain: Remote, tmp_path: Path) -> None:
     url = filled(plain, tmp_path)
     store = mirrors(tmp_path, url)
@@ -189,6 +218,28 @@ def test_what_is_no_bundle_of_one_branch_is_refused(plain: Remote, tmp_path: Pat
         assert "git bundle create" in refused.remedy
     assert git(plain.path("site"), "for-each-ref", "--format=%(refname)") == "refs/heads/main"
     assert not list((tmp_path / "mirrors").glob(".push-*"))
+
+
+@pytest.mark.parametrize("hook", ["post-receive", "pre-receive"])
+def test_of_a_push_that_was_not_confirmed_the_host_is_asked(tmp_path: Path, hook: str) -> None:
+    """Its receive-pack is killed behind the change of the branch, and before it."""
+    with serve("git", tmp_path / "served", tmp_path / "scratch") as remote:
+        url = filled(remote, tmp_path)
+        store = mirrors(tmp_path, url)
+        copy = clone(store, tmp_path)
+        program = remote.path("site") / "hooks" / hook
+        program.parent.mkdir(exist_ok=True)
+        program.write_text("#!/bin/sh\nkill -9 $PPID\n")
+        program.chmod(0o755)
+        site = store.find("site")
+        assert isinstance(site, Repository)
+        done = store.push(site, "a/b", bundle(copy), silent)
+    if hook == "post-receive":
+        assert not isinstance(done, Refused), done
+        assert done["branch"] == "a/b"
+    else:
+        assert isinstance(done, Refused)
+        assert "the host was asked, and does not have it" in done.reason
 
 
 def test_a_branch_only_goes_forward(plain: Remote, tmp_path: Path) -> None:

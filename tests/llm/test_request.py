@@ -31,7 +31,7 @@ from cn.llm.request import (
     read_model,
     request_json,
 )
-from cn.values.text import hide
+from cn.values.known_secrets import hide
 from tests.support.model_server import problem_of
 
 KEY = "sk-ant-0123456789abcdef"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import subprocess
@@ -23,7 +24,7 @@ from cn.values.report import Report
 from cn.values.timestamps import format_second
 from tests.support.desk import archived, current, work_queue
 from tests.support.hubs import cn_env, git
-from tests.support.model_server import Reply
+from tests.support.model_server import KEY, Reply
 from tests.support.studio import CHAT, OTHER, Studio, answer, id_of, write
 from tests.support.telegram_server import TOKEN
 from tests.support.world import World, content
@@ -85,6 +86,21 @@ def shown_archive(studio: Studio) -> str:
     """The one archived input."""
     (text,) = archived(studio.node, "input").values()
     return text.decode()
+
+
+@pytest.mark.parametrize("where", ["op", "body"])
+def test_an_answer_that_says_our_key_back_in_base64_goes_nowhere(studio: Studio, where: str) -> None:
+    coded = base64.encodebytes(f"key: {KEY}{KEY}".encode()).decode()
+    said = write(f"reply: ID|{coded.splitlines()[0]}") if where == "op" else write("reply: ID|so", f"\n{coded}")
+    studio.model.answer = said
+    studio.receive("a question")
+    for _ in range(3):
+        studio.turn()
+    core = base64.b64encode(KEY.encode()).decode()[4:32]
+    assert not [text for text in studio.said() if core in text]
+    assert not git(studio.node.root, "log", "-p", f"-S{coded.splitlines()[0]}", "main")
+    assert "no-secrets" in studio.node.cn("log").stdout
+    studio.sound()
 
 
 @pytest.mark.sliced(3)

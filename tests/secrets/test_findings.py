@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import subprocess
 import sys
+from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +17,7 @@ from cn.protocol.hub_config import HubConfig, parse_config
 from cn.run.secret_gate import mask_file
 from cn.run.settings import Settings
 from cn.secrets.findings import quoted_here, refuse, texts_of_change
-from cn.secrets.scanner import MASK, Text, find_secrets, mask_secrets, mask_typed, may_hold
+from cn.secrets.scanner import MASK, OUR_KEY, Text, find_secrets, mask_secrets, mask_typed, may_hold
 from cn.values.names import HubPath, Name
 from tests.support.growth import assert_cost_grows_as_size
 from tests.support.hubs import ROOT
@@ -90,6 +94,35 @@ def test_a_key_of_this_hub_is_one_whatever_its_form(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("ANTHROPIC_KEY", "correct horse battery")
     found = find_secrets([Text("a.md", ("it is correct horse battery",))])
     assert [one.kind for one in found] == ["a key of this hub"]
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        str.lower,
+        lambda text: text.encode().hex(),
+        lambda text: text.encode().hex().upper(),
+        lambda text: base64.b64encode(text.encode()).decode(),
+        lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
+        lambda text: base64.encodebytes(text.encode()).decode(),
+        lambda text: quote(text, safe=""),
+        json.dumps,
+    ],
+    ids=["lower", "hex", "HEX", "base64", "urlsafe", "broken", "url", "json"],
+)
+def test_a_key_of_this_hub_is_found_and_masked_however_it_is_written(
+    monkeypatch: pytest.MonkeyPatch, before: str, write: Callable[[str], str]
+) -> None:
+    key = "Gateway?7f31\\C9a2:b8D4/e6f0~" * 4
+    monkeypatch.setenv("ANTHROPIC_KEY", key)
+    text = Text("a.md", ("first", *write(before + key).split("\n")))
+    found = find_secrets([text])
+    assert {one.kind for one in found} == {OUR_KEY}
+    masked, _ = mask_secrets(text, ())
+    assert masked[:2] == ["first", MASK]
+    assert not [line for line in masked[1:] if len(line) > 8 and line != MASK]
+    assert find_secrets([Text("a.md", tuple(masked))]) == []
 
 
 def test_an_ordinary_text_does_not_load_the_detector() -> None:

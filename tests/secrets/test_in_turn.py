@@ -14,6 +14,7 @@ from cn.secrets import in_turn, scanner
 from cn.secrets.findings import refuse
 from cn.secrets.in_turn import LARGE, MOST, find_in_turn
 from cn.secrets.scanner import Text, text_of
+from cn.values.known_secrets import KnownSecrets
 
 KEY = "AKIA" + "A1B2" * 4
 
@@ -57,7 +58,7 @@ def _watched(
 ) -> Callable[..., set[tuple[str, str]]]:
     """A search that tells what it looks at, and stops at the first line of the first text."""
 
-    def look(part: str, ours: list[str]) -> set[tuple[str, str]]:
+    def look(part: str, ours: KnownSecrets) -> set[tuple[str, str]]:
         seen.append(part)
         if part == "first 0":
             held.set()
@@ -85,7 +86,7 @@ def test_the_same_line_again_and_again_is_looked_at_once(monkeypatch: pytest.Mon
     seen = list[str]()
     plain = scanner._found
 
-    def look(part: str, ours: list[str]) -> set[tuple[str, str]]:
+    def look(part: str, ours: KnownSecrets) -> set[tuple[str, str]]:
         seen.append(part)
         return plain(part, ours)
 

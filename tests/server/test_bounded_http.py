@@ -34,6 +34,7 @@ class _Odd(ThreadingHTTPServer):
         self.left = threading.Event()
         self.tools, self.also = [_TOOL], ""
         self.answer: tuple[int, bytes, dict[str, str]] = (200, b"", {})
+        self.session = ""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that leaves is no error."""
@@ -54,6 +55,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         method = asked.get("method")
+        session = self.server.session
+        if session and method != "initialize" and self.headers.get("Mcp-Session-Id") != session:
+            status, body, more = self.server.answer
+            self._answer(status, body.replace(b"ID", json.dumps(asked.get("id")).encode()), more)
+            return
         odd = method in (self.server.when, self.server.also)
         if odd and self.server.mode == "answer":
             status, body, more = self.server.answer
@@ -89,7 +95,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, json.dumps(error).encode())
             return
         packed = {"Content-Encoding": "gzip"} if odd and self.server.mode == "gzip" else {}
-        self._answer(200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode(), packed)
+        begun = {"Mcp-Session-Id": session} if session and method == "initialize" else {}
+        whole = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
+        self._answer(200, whole, {**packed, **begun})
 
     def _endless(self, events: bool) -> None:
         kind = "text/event-stream" if events else "application/json"
@@ -195,6 +203,33 @@ def test_an_answer_that_is_not_its_own_says_whether_it_was_done(
 
     with _odd("tools/call", "answer") as server:
         server.answer = status, body, headers
+        _with(server, work)
+
+
+_FORGOT = b'{"jsonrpc": "2.0", "id": %s, "error": {"code": -32001, "message": "Session not found"}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(404, _FORGOT % b"ID"), (404, _FORGOT % b"null"), (404, b"Session not found"), (400, _FORGOT % b"null")],
+    ids=["404 to the request", "404 to none", "404 in words", "400 to none"],
+)
+def test_a_server_that_forgot_the_session_gets_a_new_one(status: int, body: bytes) -> None:
+    """As one that was started anew (the protocol, "Session Management")."""
+
+    async def work(client: OtherClient) -> None:
+        await _until(lambda: client.state == "ready")
+        assert not (await client.call("echo", {})).failed
+        server.session = "second"
+        with pytest.raises(Unanswered, match="it knows our session no more") as why:
+            await client.call("echo", {})
+        assert "it was not done" in why.value.remedy
+        await _until(lambda: client.state != "ready")
+        await _until(lambda: client.state == "ready")
+        assert not (await client.call("echo", {})).failed
+
+    with _odd("nothing", "") as server:
+        server.session, server.answer = "first", (status, body, {})
         _with(server, work)
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cn.values.text import cell, decode, hide, one_line, quote, redact, slug, uncell, visible
+from cn.values.known_secrets import hide
+from cn.values.text import cell, decode, one_line, quote, redact, slug, uncell, visible
 
 BOUNDARIES = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 """Every line boundary of Unicode and of Python's ``str.splitlines``."""

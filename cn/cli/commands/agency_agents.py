@@ -114,11 +114,13 @@ def _agent(opened: Desk, who: str) -> Agent:
 
 
 def _last(path: Path, count: int) -> list[str]:
-    """The last lines of a file, of which only the end is read."""
+    """The last lines of a file, of which only the end is read, without what looks like a secret."""
+    from cn.secrets.scanner import Text, mask_secrets
+
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _MOST))
         text = file.read(_MOST).decode("utf-8", "replace")
-    return text.splitlines()[-count:]
+    return mask_secrets(Text("", tuple(text.splitlines()[-count:])), ())[0]
 
 
 def _said_lines(opened: Desk, agent: Agent, folder: Path, parts: list[tuple[Path, list[str]]]) -> list[str]:

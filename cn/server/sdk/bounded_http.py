@@ -17,18 +17,20 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_mes
 
 MOST_BYTES = 8 << 20
 """What is read of one answer. One event of a stream may have one MiB (the library's limit)."""
-NOT_LET_IN, LATER, UNKNOWN, GONE = -32051, -32052, -32053, -32054
+NOT_LET_IN, LATER, UNKNOWN, GONE, ENDED = -32051, -32052, -32053, -32054, -32055
 """Our codes for answers that are not the other server's own word."""
 REMEDIES = {
     NOT_LET_IN: "it was not done, and asking again does not help: tell the user, who corrects the server's table in "
     "agency.toml, or its secret",
     LATER: "it was not done: ask again in a while",
     UNKNOWN: "it may have done what was asked: look, before you ask again",
+    ENDED: "it is reached anew; it was not done: ask again in a while",
     GONE: "it is reached anew; it may have done what was asked: look, before you ask again",
 }
 """What who asked does next."""
 _SHUT = (401, 403, 407)
 _ACCEPTED, _SENDS_ON, _WRONG, _NOT_THERE, _TOO_MANY, _FAILED, _AWAY = 202, 300, 400, 404, 429, 500, 503
+_SESSION = "mcp-session-id"
 _GRACE = 1.0
 """Seconds after which an exchange ends whose call was given up: the call tells more clearly why."""
 _LEAVING = 5.0
@@ -178,6 +180,8 @@ def _judged(request: httpx2.Request, response: httpx2.Response) -> httpx2.Respon
         return _refusal(request, NOT_LET_IN, f"{said}: it does not let us in")
     if _SENDS_ON <= status < _WRONG:
         return _refusal(request, NOT_LET_IN, f"{said}: it sends us elsewhere, where no request goes")
+    if _has_ended(request, response):
+        return _refusal(request, ENDED, f"{said}: it knows our session no more")
     if _is_of_the_protocol(response):
         return response
     if status == _NOT_THERE:  # it knows our session no more, or is not there
@@ -189,6 +193,18 @@ def _judged(request: httpx2.Request, response: httpx2.Response) -> httpx2.Respon
     if status < _WRONG:
         return _refusal(request, UNKNOWN, f"{said}: the answer is none of the protocol")
     return response if status < _FAILED else _refusal(request, UNKNOWN, f"{said}: no answer of its own")
+
+
+def _has_ended(request: httpx2.Request, response: httpx2.Response) -> bool:
+    """Did the server forget our session, as after a restart? 404 says so, whatever stands in its body (the protocol,
+    "Session Management"); servers that look only whether they know it answer 400, and name it.
+    """
+    if _SESSION not in request.headers:
+        return False
+    if response.status_code == _NOT_THERE:
+        return True
+    message = _message(response.content) if response.status_code == _WRONG else None
+    return isinstance(message, JSONRPCError) and message.id is None and "session" in message.error.message.lower()
 
 
 def _wants_answer(request: httpx2.Request) -> bool:

@@ -22,7 +22,7 @@ from cn.server.fitness import find_unfit
 from cn.server.gateway import OtherTool, Outcome, Unanswered
 from cn.server.library_logs import ABOUT
 from cn.server.machine_tools import OtherServer
-from cn.server.sdk.bounded_http import GONE, NOT_LET_IN, REMEDIES, open_client
+from cn.server.sdk.bounded_http import ENDED, GONE, NOT_LET_IN, REMEDIES, open_client
 from cn.server.sdk.faults import InOurWords, tell
 from cn.server.secrets import Vault
 from cn.values.text import counted, one_line
@@ -99,7 +99,7 @@ class OtherClient:
         code, why = error.error.code, one_line(self._vault.mask(error.error.message), 300)
         if code == NOT_LET_IN:
             self._why = why  # which stands in its state until it lets us in again
-        if code in (NOT_LET_IN, GONE):
+        if code in (NOT_LET_IN, GONE, ENDED):
             self._lost.set()
         return Unanswered(why, REMEDIES[code])
 

@@ -1,0 +1,48 @@
+"""A secret that cn knows is found in every spelling that a library or a host may give it."""
+
+from __future__ import annotations
+
+import base64
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cn.values.known_secrets import NOTHING_KNOWN, KnownSecrets
+from tests.support.growth import assert_cost_grows_as_size
+
+TOKEN = "123456789:AAHk3jdhfkjdhKJHkjhKJHkjhasdkjhqwe12"
+
+
+@pytest.mark.parametrize("write", [str, str.lower, str.upper, str.capitalize, str.swapcase])
+def test_the_case_of_letters_hides_nothing(write: object) -> None:
+    assert callable(write)
+    assert KnownSecrets([TOKEN]).mask(f"İ no {write(TOKEN)}, ς") == "İ no ***, ς"
+    encoded = base64.b64encode(TOKEN.encode()).decode()
+    assert write(encoded)[2:-2].lower() not in KnownSecrets([TOKEN]).mask(f"no {write(encoded)}").lower()
+
+
+@given(st.text(), st.text(min_size=6), st.text())
+def test_a_text_stays_what_it_is_around_a_secret(before: str, secret: str, after: str) -> None:
+    places = KnownSecrets([secret]).places(before + secret + after)
+    text = before + secret + after
+    assert places
+    shown, upto = "", 0
+    for start, stop in places:
+        shown, upto = f"{shown}{text[upto:start]}\0\0\0", stop
+    assert secret not in shown + text[upto:] or "\0" in secret
+    assert all(one[1] <= other[0] for one, other in pairwise(places))
+
+
+def test_what_is_short_or_empty_hides_nothing() -> None:
+    assert KnownSecrets(["", "abc"]).mask("abc") == "abc"
+    assert not KnownSecrets(["", "abc"])
+    assert NOTHING_KNOWN.mask("anything") == "anything"
+    assert TOKEN not in repr(KnownSecrets([TOKEN]))
+
+
+def test_a_long_text_is_searched_in_time_linear_in_its_length() -> None:
+    known = KnownSecrets([TOKEN])
+    coded = base64.b64encode(TOKEN.encode()).decode()
+    assert_cost_grows_as_size(lambda size: known.mask(f"{TOKEN} {coded[:20]}\n{coded[20:]} word\n" * size), 500)
