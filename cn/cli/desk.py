@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -19,8 +19,8 @@ from cn.agency.rows import Facts
 from cn.cli.options import Env
 from cn.cli.render.text import SHORT
 from cn.system.clock import now
+from cn.values.errors import Blocked, CnError, UsageError
 from cn.values.errors import Refused as RefusedError
-from cn.values.errors import UsageError
 from cn.values.names import is_name
 from cn.values.shell_words import command
 from cn.values.text import visible
@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # looking needs none of it
 
     Told = Sequence[str]
 
+_UNRECORDED = "this is not recorded, and their leases stand: make room on the disk, then run it again"
 _FEWEST = 4
 _SHOWN = 5
 _DIGITS = frozenset("0123456789abcdef-")
@@ -164,7 +165,11 @@ class Desk(NamedTuple):
     def do_all(self, asked: Sequence[Asked], remedies: Mapping[str, str] | None = None) -> list[Done]:
         """All of it, or none; nothing where it is only rehearsed. It is one request, if that has a name."""
         requests = [one._replace(request_id=name) for one, name in zip(asked, self._names(len(asked)), strict=True)]
-        done, told = self.ask_all(requests, remedies)
+        try:
+            done, told = self.ask_all(requests, remedies)
+        except Blocked as why:
+            ended = self._end_unrecorded(requests)
+            raise (Blocked(f"{why.text}; {'; '.join(ended)}", _UNRECORDED) if ended else why) from why
         told = [*told, *self._end_agents(done)]
         done_before = any(not one.changes for one in done)
         if done_before:
@@ -191,6 +196,16 @@ class Desk(NamedTuple):
             for text in told:
                 click.echo(f"· {text}", err=True)
         return told
+
+    def _end_unrecorded(self, asked: Sequence[Asked]) -> Sequence[str]:
+        """Where nothing can be written, end the agents all the same whose leases this would have ended."""
+        from cn.agency.perform import Done, perform
+
+        agency = self.agency
+        with suppress(CnError):
+            found = perform(agency.store, asked, agency.limits, agency.allowed_secrets, together=True, rehearse=True)
+            return self._end_agents([one for one in found.answers if isinstance(one, Done)])
+        return []
 
     def _names(self, count: int) -> list[str]:
         """Of each part of the request."""
