@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -208,9 +209,23 @@ class Desk(NamedTuple):
         return []
 
     def _names(self, count: int) -> list[str]:
-        """Of each part of the request."""
+        """Of each part of the request: the first has its name, the others one that nobody takes for another request,
+        and that is never too long.
+        """
         name = self.env.request_id
-        return [f"{name} {number}" if name and number > 1 else name for number in range(1, count + 1)]
+        digits = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
+        return [f"part {number} of {digits}" if name and number > 1 else name for number in range(1, count + 1)]
+
+    def entropy(self) -> bytes:
+        """Of which ids are made that have to be known before they are asked for: the same for the same request, so that
+        its answer names what was made then.
+        """
+        from cn.agency.operations import actor_of
+        from cn.agency.perform import new_entropy
+
+        random = new_entropy()
+        whose = f"{actor_of(self.principal)}\0{self.env.request_id}".encode("utf-8", "surrogateescape")
+        return hashlib.sha256(whose).digest()[: len(random)] if self.env.request_id else random
 
     def _read_again(self, asked: Asked, done: Done) -> Done:
         """With what happened then, where it was done before."""
