@@ -1,7 +1,8 @@
 """Agency of a hub, opened: where its records are, who the person is, and how much there may be.
 
 git's configuration of the clone says what is not in the records: ``agency.user``, ``agency.depth``,
-``agency.underlings``, ``agency.outcomes``, ``agency.agents``, ``agency.unread``, ``agency.remote``.
+``agency.underlings``, ``agency.outcomes``, ``agency.agents``, ``agency.unread``,
+``agency.megabytes``, ``agency.remote``.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _LIMITS = {
     "open_outcomes": "outcomes",
     "agents": "agents",
     "unread": "unread",
+    "megabytes": "megabytes",
 }
 
 

@@ -57,7 +57,8 @@ def party_of(principal: Principal) -> tuple[Party, int]:
 class Limits(NamedTuple):
     """How much there may be; they refuse what adds, never what ends something or delivers.
 
-    ``unread``: messages of one handler that wait for one addressee, deferred ones among them.
+    ``unread``: messages of one handler that wait for one addressee, deferred ones among them. ``megabytes``: of files,
+    what one handler writes within an hour.
     """
 
     depth: int = 8
@@ -65,14 +66,19 @@ class Limits(NamedTuple):
     open_outcomes: int = 1000
     agents: int = 4
     unread: int = 50
+    megabytes: int = 256
 
 
 class Moment(NamedTuple):
-    """When a plan is made, by the clock, and 16 random bytes for its ids: planned again, they are the same."""
+    """When a plan is made, by the clock, and 16 random bytes for its ids: planned again, they are the same.
+
+    ``room``: the bytes that may be written still, so that there is some left to end things; None: any number.
+    """
 
     now: datetime
     entropy: bytes
     limits: Limits = Limits()
+    room: int | None = None
 
     def uuid(self, *words: object) -> Uuid:
         """The id of what the words describe, which have to be different for each within an operation."""

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import NamedTuple, TypeAlias, cast
 
 from cn.agency.apply import apply
@@ -30,6 +31,7 @@ from cn.values.errors import Blocked
 from cn.values.errors import Refused as RefusedError
 
 _ENTROPY = 16
+_RESERVE = 32 << 20
 
 
 class Asked(NamedTuple):
@@ -98,7 +100,7 @@ def perform_checked(
     """The same for what was looked through before: nothing is searched while others wait for their writes."""
 
     def decide(rows: Rows, base: Base) -> Decided[tuple[Answer, ...]]:
-        decided = _decide(checked, rows, base, limits or Limits())
+        decided = _decide(checked, rows, base, limits or Limits(), spare_room(store.repository.folder))
         stopped = together and any(isinstance(one, Refused) for one in decided.answer)
         return decided._replace(draft=None) if stopped or rehearse else decided
 
@@ -119,6 +121,17 @@ def found(places: Places, identity: tuple[str, str], asked: Asked) -> tuple[Stor
         return Decided(draft, answer)
 
     return create_store(places, identity, decide, now)
+
+
+def spare_room(folder: Path) -> int | None:
+    """The bytes on the disk of a folder beyond what is kept to end things: 32 MB, on a small one a tenth of it."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    if found.f_blocks == 0:  # the system does not tell
+        return None
+    return found.f_bavail * found.f_frsize - min(_RESERVE, found.f_blocks * found.f_frsize // 10)
 
 
 def read_content(store: Store, file: Uuid, hash: str) -> bytes:
@@ -170,8 +183,10 @@ def _texts_in(name: str, value: object) -> Iterator[Text]:
         yield text_of(name, value)
 
 
-def _decide(checked: Sequence[Checked], rows: Rows, base: Base, limits: Limits) -> Decided[tuple[Answer, ...]]:
-    writing = _Writing(rows, base, limits)
+def _decide(
+    checked: Sequence[Checked], rows: Rows, base: Base, limits: Limits, room: int | None = None
+) -> Decided[tuple[Answer, ...]]:
+    writing = _Writing(rows, base, limits, room)
     answers = tuple(writing.answer(one) for one in checked)
     return Decided(writing.draft(), answers)
 
@@ -179,8 +194,8 @@ def _decide(checked: Sequence[Checked], rows: Rows, base: Base, limits: Limits) 
 class _Writing:
     """A commit in the making: events in order, the files that they need, and the pages that they change."""
 
-    def __init__(self, rows: Rows, base: Base, limits: Limits) -> None:
-        self._rows, self._base, self._limits = rows, base, limits
+    def __init__(self, rows: Rows, base: Base, limits: Limits, room: int | None) -> None:
+        self._rows, self._base, self._limits, self._room = rows, base, limits, room
         self._events: list[Event] = []
         self._files: dict[str, bytes | None] = {}
         self._pages: dict[Uuid, None] = {}
@@ -191,10 +206,12 @@ class _Writing:
         before = done_before(operation, principal, request_id, self._rows, said)
         if isinstance(before, Request):
             return Done(answer_to(operation, answer_again(before, self._rows)))
-        moment = Moment(self._base.clock, one.entropy, self._limits)
+        moment = Moment(self._base.clock, one.entropy, self._limits, self._room)
         planned = before or one.refused or plan(operation, principal, self._rows, moment)
         if isinstance(planned, Refused):
             return planned
+        if self._room is not None:
+            self._room -= sum(len(content.data) for content in planned.contents)
         self._files |= {f"{folder_of(content.file)}/{content.hash}": content.data for content in planned.contents}
         for change in planned.changes:
             self._take(change, planned, one.asked)

@@ -331,6 +331,9 @@ class Facts(Protocol):
     def files_of(self, owner: Party, tenure: int) -> Sequence[File]:
         """What it made in that tenure, oldest first."""
 
+    def written(self, handler: Uuid, since: datetime) -> int:
+        """The bytes of all versions that agents of this handler wrote later than this."""
+
     def left_to(self, heir: Uuid, tenure: int) -> Sequence[Tenure]:
         """The ended tenures whose heir it is."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from cn.agency.tokens import new_token
 from cn.agents import probe
 from cn.agents.machine import Runner
 from cn.agents.workspace import Folder, Folders
-from cn.agents.wraps import Inside, hidden_of, missing, wrap_argv
+from cn.agents.wraps import Inside, hidden_of, missing, visible_paths, wrap_argv
 from cn.git.repository import Hub
 from cn.system.removal import remove_tree
 
@@ -37,16 +38,42 @@ def examine(runner: Runner, hub: Hub, folders: Folders) -> list[str]:
     """
     if runner.wrap and (command := missing(runner.wrap)):
         raise NotTried(f"{command} is not on this machine")
-    with _scene(folders, runner) as (own, other), _decoy():
+    with _scene(folders, runner) as (own, other), _decoy() as decoy:
         (other.workspace / "secret").write_text("of another agent\n")
-        paths = [str(hub.git_dir), str(hub.root / ".cn"), str(other.workspace), *_user_socket(hub), *_home_paths(own)]
         token = new_token()
         argv = [sys.executable, "-I", "-S", probe.__file__]
         inside = Inside(own.workspace, own.home, own.files, None, sys.executable, ("CN_AGENT_TOKEN",))
         inside = inside._replace(hidden=hidden_of(hub.root, hub.git_dir, folders.base.parent))
+        home = _home_paths([str(own.path), *(visible_paths(runner.wrap, inside) if runner.wrap else ())])
+        paths = [str(hub.git_dir), str(hub.root / ".cn"), str(other.workspace), *_user_socket(hub), *home]
         env = {"PATH": os.environ.get("PATH", os.defpath), "CN_AGENT_TOKEN": token}
-        asked = json.dumps({"paths": paths, "token": token})
-        return _run(wrap_argv(runner.wrap, inside, argv), asked, env, own)
+        asked = json.dumps({"paths": paths, "token": token, "process": decoy.pid})
+        before = _state_of(decoy)
+        found = _run(wrap_argv(runner.wrap, inside, argv), asked, env, own)
+        after = _state_of(decoy)
+        return [*found, *(f"it can {does} other processes" for does in before if before[does] != after[does])]
+
+
+def _state_of(process: subprocess.Popen[bytes]) -> dict[str, object]:
+    """By what an agent could do to it, how a process is."""
+    found: dict[str, object] = {}
+    for does, look in _STATES.items():
+        with suppress(OSError, AttributeError):
+            found[does] = look(process.pid)
+    return {does: found.get(does) for does in _STATES}
+
+
+def _stopped(pid: int) -> bool:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] in (b"T", b"Z", b"X")
+
+
+_STATES: dict[str, Callable[[int], object]] = {
+    "limit, and so kill,": lambda pid: resource.prlimit(pid, resource.RLIMIT_CORE),
+    "take the turns of": lambda pid: (os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid)),
+    "choose the processors of": lambda pid: os.sched_getaffinity(pid),
+    "send signals to": _stopped,
+}
 
 
 def _run(argv: list[str], asked: str, env: dict[str, str], own: Folder) -> list[str]:
@@ -72,13 +99,14 @@ def _user_socket(hub: Hub) -> list[str]:
         return []
 
 
-def _home_paths(own: Folder) -> list[str]:
-    """The home folder of who runs this, unless the probe's own folder is all that is there of it."""
+def _home_paths(shown: Sequence[str]) -> list[str]:
+    """What is in the home folder of who runs this, but what has something that is shown: the probe's own folder, and
+    where Python is.
+    """
     home = os.path.expanduser("~")
     with suppress(OSError):
-        inside = str(own.path).startswith(f"{home}/")
-        others = [name for name in os.listdir(home) if not (inside and str(own.path).startswith(f"{home}/{name}/"))]
-        return [os.path.join(home, name) for name in sorted(others)[:20]]
+        paths = [os.path.join(home, name) for name in sorted(os.listdir(home))]
+        return [path for path in paths if not any(f"{one}/".startswith(f"{path}/") for one in shown)][:20]
     return []
 
 
@@ -102,12 +130,12 @@ def _made(base: Path) -> Path:
 
 
 @contextmanager
-def _decoy() -> Iterator[None]:
+def _decoy() -> Iterator[subprocess.Popen[bytes]]:
     """A process beside the probe that has a token as an agent has one."""
     env = {"PATH": os.environ.get("PATH", os.defpath), "CN_AGENT_TOKEN": new_token()}
     process = subprocess.Popen(["sleep", str(int(SECONDS) * 2)], env=env)
     try:
-        yield
+        yield process
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -1,4 +1,4 @@
-"""The parent of one agent: starts it at a word, and ends with it all that it started (``docs/agency.md``).
+"""Above one agent: starts it at a word, and ends with it all that it started (``docs/agency.md``).
 
 A program of the standard library alone, so that it starts at once: ``python -I -S launcher.py FOLDER``. It notes in
 FOLDER who it is, says ``ready``, and waits on its standard input for the word: one line of JSON (:class:`Word`).
@@ -9,6 +9,9 @@ What the agent says goes through pipes of ours into files, of which the first an
 
 It outlives the server. SIGTERM: the agent gets it, and after its grace everything is killed. SIGQUIT: everything is
 killed at once. How it ended is in FOLDER too.
+
+There are two of it, a parent that is asked and a child that does all this: where one of them is killed the other ends
+all that the agent started, for orphans become the children of whichever is left.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ _LOOK = 0.02
 _PATIENCE = 10.0
 """Seconds after which a process that cannot be killed is left, and told."""
 _CANNOT_START = 127
+_KILLED = "its launcher was killed"
 MOST_KEPT: Final = 8 << 20
 """Bytes of what an agent says on each of its two outputs that are kept at most, the first :data:`_FIRST` among them."""
 _FIRST: Final = 1 << 20
@@ -115,15 +119,43 @@ def main(folder: str) -> int:
     if not line.endswith(b"\n"):
         return _end(folder, None, why="the word to begin never came")
     word: Word = json.loads(line)
+    parent = os.getpid()
+    try:
+        second = os.fork()
+    except OSError as why:
+        return _end(folder, _CANNOT_START, why=f"cannot start {word['argv'][0]}: {why.strerror}")
+    if second:
+        return _guard(folder, second, word["killer"])
+    _prctl(_SUBREAPER, 1)  # of the parent alone until now (prctl(2))
+    _prctl(_DEATH_SIGNAL, signal.SIGQUIT)
+    return _run(folder, word, parent) if os.getppid() == parent else _end(folder, None, why=_KILLED)
+
+
+def _guard(folder: str, second: int, killer: list[str]) -> int:
+    """Pass on what is asked until the second one is gone; if it was killed, do what it would have done."""
+    while (code := _reap(second)) is None:
+        heard = signal.sigwait(_HEARD)
+        if heard not in (signal.SIGCHLD, signal.SIGALRM):
+            with suppress(ProcessLookupError):
+                os.kill(second, heard)
+    if code == 0:
+        return 0
+    return _end(folder, None, forced=True, left=_end_all(killer), why=_KILLED)
+
+
+def _run(folder: str, word: Word, parent: int) -> int:
+    """Start the agent, and stay until nothing of it is left, or ``parent`` is gone."""
     try:
         child, keepers = _start(folder, word)
     except OSError as why:
         return _end(folder, _CANNOT_START, why=f"cannot start {word['argv'][0]}: {why.strerror}")
     code, forced = _watch(child, word)
-    left = _end_all(child, word["killer"])
+    with suppress(OSError):
+        os.killpg(child, signal.SIGKILL)
+    left = _end_all(word["killer"])
     for keeper in keepers:  # nobody writes any more, unless somebody could not be killed
         keeper.join(_PATIENCE if left else None)
-    return _end(folder, code, forced=forced, left=left)
+    return _end(folder, code, forced=forced, left=left, why="" if os.getppid() == parent else _KILLED)
 
 
 def _close_standard() -> None:
@@ -276,10 +308,8 @@ def _reap(child: int) -> int | None:
     return found
 
 
-def _end_all(child: int, killer: list[str]) -> list[int]:
+def _end_all(killer: list[str]) -> list[int]:
     """Kill what the agent left, until there is nothing; orphans become our children (prctl(2))."""
-    with suppress(OSError):
-        os.killpg(child, signal.SIGKILL)
     deadline = time.monotonic() + _PATIENCE
     while (left := children_of(os.getpid())) and time.monotonic() < deadline:
         for pid in left:
@@ -289,7 +319,7 @@ def _end_all(child: int, killer: list[str]) -> list[int]:
                 pass
             except PermissionError:
                 _kill_as(killer, signal.SIGKILL, [pid])
-        _reap(child)
+        _reap(0)
         time.sleep(_LOOK if children_of(os.getpid()) else 0)
     return left
 

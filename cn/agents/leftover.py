@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Final
 
 from cn.agency.names import Uuid
-from cn.agents.processes import Launcher, find_processes, kill_processes_of, processes_of, read_launcher
+from cn.agents.launcher import Exit, boot_id
+from cn.agents.processes import Launcher, find_processes, kill_processes_of, processes_of, read_exit, read_launcher
 from cn.agents.workspace import Folders
 from cn.values.shell_words import command
 
@@ -24,7 +25,7 @@ def end_agents(folders: Folders, agents: Iterable[Uuid], seconds: float = _SECON
     """
     left = [(agent, _quit(folders, agent)) for agent in agents]
     end = time.monotonic() + seconds
-    while any(launcher and launcher.is_running for _, launcher in left) and time.monotonic() < end:
+    while any(_is_ending(folders, agent, launcher) for agent, launcher in left) and time.monotonic() < end:
         time.sleep(_LOOK)
     return [text for agent, launcher in left if (text := _told(folders, agent, launcher))]
 
@@ -38,11 +39,21 @@ def end_strays(folders: Folders, known: Collection[str]) -> None:
             kill_processes_of(agent, folders.hub)
 
 
+def _is_ending(folders: Folders, agent: Uuid, launcher: Launcher | None) -> bool:
+    """Does a launcher still run, or the other half of one that was killed?"""
+    return launcher is not None and (launcher.is_running or not _exit(folders, agent))
+
+
+def _exit(folders: Folders, agent: Uuid) -> Exit | None:
+    folder = folders.find(agent)
+    return read_exit(folder.path) if folder else None
+
+
 def _quit(folders: Folders, agent: Uuid) -> Launcher | None:
-    """Signal the launcher, if it runs."""
+    """Signal the launcher, if it runs; None: there is none, or it told how its agent ended."""
     folder = folders.find(agent)
     launcher = read_launcher(folder.path) if folder else None
-    if launcher is None or not launcher.is_running:
+    if launcher is None or launcher.boot != boot_id() or not (launcher.is_running or not _exit(folders, agent)):
         return None
     with suppress(PermissionError):
         launcher.signal(signal.SIGQUIT)
@@ -58,8 +69,16 @@ def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
     if pids := processes_of(agent, folders.hub):
         ends = ", ".join(command("kill -KILL {}", str(pid)) for pid in pids)
         return f"processes of {name} live on, though its lease has ended: {ends} ends them"
+    told = _exit(folders, agent)
+    if told and told["left"]:
+        ends = ", ".join(command("kill -KILL {}", str(pid)) for pid in told["left"])
+        return f"{name} is ended, but for processes that its launcher could not end: {ends}"
+    if launcher and told:
+        return f"{name} and all that it started are ended (pid {launcher.pid})"
     if launcher or killed:
-        return f"{name} and all that it started are ended" + (f" (pid {launcher.pid})" if launcher else "")
+        return (
+            f"{name}: its processes that could be found are ended; its launcher was killed, so some may be left: ps -ef"
+        )
     if folders.find(agent) or folders.ended(agent).path.is_dir():
         return ""  # it had ended before
     if others := processes_of(agent):

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from cn.agents.wraps import NAMED, Wrap
+from cn.agents.wraps import NAMED, Wrap, unfit
 from cn.system.owners import read_own
 from cn.values.errors import ConfigError
 from cn.values.names import is_name
@@ -59,8 +59,11 @@ class Runner:
     @property
     def unsafe(self) -> str:
         """Why it must not be started as it is, and what to do; empty where it may."""
-        if not self.shell or self.wrap or self.unguarded:
+        if not self.shell or self.unguarded:
             return ""
+        if self.wrap:
+            why = unfit(self.wrap, os.geteuid())
+            return f"runner {self.name} can run programs, and {why}, or write 'unguarded = true'" if why else ""
         return (
             f"runner {self.name} can run programs, and nothing keeps it from the hub, from other agents' tokens and "
             f"from your home folder: set 'wrap' to one of {', '.join(NAMED)}, or write 'unguarded = true'"

@@ -33,6 +33,7 @@ from cn.agency.store.look import live_agents
 from cn.agency.store.needs import Need, done_by, find_needs, next_due, past_agents
 from cn.agency.tokens import hash_token, new_token
 from cn.agents import outputs
+from cn.agents.examine import NotTried, examine
 from cn.agents.launcher import ERRORS, OUTPUT
 from cn.agents.leftover import end_strays
 from cn.agents.letters import NO_LETTER, Ended, Letter, Whose, letter_of_end
@@ -63,6 +64,8 @@ from cn.values.timestamps import format_second
 Perform = Callable[[Operation, Principal], Awaitable[Answer]]
 _LOOKED_AT = IN_A_ROW + 12
 """So many of a handler's last agents are looked at: the pause grows no further."""
+_TRIED_AGAIN = timedelta(minutes=5)
+"""After so long a wrap that did not hold is tried again."""
 _AGAIN = timedelta(seconds=30)
 """After so long it is looked again whether what was missing on the machine is there."""
 _LOOK, _POLLS = "mail_inbox ", 10
@@ -108,6 +111,9 @@ class Spawner:
     _heard: dict[Uuid, _Heard] = field(default_factory=dict)
     _away: dict[str, Away] = field(default_factory=dict)
     """By runner, whose model gave its agents no answer."""
+    _held: dict[Runner, tuple[str, datetime]] = field(default_factory=dict)
+    """By runner what a probe in its wrap could do, empty where it holds, and when that was tried."""
+    _probing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _swept: bool = False
     """Did this server look for what earlier ones left where it does not look any more?"""
     _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -366,7 +372,7 @@ class Spawner:
             runner = self.machine.runner(handler.runner) if handler else None
             if handler is None or (runner and runner.is_person):
                 continue
-            if problem := _problem(runner, handler):
+            if problem := _problem(runner, handler) or self._leak(runner, now):
                 self.problems[handler.id] = problem
             elif (away := self._away.get(runner.name if runner else "")) and away.until > now:
                 waits.append(away.until)
@@ -377,6 +383,29 @@ class Spawner:
             elif runner:
                 ready[_claim(need.handler, need.since, facts)] = handler, runner
         return ready, min(waits, default=None)
+
+    def _leak(self, runner: Runner | None, now: datetime) -> str:
+        """What was found not long ago that the wrap of a runner lets an agent do; empty where it is to be tried."""
+        found, tried = self._held.get(runner, ("", now)) if runner else ("", now)
+        return found if now - tried < _TRIED_AGAIN else ""
+
+    async def _holds(self, runner: Runner, now: datetime) -> bool:
+        """Does its wrap hold an agent? Tried once by a server; what an agent could do is told as a problem."""
+        if runner.wrap is None or runner.unguarded:
+            return True
+        async with self._probing:
+            if self._held.get(runner, (" ", now))[0] and not self._leak(runner, now):
+                self._held[runner] = await self._in_thread(self._probe, runner), now
+        return not self._held[runner][0]
+
+    def _probe(self, runner: Runner) -> str:
+        try:
+            leaks = examine(runner, self.place.agency.hub, self.place.folders)
+        except NotTried as why:
+            return f"the wrap of runner {runner.name} cannot be tried: {why}"
+        more = f" (and {len(leaks) - 1} more: cn doctor)" if len(leaks) > 1 else ""
+        remedy = "correct it, or write 'unguarded = true'"
+        return f"an agent of runner {runner.name} is not held by its wrap: {leaks[0]}{more}; {remedy}" if leaks else ""
 
     def _pause(self, need: Need, facts: Facts, now: datetime) -> datetime | None:
         handler = facts.handler(need.handler)
@@ -402,6 +431,9 @@ class Spawner:
         return min(told, seen)
 
     async def _start(self, handler: Handler, runner: Runner, now: datetime) -> None:
+        if not await self._holds(runner, now):
+            self._looked = None  # the next step tells it, and says when it is looked again
+            return
         agent, token = Uuid(Party(str(uuid.uuid4()))), new_token()
         answer = await self.perform(LeaseAgent(agent, handler.id, hash_token(token)), _SYSTEM)
         if isinstance(answer, Refused):  # somebody was faster, or it is no longer needed

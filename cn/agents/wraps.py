@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import cn
+from cn.agents import seccomp
 
 NAMED: Final = ("bwrap", "sandlock", "sudo")
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
@@ -77,6 +78,16 @@ def missing(wrap: Wrap) -> str:
         return "" if importlib.util.find_spec("sandlock") else "the Python package sandlock (cn-hub[sandlock])"
     command = wrap.argv[0] if wrap.argv else wrap.name
     return "" if shutil.which(command) else command
+
+
+def unfit(wrap: Wrap, user: int) -> str:
+    """Why a wrap does not hold what a user (a number of this machine) starts, and what to do; empty where it may."""
+    if wrap.name == "sandlock" and user == 0:
+        return (
+            "sandlock leaves root all that only root may do, devices and the modes of every file among it: "
+            "let another user serve, or set 'wrap' to bwrap"
+        )
+    return ""
 
 
 def wrap_argv(wrap: Wrap | None, inside: Inside, argv: Sequence[str]) -> list[str]:
@@ -184,6 +195,8 @@ def _bwrap(wrap: Wrap, inside: Inside) -> Iterator[str]:
     if not wrap.network:
         yield "--unshare-net"
     yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run")  # noqa: S108  of its own
+    for path in settings_of_the_kernel():
+        yield from ("--ro-bind", path, path)
     for path in system_paths(inside.hidden):
         yield from ("--symlink", os.readlink(path), path) if os.path.islink(path) else ("--ro-bind", path, path)
     for path in (*_resolver(wrap), *visible_paths(wrap, inside)):
@@ -193,6 +206,20 @@ def _bwrap(wrap: Wrap, inside: Inside) -> Iterator[str]:
     if inside.socket:  # not to write: who took its place would be told other agents' tokens
         yield from ("--ro-bind", str(inside.socket.parent), str(inside.socket.parent))
     yield from ("--chdir", str(inside.workspace), "--")
+
+
+def settings_of_the_kernel() -> list[str]:
+    """What ``/proc`` has beside processes: the machine's, and root writes it without any capability, for it owns it."""
+    with suppress(OSError), os.scandir("/proc") as entries:
+        return sorted(one.path for one in entries if not one.name.isdigit() and _is_writable(one))
+    return []
+
+
+def _is_writable(entry: os.DirEntry[str]) -> bool:
+    """A folder may have files that are; a link leads to the process that follows it."""
+    return entry.is_dir(follow_symlinks=False) or bool(
+        entry.is_file(follow_symlinks=False) and entry.stat().st_mode & 0o222
+    )
 
 
 def _resolver(wrap: Wrap) -> Iterator[str]:
@@ -227,6 +254,7 @@ def _sandlock(wrap: Wrap, inside: Inside) -> Iterator[str]:
         "cwd": str(inside.workspace),
     }
     yield from (sys.executable, "-P", str(Path(__file__).with_name("landlock.py")), json.dumps(asked))
+    yield from (sys.executable, "-I", "-S", seccomp.__file__)
 
 
 def _own(wrap: Wrap, inside: Inside) -> Iterator[str]:

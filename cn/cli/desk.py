@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -19,8 +20,8 @@ from cn.agency.rows import Facts
 from cn.cli.options import Env
 from cn.cli.render.text import SHORT
 from cn.system.clock import now
+from cn.values.errors import Blocked, CnError, UsageError
 from cn.values.errors import Refused as RefusedError
-from cn.values.errors import UsageError
 from cn.values.names import is_name
 from cn.values.shell_words import command
 from cn.values.text import visible
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # looking needs none of it
 
     Told = Sequence[str]
 
+_UNRECORDED = "this is not recorded, and their leases stand: make room on the disk, then run it again"
 _FEWEST = 4
 _SHOWN = 5
 _DIGITS = frozenset("0123456789abcdef-")
@@ -164,7 +166,11 @@ class Desk(NamedTuple):
     def do_all(self, asked: Sequence[Asked], remedies: Mapping[str, str] | None = None) -> list[Done]:
         """All of it, or none; nothing where it is only rehearsed. It is one request, if that has a name."""
         requests = [one._replace(request_id=name) for one, name in zip(asked, self._names(len(asked)), strict=True)]
-        done, told = self.ask_all(requests, remedies)
+        try:
+            done, told = self.ask_all(requests, remedies)
+        except Blocked as why:
+            ended = self._end_unrecorded(requests)
+            raise (Blocked(f"{why.text}; {'; '.join(ended)}", _UNRECORDED) if ended else why) from why
         told = [*told, *self._end_agents(done)]
         done_before = any(not one.changes for one in done)
         if done_before:
@@ -192,10 +198,34 @@ class Desk(NamedTuple):
                 click.echo(f"· {text}", err=True)
         return told
 
+    def _end_unrecorded(self, asked: Sequence[Asked]) -> Sequence[str]:
+        """Where nothing can be written, end the agents all the same whose leases this would have ended."""
+        from cn.agency.perform import Done, perform
+
+        agency = self.agency
+        with suppress(CnError):
+            found = perform(agency.store, asked, agency.limits, agency.allowed_secrets, together=True, rehearse=True)
+            return self._end_agents([one for one in found.answers if isinstance(one, Done)])
+        return []
+
     def _names(self, count: int) -> list[str]:
-        """Of each part of the request."""
+        """Of each part of the request: the first has its name, the others one that nobody takes for another request,
+        and that is never too long.
+        """
         name = self.env.request_id
-        return [f"{name} {number}" if name and number > 1 else name for number in range(1, count + 1)]
+        digits = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
+        return [f"part {number} of {digits}" if name and number > 1 else name for number in range(1, count + 1)]
+
+    def entropy(self) -> bytes:
+        """Of which ids are made that have to be known before they are asked for: the same for the same request, so that
+        its answer names what was made then.
+        """
+        from cn.agency.operations import actor_of
+        from cn.agency.perform import new_entropy
+
+        random = new_entropy()
+        whose = f"{actor_of(self.principal)}\0{self.env.request_id}".encode("utf-8", "surrogateescape")
+        return hashlib.sha256(whose).digest()[: len(random)] if self.env.request_id else random
 
     def _read_again(self, asked: Asked, done: Done) -> Done:
         """With what happened then, where it was done before."""

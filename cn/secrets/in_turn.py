@@ -7,12 +7,13 @@ share one processor's time among them, whatever is in them.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from cn.secrets.scanner import Finding, Pace, Text, find_secrets
+from cn.secrets.scanner import Enough, Finding, Pace, Text, find_secrets
 
 LARGE: Final = 64 << 10
 """Characters above which a text waits for its turn."""
@@ -20,6 +21,11 @@ MOST: Final = 1000
 """Different secrets of a text that are looked for: one with more is refused whatever they are."""
 _STEPS: Final = 500
 """Lines, or parts of a long one, that are searched before the next one's turn: some hundredths of a second."""
+
+
+SECONDS: Final = 5.0
+"""Of the processor's time that a search may take. A text that takes longer is made to: plain ones of the largest size
+take a tenth of it."""
 
 
 class _Line:
@@ -66,9 +72,12 @@ class _Turn(Pace):
     def __init__(self) -> None:
         super().__init__(MOST)
         self._left = _STEPS
+        self._begun = time.thread_time()
 
     def went_on(self) -> None:
         """After so many steps it is the next one's turn."""
+        if time.thread_time() - self._begun > SECONDS:
+            raise Enough(f"what takes longer than {SECONDS:g} s to search")
         self._left -= 1
         if not self._left:
             _LINE.let_others(self)

@@ -59,7 +59,6 @@ _DETECTORS = (
     "JwtTokenDetector",
     "MailchimpDetector",
     "NpmDetector",
-    "OpenAIDetector",
     "PrivateKeyDetector",
     "PypiTokenDetector",
     "SendGridDetector",
@@ -80,12 +79,17 @@ _MORE = {
     "Hugging Face Token": r"\bhf_[A-Za-z0-9]{34}\b",
     "NPM tokens": r"\bnpm_[A-Za-z0-9]{36}\b",
     "OpenAI Token": (
-        r"\bsk-(?:(?:proj|svcacct|admin)-(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}|(?=[A-Za-z]{0,47}[0-9])[A-Za-z0-9]{48}(?![A-Za-z0-9_-]))"
+        r"\bsk-(?:(?:proj|svcacct|admin)-(?=[A-Za-z_-]{0,200}[0-9])[A-Za-z0-9_-]{20,}|(?=[A-Za-z]{0,47}[0-9])[A-Za-z0-9]{48}(?![A-Za-z0-9_-]))"
     ),
     "Private Key": r"BEGIN ENCRYPTED[ ]PRIVATE KEY|PuTTY-User-Key-File-[13]|\bPrivate-Lines: ?\d",
     "Telegram Bot Token": r"\b\d{8,10}:[0-9A-Za-z_-]{35,}",
 }
 """Forms that detect-secrets 1.5 does not know, or not alone, or of which it tells only the beginning."""
+_OPENAI_MIDDLE = re.compile(r"[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}")
+_NOT_OPENAI = re.compile(r"[^A-Za-z0-9_-]")
+"""Of an older key of OpenAI's what all have, and what none has. One expression for all of it, as detect-secrets has,
+takes the square of a word's length.
+"""
 _OURS = ("ANTHROPIC_KEY", "ANTHROPIC_API_KEY", "TELEGRAM_TOKEN", "TELEGRAM_BOT_TOKEN")
 """Variables whose very values must not leave, however they are written (:mod:`cn.values.known_secrets`)."""
 _SHORTEST_OF_OURS = 9
@@ -253,6 +257,10 @@ def is_placeholder(kind: str, found: str, after: str = "") -> bool:
     return cut and after.startswith(("…", "..."))
 
 
+class Enough(Exception):
+    """A search ends here; the text says why."""
+
+
 class Pace:
     """How a search goes on. After ``most`` different secrets of a text it ends (0: it goes to the end), with a finding
     that says so and has no fingerprint: nobody can let that pass.
@@ -262,7 +270,9 @@ class Pace:
         self.most = most
 
     def went_on(self) -> None:
-        """Called behind each line, and each part of a long one: others may have a turn here."""
+        """Called behind each line, and each part of a long one: others may have a turn here. Raises :class:`Enough`
+        where it is to end.
+        """
 
 
 _TO_THE_END = Pace()
@@ -349,10 +359,6 @@ def _known(values: tuple[str, ...]) -> KnownSecrets:
     return KnownSecrets(values, _SHORTEST_OF_OURS)
 
 
-class _Enough(Exception):
-    """More different secrets than are looked for."""
-
-
 def _search(text: Text, ours: KnownSecrets, pace: Pace = _TO_THE_END) -> list[tuple[Finding, str]]:
     """The findings of one text, each with what was found."""
     if not may_hold(text, ours):
@@ -372,8 +378,8 @@ def _search(text: Text, ours: KnownSecrets, pace: Pace = _TO_THE_END) -> list[tu
                     mark = fingerprint(whole(kind, found, text.lines, index, start))
                     hits[Finding(text.where, text.first + index, kind, mark), found] = None
             pace.went_on()
-    except _Enough:
-        hits[Finding(text.where, text.first + index, f"more than {pace.most} different ones", ""), ""] = None
+    except Enough as why:
+        hits[Finding(text.where, text.first + index, str(why), ""), ""] = None
     return list(hits)
 
 
@@ -407,7 +413,7 @@ class _Line:
         found = _found(part, self._ours)
         self._different |= found
         if 0 < self._pace.most < len(self._different):
-            raise _Enough
+            raise Enough(f"more than {self._pace.most} different ones")
         self._pace.went_on()
         return found
 
@@ -436,8 +442,20 @@ def _scan(part: str, ours: KnownSecrets) -> set[_Hit]:
         kinds = {(kind, part[at : at + size] if at >= 0 else part) for kind, at, size in places}
     for kind, form in _MORE.items():
         kinds |= {(kind, match[match.re.groups]) for match in re.finditer(form, part)}
+    kinds |= {("OpenAI Token", key) for key in _older_openai(part)}
     kinds |= {(OUR_KEY, part[start:stop]) for start, stop in ours.places(part)}
     return {(kind, found) for kind, found in kinds if not is_placeholder(kind, found, part.partition(found)[2])}
+
+
+def _older_openai(part: str) -> Iterator[str]:
+    at = 0
+    for middle in _OPENAI_MIDDLE.finditer(part):
+        before = part[at : middle.start()]
+        words = _NOT_OPENAI.split(before)
+        word = len(before) - len(words[-1]) + at
+        if (start := part.find("sk-", word, middle.start())) >= 0:
+            yield part[start : middle.end()]
+        at = middle.end()
 
 
 def _detected(text: str) -> set[_Hit]:

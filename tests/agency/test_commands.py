@@ -617,3 +617,16 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(org: Org, tmp_pat
     said = org.refused("kb", "create", tmp_path / "large", "--description", "Large", code=2)
     assert "more than 8 MB" in said
     assert org.tip == before
+
+
+def test_a_command_of_several_parts_takes_any_name_of_a_request_and_no_other_requests(org: Org) -> None:
+    longest = "z" * 200
+    org.cn("outcome", "create", "Beside it", "--request-id", "q 2")
+    words = ["handler", "insert", "Sales", "{site}", "{shop}", "--runner", "person", "--as", "root", "--request-id"]
+    made = org.ask(*words, longest)["handler"]
+    assert org.ask(*words, longest)["handler"] == made
+    assert made in {row["handler"] for row in org.ask("handler", "list")}
+    org.cn("handler", "remove", made, "--as", "root")
+    words[2] = "Marketing"
+    org.cn(*words, "q")
+    assert "at most 200" in org.refused(*words, longest + "z")

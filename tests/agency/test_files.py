@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
+from datetime import timedelta
 
 import pytest
 
@@ -10,12 +12,16 @@ from cn.agency.events import Granted
 from cn.agency.names import Uuid, parse_uuid
 from cn.agency.operations import (
     ByHandler,
+    CloseOutcome,
     CreateFile,
+    EndAgent,
     GrantAccess,
     LeaseAgent,
+    Limits,
     ReadFile,
     RevokeAccess,
     Seen,
+    StopHandler,
     SubmitAudit,
     Wanted,
     WriteFile,
@@ -182,3 +188,46 @@ def test_a_repeated_request_gets_its_answer_again_and_does_nothing_twice(records
     assert len(records.events) == count
     assert records.no(CreateFile("Notes", b"y"), by, "r1").rule == "same-request"
     assert done_before(operation, ADA, "r1", records.rows) is None
+
+
+def test_a_handlers_agents_write_so_much_within_an_hour_and_nobody_else_is_kept() -> None:
+    records = Records(limits=Limits(megabytes=1))
+    root = records.found()
+    boss, other = records.handler_for("Boss", root), records.handler_for("Other", root)
+    half = b"x" * (1 << 19)
+    for _ in range(2):
+        records.do(CreateFile("Notes", half), live(records, boss))
+        records.now += timedelta(minutes=25)
+    refused = records.no(CreateFile("Notes", b"more"), live(records, boss))
+    assert (refused.rule, refused.ask) == ("limit-megabytes", root)
+    assert "wrote 1 MB within an hour" in refused.reason
+    records.do(CreateFile("Notes", half), live(records, other))
+    records.do(CreateFile("Notes", half * 3))
+    records.now += timedelta(minutes=11)  # the first is an hour old
+    records.do(CreateFile("Notes", b"more"), live(records, boss))
+
+
+def live(records: Records, handler: Uuid) -> ByHandler:
+    """An agent of it that lives."""
+    agent = records.rows.live_agent(handler)
+    id = agent.id if agent else parse_uuid(str(uuid.uuid4()))
+    if agent is None:
+        records.do(LeaseAgent(id, handler, "0" * 64), SYSTEM)
+    return ByHandler(handler, records.handler(handler).tenure, id)
+
+
+def test_where_little_room_is_left_what_ends_something_is_done_and_nothing_else(
+    records: Records, root: Uuid, boss: Uuid
+) -> None:
+    done, handler = records.outcome("Build", root), records.handler_for("Underling", root)
+    agent = live(records, handler)
+    records.room = 100
+    assert records.no(CreateFile("Notes", b"x" * 101)).rule == "room"
+    records.do(CreateFile("Notes", b"x" * 100))
+    records.room = 0
+    for refused in (CreateFile("Notes", b""), SubmitAudit("did it"), LeaseAgent(AGENT, boss, "0" * 64)):
+        by = SYSTEM if isinstance(refused, LeaseAgent) else agent
+        assert records.no(refused, by).rule == "room"
+    records.do(EndAgent(parse_uuid(agent.agent), "it ended", "What it said last.", "An agent ended"), SYSTEM)
+    records.do(CloseOutcome(done, "not wanted"))
+    records.do(StopHandler(boss))

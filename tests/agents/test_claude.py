@@ -35,6 +35,7 @@ wrap = "bwrap"
 [runners.locked]
 like = "claude"
 wrap = "sandlock"
+unguarded = true
 
 [runners.open]
 like = "claude"

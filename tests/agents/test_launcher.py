@@ -190,14 +190,53 @@ def test_sigquit_kills_everything_at_once(started: Callable[..., Launcher], tmp_
     assert processes_of(tmp_path.name) == []
 
 
-def test_an_agent_dies_with_a_launcher_that_was_killed(started: Callable[..., Launcher], tmp_path: Path) -> None:
-    found = started("setsid sleep 600 & touch up; sleep 600")
+ORPHAN = (
+    "(env -i setsid sh -c 'echo $$ > orphan; exec sleep 600' &) ; until [ -s orphan ]; do :; done; touch up; sleep 600"
+)
+"""A process without a mark and in a session of its own, whose parent is gone."""
+
+
+def second_of(found: Launcher) -> int:
+    """The half of a launcher that does the work."""
+    (pid,) = launcher.children_of(found.pid)
+    return pid
+
+
+@pytest.mark.parametrize("half", ["first", "second"])
+def test_whichever_half_of_a_launcher_is_killed_nothing_of_the_agent_stays(
+    started: Callable[..., Launcher], tmp_path: Path, half: str
+) -> None:
+    found = started(ORPHAN)
     until((tmp_path / "up").exists)
-    os.kill(found.pid, signal.SIGKILL)
+    orphan = int((tmp_path / "orphan").read_text())
+    assert processes_of(tmp_path.name)
+    assert orphan not in processes_of(tmp_path.name)
+    os.kill(found.pid if half == "first" else second_of(found), signal.SIGKILL)
+    until(lambda: read_exit(tmp_path))
+    ended = read_exit(tmp_path)
+    assert ended
+    assert (ended["why"], ended["left"]) == ("its launcher was killed", [])
+    assert start_time(orphan) == ""
+    assert processes_of(tmp_path.name) == []
     until(lambda: not found.is_running)
+
+
+def test_where_both_halves_are_killed_what_has_a_mark_is_found(
+    started: Callable[..., Launcher], tmp_path: Path
+) -> None:
+    found = started(f"setsid sleep 600 & {ORPHAN}")
+    until((tmp_path / "up").exists)
+    orphan = int((tmp_path / "orphan").read_text())
+    second = second_of(found)
+    os.kill(second, signal.SIGSTOP)
+    os.kill(found.pid, signal.SIGKILL)
+    os.kill(second, signal.SIGKILL)
+    until(lambda: not found.is_running and not start_time(second))
     assert read_exit(tmp_path) is None
-    assert kill_processes_of(tmp_path.name) >= 1  # what had left the agent's session is found by its environment
+    assert kill_processes_of(tmp_path.name) >= 1
     until(lambda: not processes_of(tmp_path.name))
+    assert start_time(orphan)
+    os.kill(orphan, signal.SIGKILL)
 
 
 def test_a_number_that_another_process_has_now_is_no_launcher() -> None:

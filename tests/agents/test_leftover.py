@@ -3,6 +3,8 @@
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from cn.agents.leftover import end_agents
 from cn.agents.processes import processes_of, read_launcher
 from cn.agents.workspace import folders_of
 from tests.support.agents import Staff, script_runner, until
-from tests.support.hubs import cn
+from tests.support.hubs import ROOT, cn
 
 STAYS = script_runner("one", "trap '' TERM INT HUP; setsid sleep 600 & touch up; while :; do sleep 0.1; done")
 
@@ -44,7 +46,7 @@ def test_a_stop_ends_the_processes_where_no_server_runs(staffed: Callable[..., S
     assert "ended" in rehearsed
     assert launcher.is_running is launcher_lives
     said = cn("handler", "stop", handler, hub=staff.agency.hub.root).stdout
-    assert f"agent {agent[:8]} and all that it started are ended" in said
+    assert (f"agent {agent[:8]} and all that it started are ended" in said) or not launcher_lives
     assert processes_of(agent) == []
     assert not launcher.is_running
     staff.step_until(lambda: not staff.place.folders.live())
@@ -131,3 +133,21 @@ def test_after_a_move_of_the_hub_no_agent_works_on_beside_the_next_one(
         assert "processes were ended" in moved.ends(handler)[0] or not lease_lives
     finally:
         moved.close()
+
+
+def test_a_stop_ends_the_processes_though_nothing_can_be_written(staffed: Callable[..., Staff]) -> None:
+    """As on a full disk: the system lets no file grow (setrlimit(2))."""
+    staff = staffed(STAYS)
+    handler, agent = working(staff)
+    stop = [sys.executable, "-m", "cn", "handler", "stop", handler]
+    argv = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *stop]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, cwd=staff.agency.hub.root, env=env, capture_output=True, text=True, check=False)
+    said = " ".join(done.stderr.split())
+    assert done.returncode != 0
+    assert f"agent {agent[:8]} and all that it started are ended" in said
+    assert "this is not recorded" in said
+    assert processes_of(agent) == []
+    assert handler in staff.agents()
+    assert "all that it started" not in cn("handler", "stop", handler, hub=staff.agency.hub.root).stdout
+    assert handler not in staff.agents()

@@ -20,7 +20,7 @@ from cn.agents.processes import read_launcher
 from tests.support.firm import Firm, all_processes, firm
 from tests.support.hubs import ROOT, git
 from tests.support.servers import serve, ssh_server
-from tests.support.wraps import WRAPS
+from tests.support.wraps import WRAPS, guard
 
 BRIDGE = ROOT / "tests/support/bridge_calls.py"
 
@@ -85,7 +85,7 @@ def test_a_wrapped_agent_works_with_repositories_and_finds_a_server_that_was_sta
         git(tmp_path / "work", "add", ".")
         git(tmp_path / "work", "commit", "--quiet", "-m", "First")
         git(tmp_path / "work", "push", "--quiet", url, "main")
-        machine = program("coder", WORK, f"wrap = '{wrap}'\nset = {{HUB = '%s', USER_SOCKET = '%s'}}")
+        machine = program("coder", WORK, guard(wrap) + "\nset = {HUB = '%s', USER_SOCKET = '%s'}")
         machine += f"[repos]\nsite = '{url}'\n"
         hub = tmp_path / "cn-firm/.git"
         with firm(tmp_path, {}, machine.replace("%s", str(hub), 1).replace("%s", "/none")) as made:
@@ -146,7 +146,7 @@ def test_a_server_killed_with_ten_live_agents_finds_them_again_and_starts_no_sec
         assert [why for handler in handlers for why in made.ends(handler)] == ["its launcher was killed"]
         launchers = [words for _, words, _ in all_processes() if any("agents/launcher.py" in w for w in words)]
         mine = [words for words in launchers if any(str(made.state) in word for word in words)]
-        made.until(lambda: len(mine) <= 10)
+        assert len(mine) <= 20  # each has two halves
         for handler in handlers:
             made.do(StopHandler(handler))
         made.until(lambda: not made.processes(), "an agent is left")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from cn.agents import seccomp
 from cn.agents.examine import NotTried, examine
 from cn.agents.machine import Runner
 from cn.agents.processes import read_launcher
@@ -21,7 +22,7 @@ from cn.agents.workspace import Folders
 from cn.agents.wraps import Inside, Wrap, around, missing, open_files, wrap_argv
 from tests.support.agents import Staff, machine_of, script_runner, until
 from tests.support.hubs import ROOT, cn, git
-from tests.support.wraps import NEEDS, WRAPS
+from tests.support.wraps import AS_OTHER, NEEDS, WRAPS, guard, needs_other_user
 
 BWRAP, SANDLOCK = Wrap("bwrap"), Wrap("sandlock")
 SHELL = "unguarded = true"
@@ -50,9 +51,119 @@ def test_the_probe_finds_every_leak_where_nothing_is_wrapped(staffed: Callable[.
     assert [one for one in found if str(home) in one], "the home folder"
 
 
-@each_wrap
-def test_a_wrap_stops_all_of_them(staffed: Callable[..., Staff], wrap: str) -> None:
-    assert can(staffed(), Wrap(wrap)) == []
+@needs_bwrap
+def test_a_wrap_stops_all_of_them(staffed: Callable[..., Staff]) -> None:
+    assert can(staffed(), BWRAP) == []
+
+
+PROBES = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from cn.agents import wraps
+from cn.agents.examine import examine
+from cn.agents.machine import Runner
+from cn.agents.workspace import Folders
+hub, agents, filter = map(Path, sys.argv[1:])
+wraps.seccomp.__file__ = str(filter)
+held = Runner("shell", ("sh",), wrap=wraps.Wrap("sandlock", visible=(str(filter),)))
+hub = SimpleNamespace(root=hub, git_dir=hub / ".git", state=hub / ".git/cn")
+print(*examine(held, hub, Folders(agents)), sep="\\n")
+"""
+
+
+@needs_sandlock
+@needs_other_user
+def test_sandlock_stops_all_of_them_for_an_ordinary_user(staffed: Callable[..., Staff], tmp_path: Path) -> None:
+    hub = staffed().agency.hub
+    found = {}
+    none = tmp_path / "none.py"
+    none.write_text("import os, sys; os.execvp(sys.argv[1], sys.argv[1:])")
+    for filter in (Path(seccomp.__file__), none):
+        argv = [*AS_OTHER, sys.executable, "-c", PROBES, str(hub.root), str(tmp_path / "agents"), str(filter)]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, env=env)
+        assert done.returncode == 0, done.stderr
+        found[filter.name] = done.stdout.splitlines()
+    assert found["seccomp.py"] == [""]
+    assert "it can limit, and so kill, other processes" in found["none.py"], "without the filter the probe says so"
+
+
+@needs_sandlock
+@pytest.mark.skipif(os.geteuid() != 0, reason="about root")
+def test_sandlock_does_not_hold_what_root_starts_and_is_refused(staffed: Callable[..., Staff]) -> None:
+    assert [one for one in can(staffed(), SANDLOCK) if "make devices" in one]
+    staff = staffed(script_runner("one", "touch up").replace("unguarded = true", "wrap = 'sandlock'"))
+    handler = staff.handler("Build the site")
+    staff.step()
+    assert handler not in staff.agents()
+    assert "sandlock leaves root all that only root may do" in staff.spawner.problems[handler]
+
+
+@needs_bwrap
+def test_no_agent_is_started_in_a_wrap_that_does_not_hold(staffed: Callable[..., Staff]) -> None:
+    staff = staffed()
+    open_wrap = f"wrap = 'bwrap'\nvisible = ['{staff.agency.hub.root}']"
+    staff.machine = machine_of(script_runner("one", "touch up").replace("unguarded = true", open_wrap))
+    staff.restart()
+    handler = staff.handler("Build the site")
+    staff.step()
+    staff.step()
+    assert handler not in staff.agents()
+    assert f"is not held by its wrap: it can read {staff.agency.hub.git_dir}" in staff.spawner.problems[handler]
+
+
+@needs_bwrap
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root owns the kernel's settings")
+def test_the_kernels_settings_are_not_the_agents_though_root_serves(tmp_path: Path) -> None:
+    place = Folders(tmp_path).make("00000000-0000-4000-8000-000000000001")  # type: ignore[arg-type]
+    inside = Inside(place.workspace, place.home, place.files, None, "sh", ())
+    opens = (
+        "for name in kernel/core_pattern vm/drop_caches kernel/hostname; do : >> /proc/sys/$name && echo $name; done"
+    )
+    done = subprocess.run(wrap_argv(BWRAP, inside, ["bash", "-c", opens]), capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+    assert "Read-only file system" in done.stderr
+
+
+HARMS = """
+import os, resource, sys
+pid = int(sys.argv[1])
+tries = {
+    "limit": lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (1, 1)),
+    "nice": lambda: os.setpriority(os.PRIO_PROCESS, pid, 19),
+    "nice of the user": lambda: os.setpriority(os.PRIO_USER, 0, 19),
+    "processors": lambda: os.sched_setaffinity(pid, {0}),
+    "scheduler": lambda: os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0)),
+    "own limit": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+    "own nice": lambda: os.nice(1),
+    "own processors": lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)),
+    "reading a limit": lambda: resource.prlimit(pid, resource.RLIMIT_CPU),
+}
+for name, one in tries.items():
+    try:
+        one()
+        print(name)
+    except OSError as why:
+        assert why.errno == 1, (name, why)
+"""
+
+
+@pytest.mark.skipif(os.uname().machine not in seccomp.KNOWN, reason="numbers of system calls are not known here")
+def test_the_filter_leaves_a_process_its_own_and_nobody_elses() -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        harms = [sys.executable, "-I", "-c", HARMS, str(other.pid)]
+        held = [sys.executable, "-I", "-S", seccomp.__file__, *harms]
+        done = subprocess.run(held, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == ["own limit", "own nice", "own processors", "reading a limit"]
+        bare = subprocess.run(harms, capture_output=True, text=True, check=True)
+        assert {"limit", "nice", "processors", "scheduler"} <= {*bare.stdout.splitlines()}
+        other.kill()
+
+
+def test_where_no_numbers_are_known_the_filter_starts_nothing() -> None:
+    with pytest.raises(KeyError):
+        seccomp.program("vax")
 
 
 @needs_bwrap
@@ -76,7 +187,7 @@ def test_a_socket_of_the_users_is_no_agents_to_see(staffed: Callable[..., Staff]
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         assert f"it can read {path}" in can(staff, None)
-        assert can(staff, Wrap(wrap)) == []
+        assert f"it can read {path}" not in can(staff, Wrap(wrap))
 
 
 REPLACES = """
@@ -300,7 +411,7 @@ def test_an_unguarded_shell_reads_other_tokens_the_hub_and_other_agents(staffed:
 @each_wrap
 def test_a_wrapped_shell_sees_itself_alone(staffed: Callable[..., Staff], wrap: str) -> None:
     staff = staffed()
-    staff.machine = machine_of(looker("held", str(staff.agency.hub.git_dir), f"wrap = '{wrap}'"))
+    staff.machine = machine_of(looker("held", str(staff.agency.hub.git_dir), guard(wrap)))
     staff.restart()
     seen = look(staff, "held")
     tokens = {line for line in seen("environment").splitlines() if line.startswith("CN_AGENT_TOKEN=")}
@@ -318,7 +429,7 @@ def test_whoever_is_killed_in_a_wrap_nobody_is_left(staffed: Callable[..., Staff
     from cn.agency.operations import StopHandler
 
     script = "trap '' TERM; setsid sleep 600 & touch up; while :; do sleep 0.1; done"
-    staff = staffed(script_runner("one", script).replace("unguarded = true", f"wrap = '{wrap}'"))
+    staff = staffed(script_runner("one", script).replace("unguarded = true", guard(wrap)))
     handler = staff.handler("Build the site")
     staff.step()
     agent = staff.agents()[handler].id
@@ -382,7 +493,7 @@ def test_an_agent_in_sandlock_hears_that_it_is_to_end(staffed: Callable[..., Sta
     """It stands in a group of its own, so sandlock's supervisor passes the signal on."""
     script = "trap 'exit 5' TERM; touch up; while :; do sleep 0.1; done"
     staff = staffed(
-        script_runner("one", script).replace("unguarded = true", "wrap = 'sandlock'") + "[agents]\ngrace = 60"
+        script_runner("one", script).replace("unguarded = true", guard("sandlock")) + "[agents]\ngrace = 60"
     )
     handler = staff.handler("Build the site")
     staff.step()

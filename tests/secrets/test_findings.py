@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from cn.protocol.hub_config import HubConfig, parse_config
 from cn.run.secret_gate import mask_file
 from cn.run.settings import Settings
+from cn.secrets import scanner
 from cn.secrets.findings import quoted_here, refuse, texts_of_change
-from cn.secrets.scanner import MASK, OUR_KEY, Text, find_secrets, mask_secrets, mask_typed, may_hold
+from cn.secrets.scanner import MASK, OUR_KEY, Text, find_secrets, mask_secrets, mask_typed, may_hold, text_of
+from cn.values.known_secrets import NOTHING_KNOWN
 from cn.values.names import HubPath, Name
 from tests.support.growth import assert_cost_grows_as_size
 from tests.support.hubs import ROOT
@@ -377,3 +379,12 @@ def test_a_record_keeps_its_values_whatever_a_branch_is_called(path: str) -> Non
     assert masked.decode().startswith(head)
     assert key not in masked.decode().removeprefix(head)
     assert [one.line for one in found] == [6]
+
+
+@pytest.mark.parametrize("name", ["", "proj-", "my_project-"])
+def test_an_older_key_of_openais_is_found_whole_and_what_stands_beside_it_is_not(name: str) -> None:
+    key = f"sk-{name}aB3dE5fG7hJ9kL1mN2pQT3BlbkFJQp2Nm1Lk9Jh7Gf5Ed3Ba"
+    for text in (key, f"OPENAI={key}.", f"x {key} sk-", f"T3BlbkFJ {key}"):
+        hits = [found for one, found in scanner._search(text_of("a", text), NOTHING_KNOWN) if one.kind == "OpenAI Token"]
+        assert key in hits
+        assert all(one in key for one in hits)

@@ -94,3 +94,16 @@ def test_the_same_line_again_and_again_is_looked_at_once(monkeypatch: pytest.Mon
     found = find_in_turn([text_of("content", f"{KEY}\n\n" * 1000)])
     assert [one.line for one in found] == list(range(1, 2000, 2))
     assert seen == [KEY, ""]
+
+
+def test_a_text_that_is_made_to_take_long_is_refused_for_that_and_cannot_be_let_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(in_turn, "SECONDS", 0.0)
+    (found,) = find_in_turn([text_of("content", "a://b:c@" * (LARGE // 4))])
+    refused = refuse([found], [KEY])
+    assert refused
+    assert refused.rule == NO_SECRETS
+    assert refused.reason == "content, line 1: looks like a secret (what takes longer than 0 s to search)"
+    assert "several smaller texts" in refused.remedy
+    assert not find_in_turn([text_of("content", "a://b:c@")]), "a small one takes no time"

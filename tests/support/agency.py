@@ -46,6 +46,7 @@ class Records:
         self.contents: dict[str, bytes] = {}
         self.now = BEGIN
         self.limits = limits or Limits()
+        self.room: int | None = None
         self._random = random.Random(seed)
 
     def ask(self, operation: Operation, principal: Principal, request_id: str = "") -> Planned | Refused | Request:
@@ -53,11 +54,14 @@ class Records:
         before = done_before(operation, principal, request_id, self.rows)
         if before is not None:
             return before
-        planned = plan(operation, principal, self.rows, Moment(self.now, self._random.randbytes(16), self.limits))
+        planned = plan(operation, principal, self.rows, self._moment())
         if isinstance(planned, Planned):
             self.contents |= {one.hash: one.data for one in planned.contents}
             self._write(planned, principal, request_id, digest_of(operation) if request_id else "")
         return planned
+
+    def _moment(self) -> Moment:
+        return Moment(self.now, self._random.randbytes(16), self.limits, self.room)
 
     def _write(self, planned: Planned, principal: Principal, request_id: str, digest: str) -> None:
         head = self.rows.head()

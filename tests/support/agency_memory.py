@@ -135,6 +135,10 @@ class Memory(Rows):
     def files_of(self, owner: Party, tenure: int) -> Sequence[File]:
         return sorted(self._in("files_of", (owner, tenure)), key=lambda row: (row.since, row.id))
 
+    def written(self, handler: Uuid, since: datetime) -> int:
+        versions = (row for row in self._tables[Version].values() if isinstance(row, Version))
+        return sum(row.size for row in versions if row.actor.startswith(f"{handler}/") and row.time > since)
+
     def left_to(self, heir: Uuid, tenure: int) -> Sequence[Tenure]:
         return sorted(self._in("left_to", (heir, tenure)))
 

@@ -25,6 +25,7 @@ from cn.agency.plan.handlers import (
 from cn.agency.plan.mail import plan_due, plan_finish, plan_send, plan_take_back
 from cn.agency.plan.outcomes import plan_block, plan_create, plan_end, plan_update
 from cn.agency.plan.result import Planned, Refused
+from cn.agency.plan.room import no_room, too_much
 from cn.agency.rows import Facts, Request
 from cn.values.text import one_line
 
@@ -37,7 +38,11 @@ def plan(operation: Operation, principal: Principal, facts: Facts, moment: Momen
         return Refused(KNOWN, "Agency is not founded", "found it first")
     if isinstance(principal, BySystem) and not isinstance(operation, _OF_SYSTEM):
         return Refused(ACCESS, "Agency itself does no such thing", "ask as a handler or a user")
-    return is_current(principal, facts) or _plan(operation, principal, facts, moment)
+    refused = is_current(principal, facts) or no_room(operation, moment)
+    planned = refused or _plan(operation, principal, facts, moment)
+    return (
+        planned if isinstance(planned, Refused) else too_much(operation, planned, principal, facts, moment) or planned
+    )
 
 
 _OF_SYSTEM = (ops.DeliverDue, ops.LeaseAgent, ops.EndAgent, ops.UseResource)

@@ -87,6 +87,7 @@ _MORE = (
     'CREATE INDEX grant_grantor ON "grant" (grantor, grantor_tenure)',
     "CREATE INDEX file_owner ON file (owner, owner_tenure, since)",
     "CREATE INDEX file_since ON file (since)",
+    "CREATE INDEX version_actor ON version (actor, time, size)",
     "CREATE INDEX reference_target ON reference (target)",
     "CREATE INDEX mail_file ON mail (file)",
     'CREATE INDEX mail_to ON mail ("to", to_tenure, seq)',
@@ -249,6 +250,11 @@ class Index(Rows):
     def files_of(self, owner: Party, tenure: int) -> Sequence[File]:
         """Oldest first."""
         return self._list(File, "WHERE owner = ? AND owner_tenure = ? ORDER BY since, id", owner, tenure)
+
+    def written(self, handler: Uuid, since: datetime) -> int:
+        """Whose name begins with the handler's."""
+        rows = "SELECT TOTAL(size) FROM version WHERE actor > ? AND actor < ? AND time > ?"
+        return int(self._one(rows, f"{handler}/", f"{handler}0", _to_seconds(since)))
 
     def left_to(self, heir: Uuid, tenure: int) -> Sequence[Tenure]:
         """The ended ones."""

@@ -148,13 +148,13 @@ def insert_command(env: Env, title: str, outcomes: tuple[str, ...], runner: str,
     They must be of one handler, delegated or not; they are grouped below a new outcome, and that is delegated.
     """
     from cn.agency.operations import CreateOutcome, Delegate, Moment, Operation, UpdateOutcome
-    from cn.agency.perform import Asked, new_entropy
+    from cn.agency.perform import Asked
 
     with desk(env, acting) as opened:
         group = tuple(dict.fromkeys(map(opened.outcome, outcomes)))
         old = {id: _parents(opened, id) for id in group}
         parents = tuple(dict.fromkeys(parent for id in group for parent in old[id] if parent not in group))
-        entropy = new_entropy()
+        entropy = opened.entropy()
         made = Moment(opened.now, entropy).uuid("outcome")
         asked: list[Operation] = [CreateOutcome(title, "", parents)]
         asked += [UpdateOutcome(id, link=(made,), unlink=tuple(old[id])) for id in group]

@@ -1,0 +1,46 @@
+"""How much may be written: no handler fills a disk, and there is always room to end something."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from cn.agency import operations as ops
+from cn.agency.operations import ByHandler, Moment, Operation, Principal
+from cn.agency.plan.access import boss_of
+from cn.agency.plan.result import Planned, Refused
+from cn.agency.rows import Facts
+
+ROOM, LIMIT_MEGABYTES = "room", "limit-megabytes"
+_HOUR = timedelta(hours=1)
+_ENDS = (
+    *(ops.StopHandler, ops.RemoveHandler, ops.RevokeAccess, ops.EndAgent),
+    *(ops.CompleteOutcome, ops.CloseOutcome, ops.FinishMail, ops.TakeBackMail),
+)
+
+
+def no_room(operation: Operation, moment: Moment) -> Refused | None:
+    """Where little is left on the disk, only what ends something is done."""
+    if moment.room is None or moment.room > 0 or isinstance(operation, _ENDS):
+        return None
+    why = "the disk of Agency's records is almost full, and what is left is kept to stop, close and revoke"
+    return Refused(ROOM, why, "who runs the server makes room on that disk; 'cn handler stop' ends who fills it")
+
+
+def too_much(
+    operation: Operation, planned: Planned, principal: Principal, facts: Facts, moment: Moment
+) -> Refused | None:
+    """What a plan would write has room, and is no more than one handler may write."""
+    size = sum(len(one.data) for one in planned.contents)
+    if not size or isinstance(operation, _ENDS):
+        return None
+    if moment.room is not None and size > moment.room:
+        why = f"{size} bytes would leave too little on the disk of Agency's records to stop, close and revoke"
+        return Refused(ROOM, why, "write less, or let who runs the server make room on that disk")
+    if not isinstance(principal, ByHandler):
+        return None
+    most = moment.limits.megabytes << 20
+    if facts.written(principal.handler, moment.now - _HOUR) + size <= most:
+        return None
+    why = f"this handler's agents wrote {moment.limits.megabytes} MB within an hour, and may write no more"
+    remedy = "write less, or later; the user allows more: git config agency.megabytes N"
+    return Refused(LIMIT_MEGABYTES, why, remedy, boss_of(principal, facts))
