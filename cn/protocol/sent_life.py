@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from cn.protocol.layout import BRANCH_GONE, FINAL, NOTICE
+from cn.protocol import layout
+from cn.protocol.layout import FINAL, NOTICE
 from cn.protocol.ledger import Event
 from cn.protocol.thread_life import DELETED, MOVED, QUEUED, Link
 from cn.values.text import in_quotes
@@ -83,6 +84,6 @@ def _link(event: Event, before: Sequence[Event], shown: Mapping[str, str]) -> Li
             how = f"never there: its name was another's, and it goes as {instead}" if instead else "by us"
             return Link(DELETED, event.at, how, event.head)
         case "gone":
-            return Link(GONE, event.at, BRANCH_GONE, event.head)
+            return Link(GONE, event.at, layout.BRANCH_GONE, event.head)
         case kind:
             return Link(kind, event.at, "", event.head)

@@ -266,7 +266,8 @@ def test_a_section_before_the_quotation_is_replaced_by_the_command(world: World,
     case.save(f"{NOTE}{SECTION}\n{case.old}")
     assert "move it to the end" in sigma.process(check=1).stderr
     case.save(case.old.replace("\n---\n", f"{NOTE}{SECTION}\n---\n", 1))
-    sigma.process()  # told once
+    assert "move it to the end" in sigma.process(check=1).stderr, "it was written again"
+    assert sigma.process().stderr == "", "told once"
     sigma.triage("pi/proposal", "do:merge")
     sigma.process()
     assert is_in_main(sigma, case.head)
