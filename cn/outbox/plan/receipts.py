@@ -138,7 +138,7 @@ def plan_notice(
     if not (mine or adopt):
         told = _told(about) if deleted else "it names no branch and head of ours"
         if not deleted and ours is not None and about.branch == expected:
-            told = f"{_told(about)}: that is about {about.head[:8]}, and ours is {ours.head[:8]}"
+            told += f": that is about {about.head[:8]}, and ours is {ours.head[:8]}"
         return Plan(arrival.source, (*effects, _our_row(arrival, about, told, source)))
     if not mine:
         effects.append(adopted(arrival.peer, about.branch, about.head, arrival.at))
