@@ -385,6 +385,7 @@ def test_a_record_keeps_its_values_whatever_a_branch_is_called(path: str) -> Non
 def test_an_older_key_of_openais_is_found_whole_and_what_stands_beside_it_is_not(name: str) -> None:
     key = f"sk-{name}aB3dE5fG7hJ9kL1mN2pQT3BlbkFJQp2Nm1Lk9Jh7Gf5Ed3Ba"
     for text in (key, f"OPENAI={key}.", f"x {key} sk-", f"T3BlbkFJ {key}"):
-        hits = [found for one, found in scanner._search(text_of("a", text), NOTHING_KNOWN) if one.kind == "OpenAI Token"]
+        found = scanner._search(text_of("a", text), NOTHING_KNOWN)
+        hits = [hit for one, hit in found if one.kind == "OpenAI Token"]
         assert key in hits
         assert all(one in key for one in hits)
