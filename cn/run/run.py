@@ -34,7 +34,7 @@ from cn.transaction.housekeeping import sweep_failed
 from cn.transaction.lock import hub_lock
 from cn.transaction.mailbox_main import PATH as PUBLISHED
 from cn.transaction.publish import recover, rotate_log, wait_for_place
-from cn.transaction.push import clone_id, unpushed_path
+from cn.transaction.push import UNCONFIRMED, clone_id, unpushed_path
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Blocked, CnError, ConfigError, LockHeld, NotShown
 from cn.values.names import Name, Oid, is_oid
@@ -46,6 +46,7 @@ T = TypeVar("T")
 PINS = "pins"
 """The kind of condition that origin has not all of cn's refs."""
 _PINS_STAY = "pins stay in this clone, and only here they keep reviewed commits alive"
+_TRIED_AGAIN = "no right is missing, as far as origin told: they go with the next push"
 _TAKE_PINS = "let this clone create, force and delete refs/cn/* at origin; they go with its next push"
 
 
@@ -200,7 +201,8 @@ class Run:
         conditions = self.memory.conditions
         if reason:
             taken = command("git push origin :{}", ref) if (ref := in_the_way(reason)) else ""
-            step = f"{taken} takes away {ref}, which is in their way; they go with the next push" if ref else _TAKE_PINS
+            otherwise = _TRIED_AGAIN if reason.startswith(UNCONFIRMED) else _TAKE_PINS
+            step = f"{taken} takes away {ref}, which is in their way; they go with the next push" if ref else otherwise
             told = f"origin did not take cn's pins: {reason}" + (f"; {taken} takes it away" if ref else "")
             self.report.info(told, told_before=bool(conditions.names(PINS)))
             conditions.set(PINS, f"{_PINS_STAY}: {reason}", step, name="origin")

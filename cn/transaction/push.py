@@ -26,6 +26,7 @@ from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree, is_ancestor, list_refs, read_info, resolve, update_refs
 from cn.git.process import Git, GitConfig, GitError
 from cn.git.remote import (
+    BATCH,
     OWN,
     REFUSED,
     Push,
@@ -33,6 +34,7 @@ from cn.git.remote import (
     Result,
     is_refused_by_host,
     is_unreached,
+    list_refs_of,
     push_own,
     remedy_of,
     would_push,
@@ -181,6 +183,10 @@ class Answer(NamedTuple):
     lacks: Mapping[str, str]
 
 
+UNCONFIRMED = "nobody knows whether origin took them"
+"""What the reason begins with why refs of cn's may not be at origin, where origin itself refused nothing."""
+
+
 def push(hub: Hub, base: Base, journal: Journal) -> str | None:
     """Bring the journal's commit and refs to origin, where it has not got them; again what it did not take.
 
@@ -218,6 +224,7 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
     note = journal._replace(changes=(), expected=base.origin)
     write_journal(push_path(hub, journal.new), note, hub.private_mode)
     without: dict[str, str] = {}
+    again = True
     pauses = list(_PAUSES)
     while pauses:
         time.sleep(pauses.pop(0))
@@ -246,8 +253,13 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
             return None
         if rejected.transient:
             continue
+        if refs and again and not rejected.told:  # a fault on the way is no rule of the host's
+            again = False
+            pauses.insert(0, 0.0)
+            continue
         if refs:  # a rule of the host may refuse all of a push because of them
-            refs, without = {}, dict.fromkeys(refs, rejected.reason)
+            reason = rejected.reason if rejected.told else f"{UNCONFIRMED}: {rejected.reason}"
+            refs, without = {}, dict.fromkeys(refs, reason)
             pauses.insert(0, 0.0)  # nobody else's push was in the way
             continue
         text = f"origin did not take main: {rejected.reason}"
@@ -313,12 +325,25 @@ def send(hub: Hub, refs: Mapping[str, Oid | None], main: Push | None = None) -> 
             told |= push_own(hub.git, url, held, SECONDS)
     never = {ref for ref in refs if _OLD in ref and told[ref].result is Result.REJECTED}  # nor was it ever taken there
     lacks = {ref: redact(told[ref].reason) for ref in refs if told[ref].result is not Result.DONE and ref not in never}
+    lost = {ref: new for ref, new in refs.items() if told[ref].result is Result.UNKNOWN and ref in lacks}
+    if lost:
+        lacks |= {ref: f"{UNCONFIRMED}: {lacks[ref]}" for ref in lost}
+        for ref in _find_taken(hub, url, lost, next(iter(lacks.values()))):
+            del lacks[ref]
     rejected = None
     if main is not None and (one := told[hub.main_ref]).result is not Result.DONE:
         told_so = one.result is Result.REJECTED  # one that was cut off may not have been the last word
         declined = is_refused_by_host(one.reason) and (told_so or REFUSED not in one.reason)
         rejected = Rejected(redact(one.reason), told_so, _is_held(one), declined)
     return Answer(rejected, lacks)
+
+
+def _find_taken(hub: Hub, url: str, lost: Mapping[str, Oid | None], reason: str) -> list[str]:
+    """Which of the refs of which origin did not tell are there as they are meant to be; none where it does not say."""
+    if is_unreached(reason):
+        return []
+    there = list_refs_of(hub.git, url, list(lost)[:BATCH], SECONDS)
+    return [] if isinstance(there, str) else [ref for ref in list(lost)[:BATCH] if there.get(ref) == lost[ref]]
 
 
 def _is_held(told: RefResult) -> bool:

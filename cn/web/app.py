@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -121,10 +121,13 @@ class App:
     async def decide(self, request: Request) -> Response:
         """The form of a thread."""
         data = b""
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > MOST_BYTES:
-                return PlainTextResponse("The form holds more than 1 MB.\n", 413)
+        try:
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > MOST_BYTES:
+                    return PlainTextResponse("The form holds more than 1 MB.\n", 413)
+        except ClientDisconnect:  # nobody is there to be told, and half a form is none
+            return PlainTextResponse("", 400)
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != "application/x-www-form-urlencoded":
             return PlainTextResponse("A form is sent as application/x-www-form-urlencoded.\n", 415)
