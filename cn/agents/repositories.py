@@ -267,10 +267,10 @@ def _too_large(bundle: bytes) -> Refused | None:
     try:
         if unpacked_size(bundle, _UNPACKED) <= _UNPACKED:
             return None
-    except ValueError as why:
+    except ValueError as damaged:
         return Refused(
             BUNDLE,
-            f"the bundle is not whole: {why}",
+            f"the bundle is not whole: {damaged}",
             "make it again: git bundle create NAME.bundle origin/HEAD..BRANCH",
         )
     why = f"the bundle unpacks to more than {_UNPACKED >> 20} MB"
