@@ -26,6 +26,7 @@ from cn.agency.plan.access import KNOWN, boss_of, no_access, reason_for
 from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
 from cn.agents.machine import Repositories
+from cn.git.bundle_size import unpacked_size
 from cn.git.process import Git, Watches
 from cn.git.remote import Result, is_unreached, push_forward, remedy_of, why_not
 from cn.system.files import open_lock
@@ -37,6 +38,8 @@ BRANCH: Final = "repo-branch"
 UNREACHED: Final = "repo-unreached"
 PLACE: Final = "repo-place"
 BUNDLE: Final = "repo-bundle"
+_UNPACKED: Final = 512 << 20
+"""Bytes that the objects of a bundle may come to."""
 SECONDS: Final = 600.0
 _MARK: Final = "#"
 _BRANCH: Final = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}"
@@ -195,7 +198,7 @@ class Mirrors:
                 (git.root / "objects/info").mkdir(parents=True, exist_ok=True)
                 (git.root / "objects/info/alternates").write_text(f"{mirror}/objects\n")
                 (scratch / "bundle").write_bytes(bundle)
-                commit = _unpack(git, scratch / "bundle")
+                commit = _too_large(bundle) or _unpack(git, scratch / "bundle")
                 refused = commit if isinstance(commit, Refused) else tell(commit)
                 return refused or _push(git, repository, branch, str(commit))
             finally:
@@ -259,6 +262,20 @@ def _place(repository: Repository, copy: Path, workspace: Path, note: Note) -> d
         os.close(fd)
     why = f"your workspace has {repository.folder}, and many more of that name"
     return Refused(PLACE, why, "remove what you do not need")
+
+
+def _too_large(bundle: bytes) -> Refused | None:
+    try:
+        if unpacked_size(bundle, _UNPACKED) <= _UNPACKED:
+            return None
+    except ValueError as damaged:
+        return Refused(
+            BUNDLE,
+            f"the bundle is not whole: {damaged}",
+            "make it again: git bundle create NAME.bundle origin/HEAD..BRANCH",
+        )
+    why = f"the bundle unpacks to more than {_UNPACKED >> 20} MB"
+    return Refused(BUNDLE, why, "push smaller parts one after the other; large files belong elsewhere")
 
 
 def _unpack(git: Git, file: Path) -> str | Refused:

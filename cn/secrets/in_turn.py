@@ -23,9 +23,9 @@ _STEPS: Final = 500
 """Lines, or parts of a long one, that are searched before the next one's turn: some hundredths of a second."""
 
 
-SECONDS: Final = 5.0
-"""Of the processor's time that a search may take. A text that takes longer is made to: plain ones of the largest size
-take a tenth of it."""
+SECONDS: Final = 15.0
+"""Of the processor's time that a search may take. A text that takes longer is made to: of the largest size plain ones
+take half a second, and random bytes six."""
 
 
 class _Line:

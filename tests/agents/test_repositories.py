@@ -13,6 +13,7 @@ from cn.agency.names import Resource
 from cn.agency.operations import GrantAccess, Wanted
 from cn.agency.plan.result import Refused
 from cn.agency.plan.titles import with_titles
+from cn.agents import repositories
 from cn.agents.machine import Repositories
 from cn.agents.repositories import (
     Mirrors,
@@ -356,3 +357,21 @@ def test_another_users_environment_is_not_in_the_way(plain: Remote, tmp_path: Pa
     finally:
         del os.environ["GIT_DIR"]
     assert (copy / "page.md").exists()
+
+
+def test_a_bundle_that_unpacks_to_too_much_is_not_unpacked(
+    plain: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = mirrors(tmp_path, filled(plain, tmp_path))
+    site = store.find("site")
+    assert isinstance(site, Repository)
+    good = bundle(clone(store, tmp_path))
+    monkeypatch.setattr(repositories, "_UNPACKED", 10)
+    refused = store.push(site, "1a2b3c4d/page", good, never)
+    assert isinstance(refused, Refused)
+    assert (refused.rule, refused.reason) == ("repo-bundle", "the bundle unpacks to more than 0 MB")
+
+
+def never(commit: str) -> Refused | None:
+    """Nobody is told of what is not done."""
+    raise AssertionError(commit)
