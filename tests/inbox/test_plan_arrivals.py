@@ -257,7 +257,7 @@ def test_a_final_notice_about_our_branch_at_our_head(status: str, kind: str) -> 
 def test_a_notice_that_ends_nothing_leaves_the_branch(status: str) -> None:
     plan = plan_notice(told(status, reason="rebase"), OPEN, OURS, A, None)
     assert not of(plan, CleanUp)
-    assert rows(plan) == [("pi/x", f"notice:{status}", f"{status}: rebase")]
+    assert rows(plan) == [("pi/x", f"notice:{status}", f'{status}: "rebase"')]
     assert fold_history(records(plan), {(OUT, "x"): OPEN})[(OUT, "x")].state == "answered"
 
 
