@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+from cn.agent.daemon_health import health_path, is_running, read_health
 from cn.agent.plan.turns import source_of
 from cn.doctor.finding import Finding, HubFacts, info, ok, problem
 from cn.llm.config import AgentConfig, read_agent_config
@@ -14,7 +15,7 @@ from cn.llm.request import Failure
 from cn.protocol.queue_item import INPUT, OUTPUT
 from cn.protocol.states import Actor
 from cn.run.view import View
-from cn.runtime.daemon_files import health_path, read_dead, read_health
+from cn.runtime.daemon_files import read_dead
 from cn.system.extras import ExtraMissing, require_runtime
 from cn.transaction.base import find_pipes
 from cn.transaction.push import clone_id
@@ -145,8 +146,6 @@ def check_daemon(facts: HubFacts) -> Iterator[Finding]:
 
 
 def _alive(facts: HubFacts, health: dict[str, Any]) -> Finding:
-    from cn.runtime.daemon.daemon import is_running
-
     polled, error = stamp_or_none(health.get("last_poll")), health.get("last_error")
     told = one_line(visible(str(error.get("text", ""))), 300) if isinstance(error, dict) else ""
     if not is_running(facts.hub):

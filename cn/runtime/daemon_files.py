@@ -1,14 +1,12 @@
-"""Files of the daemon on this machine: its health, its offset in Telegram's queue, and dead letters.
+"""Files of the daemon on this machine: its offset in Telegram's queue, and dead letters.
 
-By its health its children know when to stop. Losing the offset costs a look at messages that were queued
-already; ``update_id`` tells them. A dead letter is the only copy of a message, so it is there before
-Telegram forgets it.
+Losing the offset costs a look at messages that were queued already; ``update_id`` tells them. A dead letter is the
+only copy of a message, so it is there before Telegram forgets it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -18,53 +16,12 @@ from typing import Any
 from cn.git.repository import Hub
 from cn.system.files import read_regular, write_file
 from cn.telegram.api import Incoming, read_update
-from cn.values.errors import Refused, explain_write
 from cn.values.names import HubPath
 from cn.values.timestamps import format_second
 
 _MOST_BYTES = 1 << 20
 UNASKED = "unasked"
 """The name of the condition ``model`` that says why no turn can be made: a key, the model."""
-STOPPING = "stopping"
-"""The state of a daemon that was told to end."""
-
-
-def is_stopping(hub: Hub) -> bool:
-    """Was the daemon told to end? Its processor begins nothing more then."""
-    return (read_health(hub) or {}).get("state") == STOPPING
-
-
-def health_path(hub: Hub) -> Path:
-    """``.git/cn/daemon.json``."""
-    return hub.state / "daemon.json"
-
-
-def write_health(hub: Hub, health: Mapping[str, Any]) -> None:
-    """Say how the daemon is. Not flushed: after a crash of the machine it is wrong anyway."""
-    path = health_path(hub)
-    beside = path.with_name(f".cn-tmp-{os.getpid()}-health")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(health, ensure_ascii=True, indent=1), "ascii")
-        os.replace(beside, path)
-    except OSError as why:
-        raise Refused(f"cannot write {path}: {why.strerror}", explain_write(why)) from why
-
-
-def read_health(hub: Hub) -> dict[str, Any] | None:
-    """What the daemon last said of itself; None where none ever ran.
-
-    Keys: pid, state (``running``, ``stopping``, ``stopped``), since, last_poll, last_error
-    (``at``, ``text``) or null, offset, child (``pid``, ``since``) or null, queued, dead.
-    ``is_running`` tells whether the process is still there.
-    """
-    try:
-        data = json.loads(read_regular(health_path(hub), _MOST_BYTES) or b"")
-    except ValueError:
-        return None
-    return data if isinstance(data, dict) else None
-
-
 OFFSET = HubPath("state/telegram.offset")
 
 

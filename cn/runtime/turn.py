@@ -18,6 +18,7 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
+from cn.agent.daemon_health import is_stopping
 from cn.agent.hooks import update_queue
 from cn.agent.interface import is_answered, note_sent, put_output
 from cn.agent.plan.output import parse_output
@@ -39,7 +40,7 @@ from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.settings import Settings
 from cn.run.view import Accepted, View, open_view, require_accepted, require_queue
 from cn.runtime.chat_delivery import Speak, Unsent, send_texts
-from cn.runtime.daemon_files import UNASKED, is_stopping
+from cn.runtime.daemon_files import UNASKED
 from cn.runtime.gather_prompt import Ask, ask_packed, asker, is_due, look_up, pack_item, pack_text
 from cn.secrets.scanner import text_of
 from cn.system.child import GO

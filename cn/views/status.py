@@ -17,6 +17,7 @@ from cn.system.files import has_room, is_writable, read_regular
 from cn.threads.refused_edits import drop_mended
 from cn.values.errors import Refused
 from cn.values.names import Name, Oid, ThreadName
+from cn.values.text import one_line, visible
 from cn.values.timestamps import from_epoch, is_old, parse_stamp, stamp_or_none
 from cn.views.mend import mend_of
 from cn.views.outbox import Entry, Unreachable, list_outbox, unreachable
@@ -145,6 +146,7 @@ def read_status(view: View) -> Status:
         stopped=_stopped(view),
         standing=(
             *_unread(view, {text for text, *_ in conditions.shown}),
+            *_no_messages(view.hub, view.now),
             *sorted(
                 (ShownCondition(text, hint, parse_stamp(at), group) for text, hint, at, group in conditions.shown),
                 key=lambda one: one.calm,  # what is wrong comes first
@@ -162,6 +164,18 @@ def _unread(view: View, told: Collection[str]) -> list[ShownCondition]:
     names = [ThreadName(item.get("thread")) for _, item in view.snapshot.pending()] if view.on_main else []
     found = unread(view.hub, names).values()
     return [ShownCondition(text, remedy, view.now) for text, remedy in found if text not in told]
+
+
+def _no_messages(hub: Hub, now: datetime) -> list[ShownCondition]:
+    """What keeps the daemon of this clone, if one runs, from what people write in chats."""
+    if not os.path.exists(hub.state / "daemon.json"):
+        return []
+    from cn.agent.daemon_health import read_unreached
+
+    text, since = read_unreached(hub)
+    remedy = "it goes on trying; check network, token and telegram.base_url"
+    told = f"the daemon gets no messages: {one_line(visible(text), 200)}"
+    return [ShownCondition(told, remedy, stamp_or_none(since) or now)] if text else []
 
 
 def _stopped(view: View) -> ShownCondition | None:

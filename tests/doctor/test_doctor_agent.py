@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from cn.agent.daemon_health import write_health
 from cn.git.repository import open_hub
 from cn.protocol.outbox_entry import Say, format_say
-from cn.runtime.daemon_files import write_dead, write_health
+from cn.runtime.daemon_files import write_dead
 from cn.system.files import hold
 from cn.values.timestamps import format_second
 from tests.support.hubs import cn, git

@@ -12,8 +12,8 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
+from cn.agent.daemon_health import read_health
 from cn.git.repository import open_hub
-from cn.runtime.daemon_files import read_health
 from tests.support.figures import observed
 from tests.support.freeze import freeze, thaw
 from tests.support.hubs import git

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from cn.runtime.daemon.monitor import Times
 from cn.values.errors import EXIT_AGAIN, EXIT_CONFIG, EXIT_LOCKED, EXIT_MORE
 from tests.support.daemon_runs import SECONDS, SECRET, Daemon, processor, runs
-from tests.support.hubs import ROOT
+from tests.support.hubs import ROOT, cn_env
 from tests.support.servers import alive, free_port
 from tests.support.telegram_server import (
     BAD_GATEWAY,
@@ -289,9 +290,20 @@ def test_telegram_may_be_away_when_the_daemon_starts(daemon: Daemon) -> None:
     port = free_port()
     daemon.start(base_url=f"http://127.0.0.1:{port}")
     daemon.sees(lambda: "is not reached" in daemon.said)
+    daemon.sees(lambda: daemon.health.get("unreached"))
+    done = _status(daemon)
+    assert "the daemon gets no messages: Telegram is not reached" in done.stdout
+    assert done.returncode == 1
     with telegram_server(port=port) as late:
         late.say("hi")
         daemon.sees(lambda: daemon.queued() == ["hi"])
+        daemon.sees(lambda: daemon.health.get("unreached") is None)
+        assert "gets no messages" not in _status(daemon).stdout
+
+
+def _status(daemon: Daemon) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "cn", "--hub", str(daemon.root), "status", "--check"]
+    return subprocess.run(command, capture_output=True, text=True, env=cn_env(), check=False)
 
 
 def test_of_two_daemons_on_a_hub_the_second_is_refused(daemon: Daemon, server: TelegramServer) -> None:

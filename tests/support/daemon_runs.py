@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cn.agent.daemon_health import read_health
 from cn.git.repository import open_hub
-from cn.runtime.daemon_files import read_dead, read_health
+from cn.runtime.daemon_files import read_dead
 from tests.support.hubs import cn_env
 from tests.support.telegram_server import TOKEN, USER
 

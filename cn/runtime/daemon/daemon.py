@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from cn.agent.chat import enqueue
+from cn.agent.daemon_health import STOPPING
 from cn.git.repository import Hub
 from cn.llm.config import Bot, read_agent_config
 from cn.llm.usage import over_budget
@@ -28,7 +29,7 @@ from cn.run.view import open_view, require_accepted, require_queue
 from cn.runtime.daemon.monitor import Monitor, Times
 from cn.runtime.daemon.receiver import Enqueue, Receiver, View
 from cn.runtime.daemon.runner import Runner
-from cn.runtime.daemon_files import STOPPING, UNASKED, read_offset
+from cn.runtime.daemon_files import UNASKED, read_offset
 from cn.system.extras import require_runtime
 from cn.system.files import hold
 from cn.system.systemd import Level, Lines, notify
@@ -75,14 +76,6 @@ def run_daemon(
     finally:
         signal.signal(signal.SIGTERM, before)
         os.close(lock)
-
-
-def is_running(hub: Hub) -> bool:
-    """Does a daemon run on this hub, on this machine?"""
-    lock = hold(hub.state / "daemon.lock", hub.private_mode)
-    if lock is not None:
-        os.close(lock)
-    return lock is None
 
 
 async def _run(monitor: Monitor, bot: Bot, enqueue: Enqueue, view: View, make_runner: Callable[[], Runner]) -> int:

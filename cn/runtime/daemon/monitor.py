@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from cn.agent.daemon_health import write_health
 from cn.git.repository import Hub
 from cn.llm.config import Daemon
-from cn.runtime.daemon_files import write_health
 from cn.system.clock import now
 from cn.system.systemd import Level, Lines, notify, watchdog_seconds
 from cn.telegram.api import Failure, Pauses
@@ -66,6 +66,7 @@ class Monitor:
             "state": "running",
             "since": format_second(now()),
             "last_poll": None,
+            "unreached": None,
             "last_error": None,
             "offset": offset,
             "child": None,

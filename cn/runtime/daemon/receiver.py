@@ -71,6 +71,7 @@ class Receiver:
                         self._monitor.say(f"Telegram answers again, after {failed} failed polls")
                     failed = 0
                     self._monitor.health["last_poll"] = format_second(now())
+                    self._monitor.health["unreached"] = None
                     if await self._receive_all(updates):
                         continue  # there may be more, and somebody waits
                 case api.Failure(api.Trouble.UNAUTHORIZED) as failure:
@@ -86,6 +87,8 @@ class Receiver:
         last = self._monitor.health["last_error"]
         new = new or not last or not last["text"].startswith(text)
         self._monitor.report_error(f"{text}; tries again in {pause:.0f} s", say=new)
+        before = self._monitor.health["unreached"]
+        self._monitor.health["unreached"] = {"since": before["since"] if before else format_second(now()), "text": text}
 
     async def _receive_all(self, updates: list[Any]) -> bool:
         """Deal with all of them, in order; did the offset move?"""
