@@ -8,7 +8,7 @@ from cn.agency.agency import Agency
 from cn.agency.operations import BySystem, DeliverDue
 from cn.agency.perform import Asked, Done, perform
 from cn.agency.store.behind import copy_failure, follow
-from cn.agency.store.copies import ONE_HOME, copy_url
+from cn.agency.store.copies import copy_url
 from cn.system.clock import now
 from cn.values.errors import Refusal
 
@@ -16,7 +16,7 @@ _BATCH = 100
 
 
 class Ticked(NamedTuple):
-    """What was done; ``told`` is what was in the way, ``refused`` why there can be no copy there, or none any more."""
+    """What was done; ``told`` is what was in the way, ``refused`` why there is no copy of what was written, or can be none."""
 
     done: tuple[Done, ...]
     told: tuple[str, ...]
@@ -40,7 +40,7 @@ def tick(agency: Agency, *, dry_run: bool = False) -> Ticked:
     refused = url if isinstance(url, Refusal) else None
     told += follow(agency.store.repository, url if isinstance(url, str) else "")
     failed = copy_failure(agency.store.repository.places)
-    if refused is None and failed is not None and failed.rule == ONE_HOME:  # no later push ends that
+    if refused is None and failed is not None and failed.reason in told:
         refused = failed
         told = [one for one in told if one != failed.reason]
     return Ticked(tuple(done), tuple(told), refused)

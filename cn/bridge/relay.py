@@ -146,8 +146,8 @@ class Relay:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            said = response.body[:200].decode("utf-8", "replace")
-            return _error(request, _BAD_ANSWER, f"the server answered {response.status}: {said}")
+            said = " ".join(response.body[:200].decode("utf-8", "replace").split())
+            return _error(request, _BAD_ANSWER, f"{_NO_ANSWER.format(self._address, response.status)}: {said!r}")
         result = answer.get("result")
         if isinstance(result, dict):
             self._notice(request, response, result)
@@ -188,6 +188,12 @@ class Relay:
                 value.pop("next", None)
                 value.pop("content_base64", None)
                 _add(result, f"all of it is at {value['path']}")
+
+
+_NO_ANSWER = (
+    "what listens at {} answered with status {}, and not as Agency's server does; a call that writes may have been done: "
+    "look before you ask again; the user sees with 'cn agency status' whether the server runs, and which address it has"
+)
 
 
 def _reason(response: Response) -> str:

@@ -231,6 +231,11 @@ def test_what_is_deferred_comes_when_it_is_due(org: Org) -> None:
     assert "Process inbox" in org.titles("--workable")
 
 
+def test_a_tick_that_could_not_bring_the_copy_up_to_date_ends_with_1(org: Org, tmp_path: Path) -> None:
+    git(org.hub, "config", "agency.remote", str(tmp_path / "away.git"))
+    assert "away.git" in org.refused("agency", "tick")
+
+
 def test_an_outcome_is_completed_by_the_boss_and_what_is_below_needs_cascade(org: Org) -> None:
     assert "own root" in org.refused("outcome", "complete", "{site}", "--as", "{site}")
     assert "open-descendants" in org.refused("outcome", "complete", "{site}", "--as", "root")
