@@ -38,7 +38,7 @@ from cn.values.errors import ConfigError, Refused, UsageError
 from cn.values.names import Branch, HubPath, Oid, Topic, is_owned, join_branch, parse_topic
 from cn.values.report import Report
 from cn.values.shell_words import command
-from cn.values.text import decode, is_text, one_line, redact
+from cn.values.text import decode, in_quotes, is_text, one_line, redact
 from cn.values.timestamps import format_stamp
 
 _LARGE = 1 << 20
@@ -347,7 +347,9 @@ def _stands(target: Target, item: Item | None, head: Oid, twin: str) -> str:
         return ""
     status = item.get("status")
     answer = (
-        f"{status}{f': {reason}' if (reason := one_line(item.get('reason'))) else ''}" if status else "no answer yet"
+        f"{status}{f': {in_quotes(reason)}' if (reason := one_line(item.get('reason'))) else ''}"
+        if status
+        else "no answer yet"
     )
     told = f"{target.branch} is at {head[:8]} already, proposed to {target.peer.name}: {answer}"
     if twin and is_refused_as_twin(item):

@@ -16,7 +16,7 @@ _BATCH = 100
 
 
 class Ticked(NamedTuple):
-    """What was done; ``told`` is what was in the way, ``refused`` why there is no copy of what was written, or can be none."""
+    """What was done; ``told`` is what was in the way, ``refused`` why the copy lacks something, or can be none."""
 
     done: tuple[Done, ...]
     told: tuple[str, ...]

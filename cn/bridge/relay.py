@@ -191,8 +191,8 @@ class Relay:
 
 
 _NO_ANSWER = (
-    "what listens at {} answered with status {}, and not as Agency's server does; a call that writes may have been done: "
-    "look before you ask again; the user sees with 'cn agency status' whether the server runs, and which address it has"
+    "what listens at {} answered with status {}, and not as Agency's server does; a call that writes may have been "
+    "done: look before you ask again; 'cn agency status' tells the user whether the server runs"
 )
 
 

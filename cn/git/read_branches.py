@@ -12,12 +12,10 @@ from __future__ import annotations
 import heapq
 import re
 import time
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
 from cn.git.encodings import is_readable, read_words
@@ -172,12 +170,16 @@ def _link(touched: Touched) -> str:
 def _body(text: FileText, limit: int) -> list[str]:
     """Its lines, of which so many bytes are shown, and what cn says of them."""
     whole = text.text if text.patch is None else text.patch
-    lines = list(map(visible, _file_lines(whole, text.patch is not None))) if whole else []
-    sizes = accumulate(len(line.encode("utf-8", "replace")) + 1 for line in lines)
-    most = bisect_right(list(sizes), limit)
-    body = [f"{INDENT}{line}" if line else "" for line in lines[:most]] if lines else [EMPTY]
-    if most < len(lines):
-        body += ["", f"{CUT}{len(lines) - most} lines more"]
+    lines = _file_lines(whole, text.patch is not None) if whole else []
+    shown, size = list[str](), 0
+    for line in map(visible, lines):
+        size += len(line.encode("utf-8", "replace")) + 1
+        if size > limit:
+            break  # what is not shown need not be made visible
+        shown.append(line)
+    body = [f"{INDENT}{line}" if line else "" for line in shown] if lines else [EMPTY]
+    if len(shown) < len(lines):
+        body += ["", f"{CUT}{len(lines) - len(shown)} lines more"]
     return [NEW_TEXT, "", *body] if text.patch is None and text.word != "added" else body
 
 

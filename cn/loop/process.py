@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,7 @@ from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import PROPOSAL, inbox_path
 from cn.protocol.ledger import IN, Item
 from cn.protocol.thread_file import Merge, Triage, TriageRefused, format_decision, read_decision, read_text
+from cn.run.commit_apart import commit_apart
 from cn.run.executor import Executor
 from cn.run.find_thread import read_call
 from cn.run.memory import Condition, put_bounded
@@ -90,16 +91,39 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
         others = {key for key, (_, tip) in seen.listed[IN].items() if (key[0], tip) in heads}
         keys = fetch_changed(run, seen, only=decided | others)
 
-    def decide(executor: Executor) -> tuple[str | None, bool]:
-        subject = gather_process(run, executor, seen, keys, may_give)
-        return subject, executor.tip != executor.base.tip
+    merged = False
 
-    if run.commit_for(decide) and not run.dry_run:  # it merged
+    def commit(some: Sequence[ThreadKey]) -> None:
+        nonlocal merged
+
+        def decide(executor: Executor) -> tuple[str | None, bool]:
+            subject = gather_process(run, executor, seen, keys, may_give, about.difference(some))
+            return subject, executor.tip != executor.base.tip
+
+        merged |= run.commit_for(decide)
+
+    about = {*decided, *keys}
+    known = run.memory.conditions.names(DECLINED)
+    alone = [key for key in sorted(about) if "/".join(key) in known]
+    refused, _ = commit_apart(run, commit, [sorted(about.difference(alone))], alone)
+    run.memory.conditions.tell(DECLINED, {"/".join(key): _declined(key, why) for key, why in refused}, run.report)
+    if merged and not run.dry_run:
         run.commit(_show_what_is_left)
     if deliver_first is not None:
         deliver_first(run)
     check_inbox(run)
     deliver(run)
+
+
+DECLINED = "declined"
+"""The kind of condition that origin takes no commit with what is decided about a thread."""
+
+
+def _declined(key: ThreadKey, why: str) -> Condition:
+    source = "/".join(key)
+    text = f"{source}: origin does not take what is decided about it into main: {why}"
+    ends = command("cn delete {}", source)
+    return Condition(text, f"{ends} ends it without its changes; or whoever runs origin lets it in", source)
 
 
 def _show_what_is_left(executor: Executor) -> str | None:
@@ -117,33 +141,40 @@ class Decided(NamedTuple):
 
 
 def gather_process(
-    run: Run, executor: Executor, seen: Observation, keys: list[ThreadKey], may_give: MayGive | None
+    run: Run,
+    executor: Executor,
+    seen: Observation,
+    keys: Sequence[ThreadKey],
+    may_give: MayGive | None,
+    later: Container[ThreadKey],
 ) -> str | None:
-    """All that one run decides, on one base."""
+    """All that one run decides, on one base, but what is about the branches of ``later``."""
     record_vanished(executor, seen)
-    record_arrivals(executor, seen, keys)
+    record_arrivals(executor, seen, [key for key in keys if key not in later])
     record_due(executor)
     show_anew(executor)
     restore_pending(executor)
     answered = execute_output(run, executor)
     subjects = [answered] if answered else []
     tips = {key: tip for key, (_, tip) in seen.listed[IN].items()}
-    subjects += _execute(executor, _read_decided(executor), tips)
+    subjects += _execute(executor, _read_decided(executor, later), tips)
     update_queue(run, executor, may_give=may_give)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
     return f"cn: {len(subjects)} decisions\n\n" + "\n".join(subjects) if subjects else "cn: process"
 
 
-def _read_decided(executor: Executor) -> list[Decided]:
-    """The pending threads with a Triage; one that must not decide is refused."""
+def _read_decided(executor: Executor, later: Container[ThreadKey]) -> list[Decided]:
+    """The pending threads with a Triage, but those of ``later``; one that must not decide is refused."""
     config, peers = executor.settings.config, executor.settings.peers
     found: list[tuple[Facts, Working]] = []
     copies: list[tuple[Facts, Working, bool]] = []
     for peer, item in executor.snapshot.pending():
         now = executor.item(peer, IN, item.topic)
         name = ThreadName(item.fields["thread"])
-        if now is None or now.head != item.head or inbox_path(name) in executor.changed:
+        if (peer, item.topic) in later or now is None or now.head != item.head:
+            continue
+        if inbox_path(name) in executor.changed:
             continue  # moved in this very run: its Triage is void, and says so
         working = read_working(executor.hub, name)
         if working is None:

@@ -27,6 +27,7 @@ _NO_GLYPH = r"\u2800\U0001107f\U00013441\U00013442\U00016fe4\U0001bc9d\U0001d159
 """What is named as blank, filler, joiner, selector or null, and is drawn as nothing or in a dashed box (Unicode 16,
 code charts): Braille, Brahmi, Egyptian, Khitan, Duployan, a notehead."""
 _BLANK = rf"[{_IGNORABLE}{_NO_GLYPH}]"
+_PERHAPS_HIDDEN = r"[^ -~\n\t]"
 _EMOJI = "\ufe0f"
 """Variation selector 16: a symbol is drawn as an emoji, in colour (Unicode, UTS #51)."""
 _KEYCAP = "\u20e3"
@@ -46,17 +47,17 @@ def visible(text: str) -> str:
     """
     if text.isprintable() and (text.isascii() or not re.search(_BLANK, text)):
         return text
-    return "".join(f"<U+{ord(c):04X}>" if _hides(c, text, at) else c for at, c in enumerate(text))
+    return re.sub(_PERHAPS_HIDDEN, _shown, text)
 
 
-def _hides(char: str, text: str, at: int) -> bool:
-    """Is this character, at this place, one that is not seen?"""
-    if char in "\n\t":
-        return False
+def _shown(found: re.Match[str]) -> str:
+    """One character, where it stands, as it is shown."""
+    char, text, at = found[0], found.string, found.start()
+    hidden = unicodedata.category(char) in _HIDDEN or re.match(_BLANK, char) is not None
     if char == _EMOJI:
         before, after = text[at - 1 : at], text[at + 1 : at + 2]
-        return after != _KEYCAP and (before.isascii() or unicodedata.category(before) not in ("So", "Sm"))
-    return unicodedata.category(char) in _HIDDEN or re.match(_BLANK, char) is not None
+        hidden = after != _KEYCAP and (before.isascii() or unicodedata.category(before) not in ("So", "Sm"))
+    return f"<U+{ord(char):04X}>" if hidden else char
 
 
 _ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])"

@@ -184,7 +184,7 @@ def test_the_same_head_again_says_where_it_stands(desk: Desk) -> None:
     desk.sigma.sync()
     desk.sigma.decide("pi/fix", "defer:after the release")
     desk.pi.sync()
-    assert "deferred: after the release" in desk.cn("propose", "fix").stdout
+    assert 'deferred: "after the release' in desk.cn("propose", "fix").stdout
     assert before["refs/cn/pins/sigma/out/fix"] == desk.pi.refs()["refs/cn/pins/sigma/out/fix"]
 
 

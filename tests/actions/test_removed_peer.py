@@ -38,7 +38,7 @@ def test_an_end_is_owed_to_who_is_no_peer_and_told_when_added_again(world: World
     world.settle(sigma, pi)
     assert sigma.outbox() == []
     assert not world.has_branch(pi, sigma), "its creator was told, and has deleted it"
-    assert ("sigma/proposal", "notice:discarded", "discarded: left") in pi.rows()
+    assert ("sigma/proposal", "notice:discarded", 'discarded: "left"') in pi.rows()
 
 
 def test_what_is_owed_goes_by_another_route_where_it_is_added_by_that(world: World, sigma: Node, pi: Node) -> None:

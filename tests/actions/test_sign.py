@@ -47,7 +47,7 @@ def test_a_key_that_is_changed_is_accepted_as_both_sides_are_told(world: World, 
     assert "**Signature:** verified SHA256:" in sigma.thread(sigma.only_thread())
     assert "it was let in after all, and waits for a decision" in pi.cn("sync").stdout
     status = pi.cn("status", "--check", check=0).stdout
-    assert "deferred: it was let in after all, and waits for a decision" in status
+    assert 'deferred: "it was let in after all, and waits for a decision"' in status
     assert "refused" not in status, "nobody sends it again"
     assert "takes it away" not in pi.cn("thread", "show", "pi/hello").stdout
     sigma.sync()

@@ -149,6 +149,7 @@ def test_what_is_no_answer_is_an_error_of_this_request(tmp_path: Path, said: byt
     with _scripted(tmp_path / "s", lambda request: said):
         answer = _ask(tmp_path / "s", tmp_path)
     assert (answer["id"], answer["error"]["code"]) == (7, -32603)
+    assert "a call that writes may have been done" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from cn.git import read_branches
 from cn.git.objects import contained, reading
 from cn.git.process import Done, Git, GitError
 from cn.git.read_branches import (
+    FileText,
     History,
     Patience,
     Proposal,
+    format_proposal,
     read_attachments,
     read_commits,
     read_histories,
@@ -301,3 +304,19 @@ def test_what_another_branch_moves_makes_no_new_file_a_renamed_one(repo: Path, m
     small, large = ({t.path: t for t in found[Oid(head)].texts}["new.txt"] for head in heads)
     assert (small.word, small.patch is None) == ("renamed", False)
     assert (large.word, large.patch, large.text) == ("added", None, edited)
+
+
+def test_of_a_long_file_only_the_lines_that_are_shown_are_made_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def counted(text: str) -> str:
+        looked.append(text)
+        return text
+
+    text = FileText("a", "added", "line\n" * 10_000, None)
+    proposal = Proposal((), more_commits=False, touched=(), texts=(text,), left_out=(), base=None)
+    monkeypatch.setattr(read_branches, "visible", counted)
+    shown = format_proposal(proposal, 100_000, 50)
+    assert shown.count("    line\n") == 10
+    assert "9990 lines more" in shown
+    assert len(looked) == 11

@@ -147,7 +147,7 @@ def test_a_deferral_tells_the_creator_with_its_words_and_comes_back_the_next_day
     assert "deferred" in waiting
     assert world.has_branch(pi, sigma)
     (row,) = [row for row in pi.rows() if row[1] == "notice:deferred"]
-    assert re.fullmatch(r"deferred: next week \(until \d{4}-\d\d-\d\dT\d\d:\d\dZ\)", row[2])
+    assert re.fullmatch(r'deferred: "next week \(until \d{4}-\d\d-\d\dT\d\d:\d\dZ\)"', row[2])
     events = (sigma.root / "state/ledger/pi").rglob("2*")
     (until,) = re.findall(r"until=(\S+)", "".join(path.read_text() for path in events))
     assert "T00%3A00%3A00Z" in until or "T00:00:00Z" in until
@@ -340,10 +340,10 @@ def test_words_of_a_deferral_arrive_to_be_read(world: World, sigma: Node, pi: No
     sigma.decide(sigma.only_thread(), "defer:lunch", "--until", "3d", "--body", "Please split it meanwhile.")
     pi.sync()
     assert "> Please split it meanwhile." in pi.thread(pi.only_thread())
-    assert "deferred: lunch" in pi.cn("status").stdout
+    assert 'deferred: "lunch' in pi.cn("status").stdout
     sigma.cn("comment", sigma.only_thread(), "And add a test.")
     pi.sync()
-    assert "deferred: lunch" in pi.cn("status").stdout, "words change nothing of what became of it"
+    assert 'deferred: "lunch' in pi.cn("status").stdout, "words change nothing of what became of it"
 
 
 def test_a_comment_above_a_form_that_is_filled_in_is_no_part_of_the_decision(

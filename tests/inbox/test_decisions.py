@@ -106,7 +106,7 @@ def test_a_discarded_proposal_is_deleted_by_its_creator(world: World, pair: tupl
         ("pi/proposal", "delete:stale", "✓ discarded"),
         *_answered("discarded"),
     ]
-    _ending(world, sigma, pi, receiver, _creator("notice:discarded", "discarded: stale"))
+    _ending(world, sigma, pi, receiver, _creator("notice:discarded", 'discarded: "stale"'))
 
 
 @pytest.mark.sliced(2)
@@ -125,7 +125,7 @@ def test_a_concern_is_opened(world: World, pair: tuple[Node, Node]) -> None:
         ("pi/proposal", "do:custom:Watch the docs", "✓ opened"),
         *_answered("opened"),
     ]
-    _ending(world, sigma, pi, receiver, _creator("notice:opened", "opened: Watch the docs"))
+    _ending(world, sigma, pi, receiver, _creator("notice:opened", 'opened: "Watch the docs"'))
 
 
 @pytest.mark.sliced(2)
@@ -164,7 +164,7 @@ def test_a_reply_arrives_as_a_thread(world: World, pair: tuple[Node, Node]) -> N
     assert pi.threads() == [thread], "the reply waits to be read, whatever became of its branch"
     pi.decide("sigma/thanks", "delete:read")
     world.settle(sigma, pi)
-    assert sigma.rows("pi/thanks") == [("pi/thanks", "notice:discarded", "discarded: read")]
+    assert sigma.rows("pi/thanks") == [("pi/thanks", "notice:discarded", 'discarded: "read"')]
     sigma.idle()
     pi.idle()
 
@@ -213,7 +213,7 @@ def test_a_delegated_thread_reaches_the_peer(world: World, pair: tuple[Node, Nod
     decided = [row for row in sigma.rows("pi/proposal") if row[1] == "delegate:omega"]
     assert [row[2] for row in decided] == ["queued", "✓ delivered"]
     assert [row[2] for row in sigma.rows() if row[1] == "notice:delegated"] == ["queued", "✓ delivered"]
-    assert pi.rows()[0] == ("sigma/proposal", "notice:delegated", "delegated: to omega")
+    assert pi.rows()[0] == ("sigma/proposal", "notice:delegated", 'delegated: "to omega"')
     sigma.idle()
     pi.idle()
     omega.idle()

@@ -124,3 +124,33 @@ def test_an_origin_that_takes_no_commit_of_ours_is_told_as_that_and_nobody_is_bl
     refuse("")
     assert "received pi/fine" in sigma.sync().stdout
     assert standing(sigma) == []
+
+
+def test_a_merge_that_origin_does_not_take_keeps_no_other_decision_back_and_is_named(
+    world: World, sigma: Node, pi: Node, refuse: Refuse
+) -> None:
+    """What a branch brings that its thread does not show may be what the host minds."""
+    world.propose(pi, sigma, "bad", {"docs/bad.md": "BAD\n"})
+    world.propose(pi, sigma, "good")
+    world.propose(pi, sigma, "other")
+    sigma.sync()
+    refuse('git ls-tree -r --name-only "$new" | grep -q ^docs/bad.md')
+    for name in ("bad", "good", "other"):
+        sigma.triage(f"pi/{name}", "do:merge")
+    done = sigma.process(check=1)
+    assert "pi/good: do:merge by sigma" in done.stdout
+    assert "pi/other: do:merge by sigma" in done.stdout
+    declined = "pi/bad: origin does not take what is decided about it into main: [remote rejected]"
+    assert declined in done.stderr
+    assert "'cn delete pi/bad' ends it without its changes" in done.stderr
+    assert [declined in text for text in standing(sigma)] == [True]
+    assert [name.rpartition("-")[2] for name in sigma.threads()] == ["bad.md"]
+    rows = git(sigma.root, "grep", "-h", "not taken", "main").count("not taken")
+    again = sigma.process()
+    assert (again.stdout, again.stderr) == ("", "")
+    assert git(sigma.root, "grep", "-h", "not taken", "main").count("not taken") == rows
+    sigma.cn("send", "pi", "hello")
+    assert [declined in text for text in standing(sigma)] == [True]
+    refuse("")
+    assert "pi/bad: do:merge by sigma" in sigma.process().stdout
+    assert standing(sigma) == []

@@ -106,8 +106,9 @@ def _answer(places: Places) -> Path:
 
 
 def _note_failure(places: Places, refusal: Refusal) -> str:
-    write_file(_note(places), "\n".join(map(one_line, (refusal.rule, refusal.reason, refusal.remedy))).encode())
-    return refusal.reason
+    lines = [one_line(part) for part in (refusal.rule, refusal.reason, refusal.remedy)]
+    write_file(_note(places), "\n".join(lines).encode())
+    return lines[1]
 
 
 def copy_failure(places: Places) -> Refusal | None:
