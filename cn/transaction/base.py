@@ -293,15 +293,15 @@ def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dr
     hint = f"{wait}push it back ({push})"
     if beside:
         count, titles = _commits(hub, known, Oid(str(tip)), "%h %s (%an)")
-        text += f". It holds {counted(count, 'commit')} that this clone did not know: {titles}" if count else ""
-        hint += f", and {command('git merge {}', beside)}, then 'cn sync' takes in what that drops"
+        # In the hint: what origin gets in the meantime is no other trouble, which would be told again.
+        drops = f": {counted(count, 'commit')} that this clone did not know, {titles}" if count else ""
+        hint += f", and {command('git merge {}', beside)}, then 'cn sync' takes in what that drops{drops}"
     if tip is not None:
         fetch, forget = (command("git fetch origin {}", hub.main_ref), command("git update-ref {} {}", ORIGIN_REF, tip))
         steps = [fetch, dropping, forget]
         steps.append("'cn doctor --fix', so that branches which came since come again")
         hint += f"; if the loss is meant, {', then '.join(filter(None, steps))}"
-    kept = f"what this clone knew is kept at {rescue}{f', what origin has at {beside}' if beside else ''}"
-    return Blocked(f"{text}; {kept}", hint)
+    return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint)
 
 
 def _integrated(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, list[str]]:

@@ -77,7 +77,7 @@ def test_what_somebody_pushed_over_it_is_named_and_not_lost(world: World, sigma:
     force_push(stale, sigma.url, "HEAD:refs/heads/main")
     before = tip(sigma.root, "main")
     told = sigma.cn("sync", check=1).stderr
-    assert f"1 commit that this clone did not know: {theirs[:7]} From a stale clone (Ann)" in told
+    assert f"1 commit that this clone did not know, {theirs[:7]} From a stale clone (Ann)" in told
     assert tip(sigma.root, f"refs/cn/rescue/{theirs[:16]}") == theirs
     obey(sigma, *told_commands(told)[:3])  # push it back, merge, sync
     main = branches(sigma.home)["main"]
