@@ -299,8 +299,9 @@ def _outcome(
 
 
 def _came_before(executor: Executor, facts: Facts, names: Sequence[str]) -> tuple[str, ...]:
-    """Of the threads whose commits a branch takes in those whose commits did not come first with this branch itself,
-    or in the same run: whoever points a branch of its own at another's commits does not make them its own.
+    """Of the threads whose commits a branch takes in those whose commits did not come first with this branch itself:
+    whoever points a branch of its own at another's commits does not make them its own. Of what came in one run nobody
+    knows whose it is.
     """
     pending = {f"{peer}/{item.topic}": (peer, item) for peer, item in executor.snapshot.pending()}
     own = executor.snapshot.events_of_topic(facts.peer, IN, facts.item.topic)
@@ -309,7 +310,7 @@ def _came_before(executor: Executor, facts: Facts, names: Sequence[str]) -> tupl
     def is_theirs(peer: Name, item: Item) -> bool:
         events = executor.snapshot.events_at_heads(peer, IN, [item.head]).get(item.head, [])
         since = min((event.at for event in events if event.kind in LOOKED), default=None)
-        heads = dict.fromkeys(event.head for event in looks if since is not None and event.at <= since)
+        heads = dict.fromkeys(event.head for event in looks if since is not None and event.at < since)
         return peer == facts.peer or not any(is_ancestor(executor.hub.git, item.head, head) for head in heads)
 
     return tuple(name for name in names if is_theirs(*pending[name]))

@@ -55,8 +55,12 @@ class Trial:
         self.before = len(self.events(start.hub))
         self.steps = folder / "steps"
         assert "✓" in self.run(log=str(self.steps)).stdout or name == "read"
-        self.whole = [event for event in self.events(self.hub) if event[0].startswith(NAME)]
+        self.whole = self.named()
         assert len(self.whole) == len(self.events(self.hub)) - self.before > 0
+
+    def named(self) -> list[tuple[str, str]]:
+        """What happened by the name of the request, or as another part of it."""
+        return [event for event in self.events(self.hub) if event[0] == NAME or event[0].startswith("part ")]
 
     def restore(self) -> None:
         shutil.rmtree(self.hub.parent, ignore_errors=True)
@@ -108,7 +112,7 @@ class Trial:
     def judge(self, done: subprocess.CompletedProcess[str]) -> list[str]:
         """What is wrong after it, and after the same request again."""
         wrong = [] if done.returncode in (0, -signal.SIGKILL) else [f"it ended with {done.returncode}: {done.stdout}"]
-        named = [event for event in self.events(self.hub) if event[0].startswith(NAME)]
+        named = self.named()
         if len(named) not in (0, len(self.whole)):
             wrong.append(f"{len(named)} events of {len(self.whole)}")
         if not named and ("✓" in done.stdout or done.returncode == 0):

@@ -434,7 +434,7 @@ def test_a_merge_that_came_with_another_branch_is_not_the_peers(world: World, si
     hi = write_commit(person, {"hi.txt": "hi\n"}, "hi", parents=[forged])
     git(person, "push", "-q", sigma.url, f"{hi}:refs/heads/omega/hi")
     sigma.sync()
-    sigma.decide("omega/hi", "do:merge")
+    sigma.decide("omega/hi", "do:merge", check=1)
     assert not is_in_main(sigma, hi), "it would take pi's head in without what that changes"
     git(sigma.root, "merge", "-q", "--no-ff", "-m", "by hand", hi)
     git(sigma.root, "push", "-q", "origin", "main")
