@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import unquote
 
+from cn.system.files import read_regular
 from cn.values.known_secrets import KnownSecrets
 
 ASKED = r"url\..*\.(push)?insteadof|http\.(.*\.)?(proxy|extraheader|cookiefile)|remote\..*\.(url|pushurl|proxy)"
@@ -82,12 +83,5 @@ def _of_cookies(text: str) -> Iterator[str]:
 
 
 def _read(path: str) -> str:
-    try:
-        fd = os.open(os.path.expanduser(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return ""
-    with open(fd, "rb") as file:
-        try:
-            return file.read(_MOST).decode("utf-8", "replace")
-        except OSError:  # a folder
-            return ""
+    """Of a file that may be a link, as the one of a home folder often is."""
+    return (read_regular(os.path.realpath(os.path.expanduser(path)), _MOST) or b"").decode("utf-8", "replace")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import quote
+
+from tests.support.servers import http_server
 
 
 class _Echo(BaseHTTPRequestHandler):
@@ -35,12 +36,5 @@ class _Echo(BaseHTTPRequestHandler):
 
 @contextmanager
 def echoing() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with http_server(_Echo) as port:
+        yield port

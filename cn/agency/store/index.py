@@ -87,7 +87,7 @@ _MORE = (
     'CREATE INDEX grant_grantor ON "grant" (grantor, grantor_tenure)',
     "CREATE INDEX file_owner ON file (owner, owner_tenure, since)",
     "CREATE INDEX file_since ON file (since)",
-    "CREATE INDEX version_actor ON version (actor, time, size)",
+    "CREATE INDEX version_time ON version (time, actor, size)",
     "CREATE INDEX reference_target ON reference (target)",
     "CREATE INDEX mail_file ON mail (file)",
     'CREATE INDEX mail_to ON mail ("to", to_tenure, seq)',
