@@ -37,8 +37,8 @@ def said(made: Firm, handler: str) -> list[dict[str, Any]]:
     from cn.agency.events import AgentLeased
 
     mine = [one.agent for one in made.changes() if isinstance(one, AgentLeased) and one.handler == handler]
-    found = {path.parent.name: path for path in made.state.glob("cn/agency/*/*/*/output")}
-    return [json.loads(line) for id in mine if id in found for line in found[id].read_text().splitlines()]
+    found = made.kept("output")
+    return [json.loads(line) for id in mine for line in found.get(id, "").splitlines()]
 
 
 WORK = """
@@ -209,8 +209,7 @@ def test_a_server_that_runs_beside_an_agent_stands_in_its_configuration(tmp_path
     with firm(tmp_path, {}, shows + other) as made:
         handler = made.handler("Browse", "one", (Wanted("mcp:browser", "use"),))
         made.until(lambda: made.ends(handler))
-        (output,) = list(made.state.glob("cn/agency/*/*/*/output"))[:1]
-        servers = json.loads(output.read_text())["mcpServers"]
+        servers = json.loads(next(iter(made.kept("output").values())))["mcpServers"]
         assert sorted(servers) == ["browser", "cn"]
         assert servers["browser"]["command"] == "browser-mcp"
         made.do(StopHandler(handler))

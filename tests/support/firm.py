@@ -130,11 +130,20 @@ class Firm:
                 raise AssertionError(f"{what}\n{self.story()}")
             time.sleep(0.05)
 
+    def kept(self, name: str) -> dict[str, str]:
+        """A file of each agent's folder, by agent. Folders move from ``live`` to ``ended``, so they are read so."""
+        found = {}
+        for place in ("live", "ended"):
+            for path in self.state.glob(f"cn/agency/*/{place}/*/{name}"):
+                with suppress(FileNotFoundError):
+                    found[path.parent.name] = path.read_text()
+        return found
+
     def story(self) -> str:
         """What happened, for who has to find out why something did not."""
         log = (self.root.parent / "server.log").read_text()[-2000:]
         told = [str(one)[:160] for one in self.changes()[-25:]]
-        agents = [path.read_text()[-800:] for path in self.state.glob("cn/agency/*/*/*/errors")][-4:]
+        agents = [text[-800:] for text in self.kept("errors").values()][-4:]
         return "\n".join([*told, *agents, *self.stage.errors, log])
 
     def processes(self) -> list[int]:
@@ -195,5 +204,4 @@ def firm(
 
 def transcript(firm_: Firm, agent: str) -> list[dict[str, Any]]:
     """What an agent said, a value a line."""
-    (path,) = [one for one in firm_.state.glob("cn/agency/*/*/*/output") if one.parent.name == agent]
-    return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in firm_.kept("output")[agent].splitlines() if line.startswith("{")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,14 +85,16 @@ def agent_lines(opened: Desk, value: dict[str, Any]) -> list[str]:
 @options()
 def said_command(env: Env, who: str, lines: int) -> None:
     """Show what an agent said last, and where all of it is: WHO is an agent, or a handler, whose last one is meant."""
-    from cn.agents.launcher import ERRORS, OUTPUT
     from cn.agents.workspace import folders_of
 
     with desk(env) as opened:
         agent = _agent(opened, who)
         folders = folders_of(opened.agency.hub)
         folder = (folders.find(agent.id) or folders.ended(agent.id)).path
-        parts = [(path, _last(path, lines)) for name in (OUTPUT, ERRORS) if (path := folder / name).is_file()]
+        parts = _parts(folder, lines)
+        if not folder.is_dir():  # it ended meanwhile
+            folder = folders.ended(agent.id).path
+            parts = _parts(folder, lines)
         value = {"agent": agent.id, "handler": agent.handler, "live": agent.live, "folder": str(folder)}
         value["said"] = [{"path": str(path), "lines": last} for path, last in parts]
         env.facts(value, lambda: _said_lines(opened, agent, folder, parts))
@@ -111,6 +114,16 @@ def _agent(opened: Desk, who: str) -> Agent:
     if last is None:
         raise Refused(f"{opened.title(handler)} had no agent yet", "'cn agency status' says who has one")
     return last
+
+
+def _parts(folder: Path, lines: int) -> list[tuple[Path, list[str]]]:
+    from cn.agents.launcher import ERRORS, OUTPUT
+
+    found = []
+    for path in (folder / OUTPUT, folder / ERRORS):
+        with suppress(FileNotFoundError):
+            found.append((path, _last(path, lines)))
+    return found
 
 
 def _last(path: Path, count: int) -> list[str]:
