@@ -103,6 +103,23 @@ class Grant(NamedTuple):
     time: datetime
 
 
+class Capability(NamedTuple):
+    """A :class:`Grant` with what it takes to be looked at: is its outcome open, and is its grantor still in the tenure
+    in which it granted it? Of a user ``current`` says nothing.
+    """
+
+    id: Uuid
+    seq: int
+    holder: Uuid
+    holder_tenure: int
+    grantor: Party
+    grantor_tenure: int
+    level: str
+    scope: Uuid
+    in_scope: bool
+    current: bool
+
+
 class File(NamedTuple):
     """A file of the knowledge base at its latest version.
 
@@ -316,8 +333,10 @@ class Facts(Protocol):
     def underlings(self, handler: Uuid) -> Sequence[Uuid]:
         """The active handlers right below it."""
 
-    def grants_on(self, holder: Uuid, tenure: int, resource: str) -> Sequence[Grant]:
-        """What it was granted on one resource, oldest first."""
+    def capabilities(self, holder: Uuid, tenure: int, resource: str) -> Sequence[Capability]:
+        """All that its access to one resource may stand on: what it was granted, and on what that may stand, so what
+        each grantor was granted before; in no order.
+        """
 
     def grants_of(self, holder: Uuid, tenure: int) -> Sequence[Grant]:
         """All that it was granted, oldest first."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from cn.agency.events import ResourceUsed
@@ -26,6 +28,7 @@ from cn.agency.operations import (
     WriteFile,
 )
 from cn.agency.plan.access import access, stands, why
+from cn.agency.store.index import Index
 from tests.support.agency import ADA, Records
 
 
@@ -214,6 +217,31 @@ def test_an_outcome_delegated_again_revives_nothing(office: Office) -> None:
     assert access(stale, Resource("outcome", office.left), office.rows) == "none"
 
 
+def test_many_capabilities_at_each_link_are_each_looked_at_once(office: Office) -> None:
+    """A way for each choice of one per link would be 4^6 ways."""
+    line, scopes = [office.boss], list[list[Uuid]]()
+    for depth in range(6):
+        line.append(office.handler_for(f"Layer {depth}", line[-1]))
+        scopes.append([office.outcome(f"{depth}.{n}", line[-1], by=office.agent(line[-1])) for n in range(4)])
+    for boss, holder, ending in zip(line, line[1:], scopes, strict=False):
+        for scope in ending:
+            office.grant(boss, holder, f"kb:{office.paper}", "write", scope)
+    asked = (line[-1], 1, f"kb:{office.paper}")
+    index = Index.in_memory()
+    for row in chain(*(table.values() for table in office.rows.rows().values())):
+        index.put(row)
+    found = index.capabilities(*asked)
+    index.close()
+    assert len(found) == 24
+    assert sorted(found) == sorted(office.rows.capabilities(*asked))
+    assert office.level(line[-1], f"kb:{office.paper}") == "write"
+    office.do(CloseOutcome(scopes[0][0], "done with"), office.agent(line[1]))
+    assert office.level(line[-1], f"kb:{office.paper}") == "write"  # three stay at that link
+    for scope in scopes[0][1:]:
+        office.do(CloseOutcome(scope, "done with"), office.agent(line[1]))
+    assert office.level(line[-1], f"kb:{office.paper}") == "none"
+
+
 def test_a_capability_is_worth_what_its_grantor_has_now(office: Office) -> None:
     """The boss lets its underling write a part of its work, and gives the work away: it only reads it now."""
     part = office.outcome("Part", office.work, by=office.agent(office.boss))
@@ -224,7 +252,7 @@ def test_a_capability_is_worth_what_its_grantor_has_now(office: Office) -> None:
     assert office.level(office.left, f"outcome:{part}") == "none"
     row = office.rows.grant(grant)
     assert row
-    assert not stands(row, office.rows)
+    assert not stands(row.id, office.rows)
 
 
 def test_a_capability_does_not_outlive_the_tenure_of_who_granted_it(office: Office) -> None:

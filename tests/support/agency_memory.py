@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import datetime
@@ -13,6 +14,7 @@ from cn.agency.rows import (
     KEYS,
     Agent,
     AuditEntry,
+    Capability,
     Deferred,
     File,
     Grant,
@@ -120,8 +122,18 @@ class Memory(Rows):
     def underlings(self, handler: Uuid) -> Sequence[Uuid]:
         return sorted(row.id for row in self._in("underlings", handler))
 
-    def grants_on(self, holder: Uuid, tenure: int, resource: str) -> Sequence[Grant]:
-        return self._in("grants_on", (holder, tenure, resource))
+    def capabilities(self, holder: Uuid, tenure: int, resource: str) -> Sequence[Capability]:
+        found: dict[Uuid, Capability] = {}
+        todo: list[tuple[Party, int, float]] = [(holder, tenure, math.inf)]
+        for party, number, before in todo:
+            for one in self._in("grants_on", (party, number, resource)):
+                if one.seq < before and one.id not in found:
+                    scope, grantor = self.outcome(one.scope), self.get(Handler, one.grantor)
+                    current = grantor is not None and grantor.active and grantor.tenure == one.grantor_tenure
+                    rest = (one.level, one.scope, scope is not None and scope.is_open, current)
+                    found[one.id] = Capability._make((*one[:6], *rest))
+                    todo.append((one.grantor, one.grantor_tenure, one.seq))
+        return list(found.values())
 
     def grants_of(self, holder: Uuid, tenure: int) -> Sequence[Grant]:
         return self._in("grants_of", (holder, tenure))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 from cn.agency.names import GRANTABLE, LEVELS, NO_ID, Party, Resource, Uuid, is_user, is_uuid, parse_resource, rank
 from cn.agency.operations import ByHandler, BySystem, ByUser, Principal
 from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import above, active, below, delegated, holder, open_children, owner, walk, writer
-from cn.agency.rows import Facts, File, Grant, Handler, Mail, Outcome
+from cn.agency.rows import Capability, Facts, File, Mail, Outcome
 
 ACCESS = "access"
 ACTIVE = "active-handler"
@@ -30,7 +31,7 @@ class Reason(NamedTuple):
     level: int
     holds: bool
     text: str
-    grant: Grant | None = None
+    grant: Capability | None = None
     because: tuple[Reason, ...] = ()
 
 
@@ -75,7 +76,7 @@ def reasons(principal: Principal, resource: Resource, facts: Facts) -> Iterator[
         case ByHandler(id, tenure):
             handler = active(id, facts)
             if handler and handler.tenure == tenure:
-                yield from _handler_reasons(handler, _About(canonical(resource, facts), facts), facts, _EVERYTHING)
+                yield from _reasons_of(id, tenure, _About(canonical(resource, facts), facts), _EVERYTHING)
             else:
                 yield Reason(0, False, "its tenure is over")
 
@@ -90,86 +91,102 @@ class _About:
     """What is asked of a resource at every link of a chain, and found once; and which capabilities were judged."""
 
     def __init__(self, resource: Resource, facts: Facts) -> None:
-        self.resource, self._facts, self.judged = resource, facts, dict[Uuid, Reason]()
+        self.resource, self.facts, self.judged = resource, facts, dict[Uuid, Reason]()
+        self._granted: dict[tuple[Party, int], list[Capability]] | None = None
+
+    def granted(self, holder: Party, tenure: int) -> list[Capability]:
+        """What it was granted on it, oldest first: with the first question come all links above."""
+        if self._granted is None:
+            self._granted = {}
+            found = self.facts.capabilities(Uuid(holder), tenure, str(self.resource))
+            for one in sorted(found, key=attrgetter("seq")):
+                self._granted.setdefault((one.holder, one.holder_tenure), []).append(one)
+        return self._granted.get((holder, tenure), [])
 
     @cached_property
     def file(self) -> File | None:
         """The file that it is."""
-        return self._facts.file(self.resource.uuid)
+        return self.facts.file(self.resource.uuid)
 
     @cached_property
     def outcome(self) -> Outcome | None:
         """The outcome that it is."""
-        return self._facts.outcome(self.resource.uuid)
+        return self.facts.outcome(self.resource.uuid)
 
     @cached_property
     def owner(self) -> Party:
         """Who has the file, or is responsible for the outcome."""
-        if self.outcome:
-            return holder(self.outcome, self._facts)
-        return owner(self.file.owner, self.file.owner_tenure, self._facts) if self.file else NO_ID
+        if self.resource.kind == "outcome" and self.outcome:
+            return holder(self.outcome, self.facts)
+        return owner(self.file.owner, self.file.owner_tenure, self.facts) if self.file else NO_ID
 
     @cached_property
     def above_owner(self) -> tuple[Uuid, ...]:
         """The handlers above that one."""
-        return () if is_user(self.owner) else tuple(above(Uuid(self.owner), self._facts))
+        return () if is_user(self.owner) else tuple(above(Uuid(self.owner), self.facts))
 
     @cached_property
     def mail(self) -> Sequence[Mail]:
         """The messages by which the file was delivered."""
-        return self._facts.mail_with(self.resource.uuid)
+        return self.facts.mail_with(self.resource.uuid)
 
 
-def _handler_reasons(handler: Handler, about: _About, facts: Facts, before: int) -> Iterator[Reason]:
-    yield from _from_structure(handler, about, facts)
-    for grant in facts.grants_on(handler.id, handler.tenure, str(about.resource)):
+def _reasons_of(handler: Uuid, tenure: int, about: _About, before: int) -> Iterator[Reason]:
+    yield from _from_structure(handler, tenure, about)
+    for grant in about.granted(handler, tenure):
         if grant.seq < before:
             if grant.id not in about.judged:
-                about.judged[grant.id] = _judge(grant, about, facts)
+                about.judged[grant.id] = _judge(grant, about)
             yield about.judged[grant.id]
 
 
-def _judge(grant: Grant, about: _About, facts: Facts) -> Reason:
+def _judge(grant: Capability, about: _About) -> Reason:
     """Does a capability still hold?
 
     It stands on what its grantor had before it, so that two of them can never hold up each other.
     """
     level = rank(about.resource, grant.level)
-    scope = facts.outcome(grant.scope)
-    if not scope or not scope.is_open:
+    if not grant.in_scope:
         return Reason(level, False, f"its outcome {grant.scope} has ended", grant)
     if is_user(grant.grantor):
         return Reason(level, True, f"granted by {grant.grantor}", grant)
-    grantor = active(grant.grantor, facts)
-    if not grantor or grantor.tenure != grant.grantor_tenure:
+    if not grant.current:
         return Reason(level, False, f"the tenure of {grant.grantor}, who granted it, is over", grant)
     tried = []
-    for reason in _handler_reasons(grantor, about, facts, grant.seq):
+    for reason in _reasons_of(Uuid(grant.grantor), grant.grantor_tenure, about, grant.seq):
         tried.append(reason)
         if reason.holds and reason.level >= level:
             return Reason(level, True, f"granted by {grant.grantor}", grant, (reason,))
     return Reason(level, False, f"{grant.grantor}, who granted it, has that level no more", grant, tuple(tried))
 
 
-def stands(grant: Grant, facts: Facts) -> bool:
+def granted(holder: Uuid, tenure: int, resource: str, facts: Facts) -> list[Capability]:
+    """What it was granted on one resource, oldest first."""
+    return _About(parse_resource(resource), facts).granted(holder, tenure)
+
+
+def stands(id: Uuid, facts: Facts) -> bool:
     """Is a capability effective now?"""
-    handler = active(grant.holder, facts)
-    held = handler is not None and handler.tenure == grant.holder_tenure
-    return held and _judge(grant, _About(parse_resource(grant.resource), facts), facts).holds
+    grant = facts.grant(id)
+    handler = active(grant.holder, facts) if grant else None
+    if grant is None or handler is None or handler.tenure != grant.holder_tenure:
+        return False
+    about = _About(parse_resource(grant.resource), facts)
+    return any(one.id == id and _judge(one, about).holds for one in about.granted(grant.holder, grant.holder_tenure))
 
 
-def _from_structure(handler: Handler, about: _About, facts: Facts) -> Iterator[Reason]:
-    resource = about.resource
+def _from_structure(handler: Uuid, tenure: int, about: _About) -> Iterator[Reason]:
+    resource, facts = about.resource, about.facts
     match resource.kind:
         case "outcome":
             return _on_outcome(handler, about.outcome, about, facts) if about.outcome else iter(())
         case "kb":
-            return _on_file(handler, about.file, about) if about.file else iter(())
+            return _on_file(handler, tenure, about.file, about) if about.file else iter(())
         case "mail":
             return _on_mail(handler, Party(resource.name), facts)
         case "handler":
             other = active(resource.uuid, facts)
-            holds = other is not None and other.boss == handler.id
+            holds = other is not None and other.boss == handler
             return iter([Reason(1, True, "it is the boss")] if holds else [])
         case _:
             return iter(())
@@ -178,16 +195,16 @@ def _from_structure(handler: Handler, about: _About, facts: Facts) -> Iterator[R
 _READ, _WRITE = 1, 2
 
 
-def _on_outcome(handler: Handler, outcome: Outcome, about: _About, facts: Facts) -> Iterator[Reason]:
+def _on_outcome(handler: Uuid, outcome: Outcome, about: _About, facts: Facts) -> Iterator[Reason]:
     """The cheap reasons first; the others walk the graph."""
-    if writer(outcome, facts) == handler.id:
+    if writer(outcome, facts) == handler:
         root = delegated(outcome, facts) is not None
         yield Reason(_WRITE, True, "it is the boss of the outcome's handler" if root else "it is responsible")
         return
-    if outcome.id == handler.id:
+    if outcome.id == handler:
         yield Reason(_READ, True, "it is its own root")
         return
-    if handler.id in about.above_owner:
+    if handler in about.above_owner:
         yield Reason(_READ, True, "it is above the responsible handler")
         return
     if _serves(outcome, handler, facts):
@@ -196,7 +213,7 @@ def _on_outcome(handler: Handler, outcome: Outcome, about: _About, facts: Facts)
         yield Reason(_READ, True, "it is part of an outcome that it is, or is above who is, responsible for")
 
 
-def _serves(outcome: Outcome, handler: Handler, facts: Facts) -> bool:
+def _serves(outcome: Outcome, handler: Uuid, facts: Facts) -> bool:
     """Is there an open outcome below it for which the handler, or one below it, is responsible?
 
     Looked for from both ends by turns: either may be large, and seldom both are.
@@ -210,28 +227,28 @@ def _serves(outcome: Outcome, handler: Handler, facts: Facts) -> bool:
     return False
 
 
-def _team(handler: Handler, facts: Facts) -> Iterator[Uuid]:
-    yield handler.id
-    yield from below(handler.id, facts)
+def _team(handler: Uuid, facts: Facts) -> Iterator[Uuid]:
+    yield handler
+    yield from below(handler, facts)
 
 
-def _is_part(outcome: Outcome, handler: Handler, facts: Facts) -> bool:
+def _is_part(outcome: Outcome, handler: Uuid, facts: Facts) -> bool:
     """Does it stand below an outcome of the handler, or of one below it?"""
     found = (facts.outcome(id) for id in walk([outcome.id], facts.parents))
     return any(one is not None and _is_at_or_below(holder(one, facts), handler, facts) for one in found)
 
 
-def _is_at_or_below(id: Party, handler: Handler, facts: Facts) -> bool:
-    return id == handler.id or handler.id in above(Uuid(id), facts)
+def _is_at_or_below(id: Party, handler: Uuid, facts: Facts) -> bool:
+    return id == handler or handler in above(Uuid(id), facts)
 
 
-def _on_file(handler: Handler, file: File, about: _About) -> Iterator[Reason]:
-    if about.owner == handler.id:
+def _on_file(handler: Uuid, tenure: int, file: File, about: _About) -> Iterator[Reason]:
+    if about.owner == handler:
         yield _own_file(file)
-    elif handler.id in about.above_owner:
+    elif handler in about.above_owner:
         yield Reason(_READ, True, "it is above the owner")
     for mail in about.mail:
-        if mail.to == handler.id and mail.to_tenure == handler.tenure:
+        if mail.to == handler and mail.to_tenure == tenure:
             yield Reason(_READ, True, f"it was sent to it by {mail.sender}")
             break
 
@@ -246,13 +263,13 @@ def _own_file(file: File) -> Reason:
             return Reason(_WRITE, True, "it owns it")
 
 
-def _on_mail(handler: Handler, to: Party, facts: Facts) -> Iterator[Reason]:
-    other = active(to, facts)
-    if to == handler.id:
+def _on_mail(handler: Uuid, to: Party, facts: Facts) -> Iterator[Reason]:
+    me, other = facts.handler(handler), active(to, facts)
+    if to == handler:
         yield Reason(1, True, "it is itself")
-    elif to == handler.boss:
+    elif me and to == me.boss:
         yield Reason(1, True, "it is its boss")
-    elif other and other.boss == handler.id:
+    elif other and other.boss == handler:
         yield Reason(1, True, "it is its underling")
 
 

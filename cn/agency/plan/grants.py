@@ -5,7 +5,7 @@ from __future__ import annotations
 from cn.agency.events import Granted, ResourceUsed, Revoked
 from cn.agency.names import GRANTABLE, NameRefused, Uuid, parse_resource, rank
 from cn.agency.operations import ByHandler, GrantAccess, Moment, Principal, RevokeAccess, UseResource, Wanted, party_of
-from cn.agency.plan.access import ACCESS, KNOWN, canonical, no_access, reason_for, stands
+from cn.agency.plan.access import ACCESS, KNOWN, canonical, granted, no_access, reason_for, stands
 from cn.agency.plan.checks import NOTHING, fit_line
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.plan.structure import above, active
@@ -33,9 +33,9 @@ def plan_grant(operation: GrantAccess, principal: Principal, facts: Facts, momen
 def _granted_already(change: Granted, facts: Facts) -> Refused | None:
     """The same capability, by the same grantor, that still stands."""
     wanted = (change.grantor, change.grantor_tenure, change.level, change.scope)
-    held = facts.grants_on(change.holder, change.holder_tenure, change.resource)
+    held = granted(change.holder, change.holder_tenure, change.resource, facts)
     same = (one for one in held if (one.grantor, one.grantor_tenure, one.level, one.scope) == wanted)
-    if not (found := next((one for one in same if stands(one, facts)), None)):
+    if not (found := next((one for one in same if stands(one.id, facts)), None)):
         return None
     return Refused(NOTHING, f"capability {found.id} gives that already", "go on: it may do so")
 

@@ -264,9 +264,9 @@ def can_command(env: Env, handler: str, level: str, resource: str, acting: str) 
 def _of_the_past(row: Handler, resource: Resource, facts: Facts) -> list[Reason]:
     """What it was granted in tenures that are over: whoever asks may remember that."""
     from cn.agency.names import rank
-    from cn.agency.plan.access import Reason
+    from cn.agency.plan.access import Reason, granted
 
-    grants = (one for past in range(1, row.tenure) for one in facts.grants_on(row.id, past, str(resource)))
+    grants = (one for past in range(1, row.tenure) for one in granted(row.id, past, str(resource), facts))
     over = "granted by {}, in tenure {}, which is over"
     return [
         Reason(rank(resource, one.level), False, over.format(one.grantor, one.holder_tenure), one) for one in grants

@@ -45,7 +45,7 @@ _QUESTIONS: list[Callable[[Facts, Any, int], object]] = [
     lambda f, k, n: (list(f.children(k)), list(f.parents(k)), f.has_open_child(k)),
     lambda f, k, n: (list(f.open_outcomes(k)), f.count_open(k)),
     lambda f, k, n: list(f.underlings(k)),
-    lambda f, k, n: (list(f.grants_on(k, n, "a")), list(f.grants_of(k, n)), list(f.grants_by(k, n))),
+    lambda f, k, n: (sorted(f.capabilities(k, n, "a")), list(f.grants_of(k, n)), list(f.grants_by(k, n))),
     lambda f, k, n: (list(f.versions(k)), list(f.files_of(k, n)), list(f.left_to(k, n))),
     lambda f, k, n: (list(f.references(k)), list(f.referenced_by(k)), list(f.mail_with(k)), list(f.pending(k))),
     lambda f, k, n: list(f.mail_to(k, n)),
