@@ -380,13 +380,16 @@ class Patience:
         self.left: set[Oid] = set()
 
     def leaves(self, head: Oid) -> bool:
-        """Were so many branches of each of its peers unreadable, or took so long, that this one is left?"""
-        over = all(
+        """Is this one left, as :meth:`ended` says?"""
+        self.left |= {head} if (over := self.ended(head)) else set()
+        return over
+
+    def ended(self, head: Oid) -> bool:
+        """Were so many branches of each of its peers unreadable, or took so long?"""
+        return all(
             self._unreadable[owner] >= _UNREADABLE or self._spent.get(owner, 0.0) >= _SECONDS
             for owner in self._owners(head)
         )
-        self.left |= {head} if over else set()
-        return over
 
     @contextmanager
     def taking(self, heads: Sequence[Oid]) -> Iterator[None]:
@@ -531,9 +534,16 @@ def read_proposals(
         patience.blame(draft.history.head, error)
         return []
 
+    def compared(some: Sequence[_Draft]) -> list[tuple[Oid, _Patches]]:
+        with patience.taking([draft.history.head for draft in some]):
+            return _read_patches(git, some)
+
     def unpatched(draft: _Draft, error: GitError) -> list[tuple[Oid, _Patches]]:
         ensure_not_killed(error)
         return []  # the new texts are shown
+
+    def ended(draft: _Draft) -> bool:
+        return patience.ended(draft.history.head)
 
     for start in range(0, len(histories), _HEADS):
         drafts = _with_trees(git, histories[start : start + _HEADS])
@@ -541,7 +551,7 @@ def read_proposals(
             drafts, lambda some: _with_changes(git, some), unchanged, lambda draft: patience.leaves(draft.history.head)
         )
         for group in _in_groups(_within(git, drafts, limits), _share):
-            patches = dict(read_in_halves(group, lambda some: _read_patches(git, some), unpatched))
+            patches = dict(read_in_halves([d for d in group if not ended(d)], compared, unpatched, ended))
             yield from _proposals(git, group, patches)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from cn.git import read_branches
 from cn.git.objects import merge_bases
 from cn.git.process import Git
-from cn.git.read_branches import Patience, read_histories
+from cn.git.read_branches import Patience, read_histories, read_proposals
 from cn.git.remote import LISTING_BYTES
+from cn.protocol.hub_config import Limits
 from cn.values.names import Oid
 from tests.support.hubs import clone, commit, git, try_git, work
 from tests.support.world import Node, World
@@ -142,6 +144,33 @@ def test_a_peer_whose_histories_take_long_has_so_many_seconds(
     }
     found = read_histories(Git(repo), main, heads, Patience(lambda head: owners[head]))
     assert set(found) == {heads[0], heads[2]}
+
+
+def test_differences_that_take_long_are_left_out_for_that_peer_and_its_new_texts_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = work(tmp_path / "repo")
+    main = Oid(commit(repo, {f"f{n}": "old\n" for n in range(4)}))
+    heads = []
+    for n in range(4):
+        git(repo, "checkout", "-q", "-b", f"b{n}", "main")
+        heads.append(Oid(commit(repo, {f"f{n}": "new\n"})))
+    monkeypatch.setattr(read_branches, "_HEADS", 1)  # each is asked for by itself
+    monkeypatch.setattr(read_branches, "_SECONDS", 0.5)
+    asked = read_branches._read_patches
+
+    def slow(git_: Git, drafts: Sequence[read_branches._Draft]) -> list[tuple[Oid, read_branches._Patches]]:
+        time.sleep(0.6)
+        return asked(git_, drafts)
+
+    monkeypatch.setattr(read_branches, "_read_patches", slow)
+    owners = {head: {"pi" if head == heads[2] else "omega"} for head in heads}
+    patience = Patience(lambda head: owners[head])
+    histories = read_histories(Git(repo), main, heads, Patience())
+    found = dict(read_proposals(Git(repo), [histories[head] for head in heads], Limits(), patience))
+    assert [found[head].texts[0].patch is not None for head in heads] == [True, False, True, False]
+    assert [found[head].texts[0].text for head in heads] == ["new\n"] * 4
+    assert patience.left == set()
 
 
 def test_a_shallow_repository_brings_no_commit_whose_parent_is_missing(world: World, sigma: Node, pi: Node) -> None:
