@@ -154,8 +154,11 @@ class _Process:
 
         behind = [one for one in self.plan.settings.servers if not one.direct]
         others = [OtherClient(one, self.vault, self.health.say) for one in behind]
-        for one in others:
-            ending.push_async_callback(one.close)
+
+        async def close() -> None:
+            await asyncio.gather(*(one.close() for one in others))
+
+        ending.push_async_callback(close)
         return Gateway(others)
 
     async def _answer(self, sockets: Sequence[socket.socket], gateway: Gateway, ending: AsyncExitStack) -> None:

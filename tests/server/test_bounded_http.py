@@ -386,3 +386,26 @@ def test_a_server_that_was_started_and_says_nothing_is_given_up_and_ended(
     asyncio.run(main())
     for pid in note.read_text().split():
         assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_connection_that_breaks_while_it_is_closed_is_not_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's tasks end as a group of what failed, in which the cancellation is one of several."""
+    tried = []
+
+    async def breaks(client: OtherClient) -> None:
+        tried.append(client.name)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as why:
+            raise BaseExceptionGroup("unhandled errors in a TaskGroup", [why, OSError("broken")]) from None
+
+    monkeypatch.setattr(OtherClient, "_connected", breaks)
+
+    async def main() -> None:
+        async with asyncio.timeout(60):
+            client = OtherClient(OtherServer(name="odd", url="http://127.0.0.1:1"), Vault({}), lambda line: None)
+            await _until(lambda: bool(tried))
+            await client.close()
+
+    asyncio.run(main())
+    assert tried == ["odd"]

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -30,6 +30,8 @@ from cn.values.text import counted, one_line
 READY = "ready"
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _START_SECONDS = 60.0
+_END_SECONDS = 10.0
+"""Longer than the library waits for a server that it started, before it kills that."""
 _MOST_TOOLS = 500
 _MOST_PAGES = 100
 
@@ -61,7 +63,7 @@ class OtherClient:
     def __init__(self, server: OtherServer, vault: Vault, say: Callable[[str], None]) -> None:
         self._server, self._vault, self._say = server, vault, say
         self._client: Client | None = None
-        self._lost, self._why = asyncio.Event(), ""
+        self._lost, self._why, self._closing = asyncio.Event(), "", False
         self.name, self.state = server.name, "starting"
         self.tools: Sequence[OtherTool] = ()
         self._task = asyncio.ensure_future(self._keep())
@@ -121,6 +123,8 @@ class OtherClient:
                 self._say(f"{self.name}: {self.state}")
             finally:
                 self._client, self.tools = None, ()
+            if self._closing:
+                return
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -197,9 +201,10 @@ class OtherClient:
 
     async def close(self) -> None:
         """End the connection, and a server that was started for it."""
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        self._closing = True
+        while not self._task.done():
+            self._task.cancel()  # which the library may lose where something else fails at the same time
+            await asyncio.wait([self._task], timeout=_END_SECONDS)
 
 
 @asynccontextmanager
