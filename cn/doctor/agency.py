@@ -95,7 +95,7 @@ def _check_server(facts: HubFacts) -> Iterator[Finding]:
         yield problem(what, "the server tries again; others are not kept", "look into what it names")
     for name, why in seen.away.items():
         remedy = f"look at [servers.{name}] in agency.toml, and at its secret"
-        yield problem(f"the server {name} behind ours: {why}", "agents have none of its tools", remedy)
+        yield problem(f"the server {name} behind ours: {why}", "agents have its tools again when it answers", remedy)
     for name, why in seen.left_out.items():
         what = f"some tools of the server {name} are not listed by name: {why}"
         yield info(what, "agents call them by mcp_call alone", "tell who makes that server")

@@ -67,6 +67,10 @@ class OtherTools(Protocol):
         """``ready``, or why it is not."""
 
     @property
+    def failing(self) -> str:
+        """Why the last call got no answer; empty: it did."""
+
+    @property
     def tools(self) -> Sequence[OtherTool]:
         """What it offers; nothing while it is not there."""
 
@@ -101,8 +105,11 @@ class Gateway:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def states(self) -> dict[str, str]:
-        """How each server is."""
-        return {name: one.state for name, one in self._others.items()}
+        """How each server is, by its connection or by its last call."""
+        return {
+            name: f"its last call: {one.failing}" if one.state == "ready" and one.failing else one.state
+            for name, one in self._others.items()
+        }
 
     def left_out(self) -> dict[str, str]:
         """Server → which of its tools are not listed by their names, and why."""

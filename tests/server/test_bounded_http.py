@@ -339,9 +339,14 @@ def test_the_exchange_of_a_call_that_was_given_up_ends(mode: str) -> None:
 
         async def work(client: OtherClient) -> None:
             await _until(lambda: client.state == "ready")
+            assert Gateway([client]).states() == {client.name: "ready"}
             with pytest.raises(Unanswered, match=r"no answer within 0\.5 s"):
                 await client.call("echo", {})
+            assert Gateway([client]).states() == {client.name: "its last call: no answer within 0.5 s"}
             await _until(server.left.is_set)
+            server.when = ""
+            await client.call("echo", {})
+            assert Gateway([client]).states() == {client.name: "ready"}
 
         _with(server, work, seconds=0.5)
 
@@ -380,8 +385,10 @@ def test_a_server_that_was_started_and_says_nothing_is_given_up_and_ended(
                     await client.call("echo", {})
                 # It is tried again; a busy machine may have ended the first before it said who it was.
                 await _until(lambda: note.exists() and len(note.read_text().split()) > 1)
-        finally:
-            await client.close()
+                await asyncio.sleep(0.1)
+        finally:  # the time to begin ends while the library waits for the process, which it then has to end all the same
+            async with asyncio.timeout(60):
+                await client.close()
 
     asyncio.run(main())
     for pid in note.read_text().split():

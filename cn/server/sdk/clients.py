@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import anyio
 import httpx2
 import jsonschema
 import mcp_types as types
@@ -30,8 +31,6 @@ from cn.values.text import counted, one_line
 READY = "ready"
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _START_SECONDS = 60.0
-_END_SECONDS = 10.0
-"""Longer than the library waits for a server that it started, before it kills that."""
 _MOST_TOOLS = 500
 _MOST_PAGES = 100
 
@@ -63,8 +62,9 @@ class OtherClient:
     def __init__(self, server: OtherServer, vault: Vault, say: Callable[[str], None]) -> None:
         self._server, self._vault, self._say = server, vault, say
         self._client: Client | None = None
-        self._lost, self._why, self._closing = asyncio.Event(), "", False
-        self.name, self.state = server.name, "starting"
+        self._lost, self._why = asyncio.Event(), ""
+        self._scope = anyio.CancelScope()
+        self.name, self.state, self.failing = server.name, "starting", ""
         self.tools: Sequence[OtherTool] = ()
         self._task = asyncio.ensure_future(self._keep())
 
@@ -73,6 +73,15 @@ class OtherClient:
         client = self._client
         if client is None:
             raise Unanswered(self.state)
+        try:
+            outcome = await self._answer(client, tool, arguments)
+        except Unanswered as why:
+            self.failing = str(why)
+            raise
+        self.failing = ""
+        return outcome
+
+    async def _answer(self, client: Client, tool: str, arguments: Mapping[str, Any]) -> Outcome:
         try:
             seconds = self._server.seconds
             return self._outcome(await client.call_tool(tool, dict(arguments), read_timeout_seconds=seconds))
@@ -109,29 +118,28 @@ class OtherClient:
         """Connect, and again whenever the connection is lost, after a growing pause."""
         pause = _FIRST_PAUSE
         ABOUT.set(self.name)
-        while True:
-            self._lost.clear()
-            self._why = ""
-            try:
-                await self._connected()
-                pause = _FIRST_PAUSE
-                self.state = self._why or "the connection was lost"
-            except asyncio.CancelledError:
-                raise
-            except BaseException as why:  # groups of exceptions of the library's tasks
-                self.state = tell(why, self._vault.mask)
-                self._say(f"{self.name}: {self.state}")
-            finally:
-                self._client, self.tools = None, ()
-            if self._closing:
-                return
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        with self._scope:
+            while True:
+                self._lost.clear()
+                self._why = ""
+                try:
+                    await self._connected()
+                    pause = _FIRST_PAUSE
+                    self.state = self._why or "the connection was lost"
+                except asyncio.CancelledError:
+                    raise
+                except BaseException as why:  # groups of exceptions of the library's tasks
+                    self.state = tell(why, self._vault.mask)
+                    self._say(f"{self.name}: {self.state}")
+                finally:
+                    self._client, self.tools = None, ()
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _connected(self) -> None:
         async with AsyncExitStack() as held:
             try:
-                async with asyncio.timeout(_START_SECONDS):
+                with anyio.fail_after(_START_SECONDS):
                     client = await held.enter_async_context(Client(self._transport(), message_handler=self._heard))
             except TimeoutError:
                 raise _Silent(f"it did not begin within {_START_SECONDS:g} s") from None
@@ -161,7 +169,8 @@ class OtherClient:
     async def _list(self, client: Client) -> list[OtherTool]:
         """Raises :class:`_ListRefused`."""
         try:
-            return await asyncio.wait_for(self._pages(client), _START_SECONDS)
+            with anyio.fail_after(_START_SECONDS):
+                return await self._pages(client)
         except TimeoutError:
             raise _ListRefused(f"tools/list has no end after {_START_SECONDS:g} s") from None
 
@@ -200,11 +209,13 @@ class OtherClient:
         )
 
     async def close(self) -> None:
-        """End the connection, and a server that was started for it."""
-        self._closing = True
-        while not self._task.done():
-            self._task.cancel()  # which the library may lose where something else fails at the same time
-            await asyncio.wait([self._task], timeout=_END_SECONDS)
+        """End the connection, and a server that was started for it.
+
+        By a scope and not by ``Task.cancel``: that breaks into the library's own end of a server, whose process is then
+        left and waited for without end, and it is lost where something else fails at the same time.
+        """
+        self._scope.cancel()
+        await self._task
 
 
 @asynccontextmanager
