@@ -146,7 +146,8 @@ def _with(server: _Odd, work: Callable[[OtherClient], Awaitable[None]], seconds:
             async with asyncio.timeout(60):
                 await work(client)
         finally:
-            await client.close()
+            async with asyncio.timeout(60):
+                await client.close()
 
     asyncio.run(main())
 
@@ -386,7 +387,7 @@ def test_a_server_that_was_started_and_says_nothing_is_given_up_and_ended(
                 # It is tried again; a busy machine may have ended the first before it said who it was.
                 await _until(lambda: note.exists() and len(note.read_text().split()) > 1)
                 await asyncio.sleep(0.1)
-        finally:  # the time to begin ends while the library waits for the process, which it then has to end all the same
+        finally:  # the time to begin ends while the library waits for the process, which it has to end all the same
             async with asyncio.timeout(60):
                 await client.close()
 

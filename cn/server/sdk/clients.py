@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -137,15 +138,14 @@ class OtherClient:
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _connected(self) -> None:
-        async with AsyncExitStack() as held:
-            try:
-                with anyio.fail_after(_START_SECONDS):
-                    client = await held.enter_async_context(Client(self._transport(), message_handler=self._heard))
-            except TimeoutError:
-                raise _Silent(f"it did not begin within {_START_SECONDS:g} s") from None
-            self.tools = await self._list(client)
-            self._client, self.state = client, READY
-            await self._lost.wait()
+        with anyio.CancelScope(deadline=anyio.current_time() + _START_SECONDS) as beginning:
+            async with Client(self._transport(), message_handler=self._heard) as client:
+                beginning.deadline = math.inf
+                self.tools = await self._list(client)
+                self._client, self.state = client, READY
+                await self._lost.wait()
+        if beginning.cancelled_caught:
+            raise _Silent(f"it did not begin within {_START_SECONDS:g} s")
 
     async def _heard(self, message: Any) -> None:
         """The server has other tools now."""
