@@ -637,8 +637,41 @@ _NOT_SENT = "RPC failed"
 
 
 def is_refused_by_host(reason: str) -> bool:
-    """Did the host itself say no, by a hook, a limit of bytes or a right? Somebody else's push is another matter."""
-    return REFUSED in reason or _NOT_SENT in reason
+    """Did the host itself say no, by a hook, a limit of bytes or a right? Somebody else's push is another matter, and
+    what is wrong with its disk.
+    """
+    return (REFUSED in reason or _NOT_SENT in reason) and not is_trouble_of_host(reason)
+
+
+def is_trouble_of_host(reason: str) -> bool:
+    """Is it the host's own disk, or its being busy, and nothing of what was pushed?"""
+    return bool(_TROUBLE.search(reason))
+
+
+_BUSY = r"(?:HTTP|returned error:|response) (?:429|5\d\d)\b"
+_TROUBLE = re.compile(
+    rf"{_BUSY}|No space left on device|Disk quota exceeded|Read-only file system|Input/output error"
+    r"|Unable to create '[^']*': (?!File exists)"
+)
+"""What a host says that cannot write, or does not answer now: the same goes well another time (errno(3), RFC 9110)."""
+_BROKEN_OFF = re.compile(
+    rf"{_BUSY}|RPC failed|early EOF|bad pack header|pack-objects died|unexpected disconnect|hung up|Connection reset"
+)
+"""What git says where an answer breaks off, or none comes."""
+
+
+def is_of_host(reason: str) -> bool:
+    """Does a fetch fail by its host, or on the way there, as git says it? A single branch may still be the cause."""
+    return reason == TIMED_OUT or is_unreached(reason) or bool(_BROKEN_OFF.search(reason) or _REDIRECTS.search(reason))
+
+
+_HELD = re.compile(r"Unable to create '([^']*)': File exists")
+
+
+def lock_named(reason: str) -> str:
+    """The lock that kept a host's git from setting a ref: somebody sets it just then, or died over it. May be empty."""
+    found = _HELD.search(reason)
+    return one_line(found[1], REASON) if found else ""
 
 
 _REDIRECTS = re.compile(r"requested URL returned error: 30[12378]\b")
@@ -652,6 +685,10 @@ _GREETS = (
     "password, log in there once by hand; 'ssh HOST true' shows it, and must print nothing"
 )
 _NOT_LET_IN = (
+    ("No space left on device", "the host's disk is full: tell who keeps it; what is ours waits here"),
+    ("Disk quota exceeded", "the host has no room left for it: tell who keeps it; what is ours waits here"),
+    ("Read-only file system", "nothing can be written at the host now: tell who keeps it"),
+    ("Unable to create '", "the host's git may not write there, or a lock was left: tell who keeps it"),
     (
         "served as files",
         "the host has to speak git's own protocol at that URL: ask who keeps it for another URL, or to "

@@ -1,7 +1,7 @@
 """What could not be fetched together is tried again apart: by peer, then by branch, over all remotes at once.
 
-One bad branch keeps no other out. A host that lists, and then says nothing, is left after a few branches: it would
-hang for each of them.
+One bad branch keeps no other out. A host that lists, and then says nothing, or has no answer for any of them, is left
+after a few branches: what it does is none of theirs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.process import TIMED_OUT
-from cn.git.remote import WIDTH
+from cn.git.remote import WIDTH, is_of_host
 from cn.values.names import Branch, Oid, ThreadKey
 
 Pair = tuple[Branch, Oid, ThreadKey, str]
@@ -54,7 +54,7 @@ def fetch_apart(fetch: Fetch, wanted: Wanted, failed: Mapping[str, str]) -> Fail
     for part, why in whys.items():
         pairs = parts[part][1]
         theirs = [whys.get(other) for other in parts if other[0] == part[0]]
-        if set(theirs) == {TIMED_OUT} and (len(theirs) > 1 or len(pairs) == 1):
+        if all(one and is_of_host(one) for one in theirs) and (len(theirs) > 1 or len(pairs) == 1):
             found.silent[part] = why
         elif len(pairs) == 1:
             found.branches.append((pairs[0], why))
@@ -91,9 +91,9 @@ def _by_branch(
         slow += TIMED_OUT in whys.values()
         for part, pairs in wave.items():
             told = [(pair, whys[key]) for key, (_, pair) in keys.items() if key in whys and pair in pairs]
-            if part in first and len(told) == len(pairs) and {why for _, why in told} == {TIMED_OUT}:
-                found.silent[part] = TIMED_OUT
-                found.hung.extend(pairs)
+            if part in first and len(told) == len(pairs) and all(is_of_host(why) for _, why in told):
+                found.silent[part] = told[0][1]
+                found.hung.extend(pair for pair, why in told if why == TIMED_OUT)
                 left[part] = []
             else:
                 found.branches.extend(told)

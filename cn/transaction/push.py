@@ -33,8 +33,10 @@ from cn.git.remote import (
     RefResult,
     Result,
     is_refused_by_host,
+    is_trouble_of_host,
     is_unreached,
     list_refs_of,
+    lock_named,
     push_own,
     remedy_of,
     would_push,
@@ -225,7 +227,7 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
     write_journal(push_path(hub, journal.new), note, hub.private_mode)
     without: dict[str, str] = {}
     again = True
-    pauses = list(_PAUSES)
+    pauses, lock = list(_PAUSES), ""
     while pauses:
         time.sleep(pauses.pop(0))
         answer = send(hub, refs, Push(hub.main, journal.new, base.origin))
@@ -252,6 +254,7 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
         if now != base.origin:
             return None
         if rejected.transient:
+            lock = lock_named(rejected.reason)
             continue
         if refs and again and not rejected.told:  # a fault on the way is no rule of the host's
             again = False
@@ -273,9 +276,10 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
             raise OriginRefused.uncommitted(text, _remedy_at_origin(hub, rejected.reason))
         step = remedy_of(rejected.reason, "origin was asked, and does not have it; run again")
         raise NotAtOrigin.uncommitted(text, step, " here")
-    if (lock := _lock_on(hub, hub.main_ref)) is not None:
-        raise OriginRefused.uncommitted(f"{lock.path} keeps origin from taking main", f"{lock.remedy}, then run again")
-    raise NotAtOrigin("origin's main is locked by somebody else's push", "run again later")
+    if (here := _lock_on(hub, hub.main_ref)) is not None:
+        raise OriginRefused.uncommitted(f"{here.path} keeps origin from taking main", f"{here.remedy}, then run again")
+    remedy = f"run again later; if it stays so, who keeps the host looks whether a push died and left {lock}"
+    raise NotAtOrigin("origin's main is locked by somebody else's push", remedy if lock else "run again later")
 
 
 _BAD_REF = re.compile(r"bad object (refs/\S+)")
@@ -289,7 +293,7 @@ def _remedy_at_origin(hub: Hub, reason: str) -> str:
         if bad := _BAD_REF.search(reason):
             mend = command("git update-ref -d {}", bad[1])
             return f"{bad[1]} names an object that origin lost; {mend}, typed in that repository on its host, mends it"
-    return "may you push to origin's main, and is origin a bare repository?"
+    return remedy_of(reason, "may you push to origin's main, and is origin a bare repository?")
 
 
 def _set_push_url(hub: Hub) -> str:
@@ -347,7 +351,8 @@ def _find_taken(hub: Hub, url: str, lost: Mapping[str, Oid | None], reason: str)
 
 
 def _is_held(told: RefResult) -> bool:
-    return told.result is not Result.DONE and any(word in told.reason for word in _HELD)
+    waits = any(word in told.reason for word in _HELD) and not is_trouble_of_host(told.reason)
+    return told.result is not Result.DONE and waits
 
 
 def arrived_pushes(hub: Hub, base: Base) -> list[Journal]:

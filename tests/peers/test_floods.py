@@ -77,6 +77,28 @@ def test_hosts_that_hang_are_asked_less_and_less_often(world: World, tmp_path: P
     assert "does not send" not in sigma.cn("status").stdout
 
 
+def test_a_host_whose_git_dies_for_everybody_is_told_as_that_and_blames_no_branch(world: World, tmp_path: Path) -> None:
+    sigma = world.hub("sigma", config="mailbox_trusted: true\n")
+    pi, omega = world.hub("pi"), world.hub("omega")
+    world.link(sigma, pi)
+    world.link(sigma, omega)
+    for creator in (pi, omega):
+        world.propose(creator, sigma, "a")
+    script = tmp_path / "pack-objects"
+    script.write_text("#!/bin/sh\nexit 1\n")
+    script.chmod(0o755)
+    config = tmp_path / "gitconfig"
+    config.write_text(f"[uploadpack]\n\tpackObjectsHook = {script}\n")
+    for number in range(3):
+        done = sigma.cn("sync", check=1, env={"GIT_CONFIG_GLOBAL": str(config)})
+        assert ("the mailbox does not send its branches" in done.stderr) is (number == 0), done.stderr
+        assert "push it again" not in done.stderr
+    assert "cn peer sync pi" in sigma.cn("status").stdout
+    for peer in ("pi", "omega"):
+        assert f"received {peer}/a" in sigma.cn("peer", "sync", peer).stdout
+    assert "does not send" not in sigma.cn("status").stdout
+
+
 def flood(repo: Path, prefix: str) -> None:
     """More branches under ``prefix`` than a listing may hold."""
     tip = git(repo, "rev-parse", "main")

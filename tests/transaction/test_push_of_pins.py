@@ -12,6 +12,7 @@ import pytest
 
 from cn.git import remote
 from cn.git.process import Done, Git, Job
+from cn.git.remote import REFUSED, is_refused_by_host, remedy_of
 from cn.git.repository import Hub, open_hub
 from cn.transaction import push
 from cn.transaction.base import observe_base
@@ -206,6 +207,51 @@ def test_what_a_host_says_where_it_refuses_main_is_shown_in_its_words(
         git(sigma.root, "remote", "set-url", "origin", served.url(sigma.home.stem))
         done = sigma.cn("sync", check=1)
     assert "[remote rejected] (hook declined): FATAL: W refs/heads/main sigma DENIED by fallthru" in done.stderr
+
+
+def test_a_host_whose_git_cannot_write_is_told_so_and_a_lock_there_is_named(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    """Only ``File exists`` is a lock; all else is rights or a disk, for which nobody can wait."""
+    world.propose(pi, sigma)
+    with git_daemon(sigma.home.parent, tmp_path) as served:
+        git(sigma.root, "remote", "set-url", "origin", served.url(sigma.home.stem))
+        lock = sigma.home / "refs/heads/main.lock"
+        lock.touch()
+        done = sigma.cn("sync", check=1)
+        assert "origin's main is locked by somebody else's push" in done.stderr
+        assert "left" in done.stderr
+        assert "refs/heads/main.lock" in done.stderr.replace("\n", "")
+        lock.unlink()
+        hook = sigma.home / "hooks/pre-receive"
+        hook.parent.mkdir(exist_ok=True)
+        words = "cannot lock ref 'refs/heads/main': Unable to create '/srv/main.lock': Permission denied"
+        hook.write_text(f'#!/bin/sh\necho "error: {words}" >&2\nexit 1\n')
+        hook.chmod(0o755)
+        done = sigma.cn("sync", check=1)
+        assert "'/srv/main.lock': Permission denied" in done.stderr
+        assert "the host's git may not write there" in done.stderr
+        assert "somebody else's push" not in done.stderr
+        hook.unlink()
+        sigma.sync()
+    assert [name.split("-", 1)[1] for name in sigma.threads()] == ["pi-proposal.md"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "error: unpacker error: No space left on device",
+        "error: cannot lock ref 'refs/heads/main': Unable to create '/srv/refs/heads/main.lock': Permission denied",
+        "error: RPC failed; HTTP 507 curl 22 The requested URL returned error: 507",
+        "error: RPC failed; HTTP 503 curl 22 The requested URL returned error: 503",
+    ],
+)
+def test_trouble_of_a_host_is_no_word_about_what_was_pushed(said: str) -> None:
+    """Else cn would look for the commit that the host does not want, and tell somebody to give it up."""
+    assert not is_refused_by_host(f"{REFUSED} (failed to update ref): {said}")
+    assert is_refused_by_host(f"{REFUSED} (pre-receive hook declined)")
+    assert is_refused_by_host("error: RPC failed; HTTP 413 curl 22 The requested URL returned error: 413")
+    assert "check the key" not in remedy_of(said, "")
 
 
 def test_a_host_that_lets_nobody_in_is_a_matter_of_keys(sigma: Node, tmp_path: Path) -> None:
