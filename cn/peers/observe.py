@@ -442,7 +442,7 @@ def _wanted(
         for key in keys:
             *part, url = _part(run, key, side)
             remote, peer = part
-            if not force and run.memory.silent.waits(" ".join(part)):
+            if not force and _is_left_alone(run, " ".join(part)):
                 if (remote, peer) not in paused:
                     text = _silent_text(remote, peer, run.memory.silent.reason(" ".join(part)))
                     run.report.failed(text, source=peer, told_before=True)
@@ -451,6 +451,11 @@ def _wanted(
                 asked.add((peer, head, side))
                 wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key, side))
     return wanted, paused
+
+
+def _is_left_alone(run: Run, name: str) -> bool:
+    """Did it take all its time when it was asked last? What answers at once is asked by each run."""
+    return run.memory.silent.waits(name) and run.memory.silent.reason(name) == TIMED_OUT
 
 
 def _silent_text(remote: str, peer: str, reason: str) -> str:
@@ -475,7 +480,8 @@ def _report_silent(
                 continue
             new = run.memory.silent.failed(name, silent[part])
             text = _silent_text(remote, remote if whole else part[1], silent[part])
-            remedy = f"{command('cn peer sync {}', part[1])} tries again; else it is asked less and less often"
+            often = "it is asked less and less often" if silent[part] == TIMED_OUT else "the next run asks it"
+            remedy = f"{command('cn peer sync {}', part[1])} tries again; else {often}"
             if text not in told:
                 run.report.failed(text, remedy, source=remote, told_before=not new)
             told.add(text)
