@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +27,7 @@ ORIGIN_REF = "refs/cn/origin/main"
 """Origin's main as this clone last took it over."""
 
 _ASKED = (
-    rf"{ASKED}|remote\..*\.(fetch|promisor|partialclonefilter)|core\.(filemode|sharedrepository)|cn\..*|agency\..*"
+    rf"{ASKED}|remote\..*\.(fetch|promisor|partialclonefilter|proxyauthmethod)|core\.(filemode|sharedrepository)|cn\..*|agency\..*"
     r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand"
     r"|extensions\.(partialclone|objectformat)|include\.path|includeif\..*\.path"
 )
@@ -294,5 +295,27 @@ def open_repository(root: Path, main: str) -> Hub:
     if why := _refusal(root, git_dir, work_git_dir):
         hint = f"if you trust who owns it: {command('git config --global --add safe.directory {}', str(root))}"
         raise ForeignHub(f"git does not work in {root}: {why}", hint)
-    git = git._replace(config=read_config(git))
+    git = configured(git)
     return Hub(root, git_dir, work_git_dir, git, main, bool(git.config and git.config.all("remote.origin.url")))
+
+
+def configured(git: Git) -> Git:
+    """The same git, which knows its repository's configuration."""
+    config = read_config(git)
+    proxies = _proxies(config, git.around or child_environment())
+    return git._replace(config=config, env={**git.env, **proxies})
+
+
+def _proxies(config: GitConfig, around: Mapping[str, str]) -> dict[str, str]:
+    """``remote.<name>.proxy`` as ``http.<url>.proxy``: cn speaks to a host by its URL, where git does not look at the
+    first (git-config(1)). In the environment (git-config(1), "ENVIRONMENT"): such a URL may hold a password.
+    """
+    given: dict[str, str] = {}
+    count = int(text) if (text := around.get("GIT_CONFIG_COUNT", "")).isdecimal() else 0
+    for setting in config.settings:
+        remote, _, option = setting.key.removeprefix("remote.").rpartition(".")
+        if setting.key.startswith("remote.") and option in ("proxy", "proxyauthmethod"):
+            for url in dict.fromkeys(config.url(remote, push=push) for push in (False, True)):
+                given |= {f"GIT_CONFIG_KEY_{count}": f"http.{url}.{option}", f"GIT_CONFIG_VALUE_{count}": setting.value}
+                count += 1
+    return {**given, "GIT_CONFIG_COUNT": str(count)} if given else {}

@@ -110,7 +110,7 @@ def _ask(root: str, urls: dict[str, str], seconds: float, words: list[str], ours
 
     from cn.git.process import Git
     from cn.git.remote import Looked, list_remotes
-    from cn.git.repository import read_config
+    from cn.git.repository import configured
     from cn.git.ssh_logins import open_logins, parse_place
 
     # No child that waits for a network may be left behind.
@@ -122,8 +122,8 @@ def _ask(root: str, urls: dict[str, str], seconds: float, words: list[str], ours
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     git = Git(Path(root))
-    if any(map(parse_place, urls.values())):
-        git = open_logins(git._replace(config=read_config(git)))
+    if any(parse_place(url) or url.startswith("http") for url in urls.values()):
+        git = open_logins(configured(git))
     answers = list_remotes(git, urls, seconds)
     found = {key: listing for key, listing in answers.items() if not isinstance(listing, str)}
     looked[:] = [Looked({(key, urls[key]): listing for key, listing in found.items()}, words, ours)]

@@ -175,3 +175,17 @@ def test_a_host_that_hangs_is_waited_for_once_and_by_who_writes_to_it(world: Wor
         assert connected() == before
         sigma.cn("outbox", "flush", check=None)
         assert connected() > before
+
+
+def test_the_proxy_of_a_remote_is_used_for_every_connection_to_it(world: World, sigma: Node, pi: Node) -> None:
+    """``remote.<name>.proxy`` (git-config(1)): only through it is there a host of that name."""
+    world.propose(pi, sigma)
+    with http_backend(sigma.home.parent) as served:
+        git(sigma.root, "remote", "set-url", "origin", f"http://git.invalid/{sigma.home.name}")
+        assert "git.invalid" in sigma.cn("sync", check=1).stderr
+        git(sigma.root, "config", "remote.origin.proxy", served.base)
+        given = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Ada"}
+        assert "received pi/proposal" in sigma.cn("sync", env=given).stdout
+        assert tip(sigma.home, "main") == tip(sigma.root, "main")
+        assert git(sigma.root, "log", "-1", "--format=%cn") == "Ada", "what is given this way stays"
+        assert sigma.cn("sync").stdout == "", "an idle run asks in a way of its own"

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import getpass
 import os
+import re
 import shutil
 import signal
 import socket
@@ -249,7 +250,7 @@ def http_backend(root: Path, user: str = "", password: str = "") -> Iterator[Rem
     """Smart HTTP through ``git http-backend``: ``http://127.0.0.1:PORT``.
 
     With ``user`` every request needs basic authentication. ``base`` holds no
-    credentials, so a test adds them, or not.
+    credentials, so a test adds them, or not. As a proxy it is every host (RFC 9112, 3.2.2).
     """
     program = _git_program("git-http-backend", "git http-backend")
     expected = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode() if user else ""
@@ -448,7 +449,7 @@ def _bridge(program: Path, root: Path, user: str, expected: str) -> type[BaseHTT
             if expected and self.headers.get("Authorization") != expected:
                 self._send(401, [("WWW-Authenticate", 'Basic realm="git"')], b"")
                 return
-            path, _, query = self.path.partition("?")
+            path, _, query = re.sub(r"^http://[^/]*", "", self.path).partition("?")
             env = {
                 "PATH": os.environ["PATH"],
                 "HOME": home,
