@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from cn.agents import launcher
 from cn.agents.launcher import Exit, Word
+from cn.system.closed import open_again
 from cn.system.files import read_regular, write_file
 from cn.values.errors import Blocked
 
@@ -119,6 +120,7 @@ def read_ending(folder: Path) -> Ending:
 
 
 def _read(path: Path) -> dict[str, object]:
+    open_again(path)
     try:
         found = json.loads(read_regular(path, _MOST) or b"")
     except ValueError:
