@@ -76,6 +76,8 @@ from cn.agency.rows import (
     Rows,
     Tenure,
     Version,
+    Written,
+    minute_of,
 )
 
 R = TypeVar("R", bound=Row)
@@ -173,6 +175,7 @@ def _change(rows: Rows, event: Event) -> None:
             rows.put(_known(rows.agent(agent), event)._replace(live=False))
         case AuditSubmitted(handler, text):
             rows.put(AuditEntry(handler, event.seq, event.actor, event.time, text))
+            _count(rows, event, len(text.encode()))
         case _:
             assert_never(change)
 
@@ -244,10 +247,25 @@ def _write(rows: Rows, event: Event, file: Uuid, number: int, hash: str, size: i
     """A version, which is the latest; what it names takes the place of what the one before named."""
     rows.put(_known(rows.file(file), event)._replace(version=number, hash=hash, size=size))
     rows.put(Version(file, number, hash, size, event.time, event.actor))
+    _count(rows, event, size)
     for target in rows.references(file):
         rows.drop(Reference(file, target))
     for target in dict.fromkeys(links):
         rows.put(Reference(file, target))
+
+
+_SLOTS = 64
+"""Minutes that are kept of what a handler writes: more than an hour."""
+
+
+def _count(rows: Rows, event: Event, size: int) -> None:
+    """Remember how much a handler's agents write in a minute: what bounds them asks for the last hour at each write."""
+    handler, slash, _ = event.actor.partition("/")
+    if slash:
+        minute = minute_of(event.time)
+        key = Uuid(Party(handler)), minute % _SLOTS
+        old = rows.get(Written, *key)
+        rows.put(Written(*key, minute, size + (old.size if old and old.minute == minute else 0)))
 
 
 def _deliver(rows: Rows, event: Event, change: MailDelivered) -> None:

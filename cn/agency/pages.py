@@ -32,6 +32,9 @@ from cn.values.timestamps import format_second
 SHOWN = 50
 """How many versions, events or entries a page shows, the latest; all of them are in git's log."""
 
+SHOWN_TEXT = 16 << 10
+"""How many bytes of an audit log's entries its page shows, the latest."""
+
 _LAST = 2**53
 """No event has this number."""
 
@@ -131,9 +134,25 @@ def file_page(
     if file.kind == OUTCOME:
         lines += ["## History", "", *_table(("Event", "Time", "By", "What"), [_cells(e) for e in history[-SHOWN:]])]
     if file.kind == AUDIT:
-        for entry in entries[-SHOWN:]:
-            lines += [f"## {format_second(entry.time)} {entry.actor}", "", quote(entry.text), ""]
+        lines += _entry_lines(entries[-SHOWN:])
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _entry_lines(entries: Sequence[AuditEntry]) -> list[str]:
+    """The last ones that take no more than :data:`SHOWN_TEXT` together, of one that is longer the beginning: this is
+    written anew with each entry.
+    """
+    found, room = list[list[str]](), SHOWN_TEXT
+    for entry in reversed(entries):
+        text = quote(entry.text)
+        size = len(text.encode())
+        if size > room and found:
+            break
+        if size > room:
+            text = text.encode()[:room].decode(errors="ignore") + "\n\n(all of it is in git's log)"
+        found.append([f"## {format_second(entry.time)} {entry.actor}", "", text, ""])
+        room -= size
+    return [line for one in reversed(found) for line in one]
 
 
 def _version_cells(version: Version) -> tuple[str, ...]:

@@ -211,6 +211,22 @@ class AuditEntry(NamedTuple):
     text: str
 
 
+class Written(NamedTuple):
+    """The bytes that a handler's agents wrote in a minute, counted since 1970. A handler has a row for each slot, in
+    which a later minute takes the place of one that nobody asks for any more.
+    """
+
+    handler: Uuid
+    slot: int
+    minute: int
+    size: int
+
+
+def minute_of(at: datetime) -> int:
+    """The minute of :class:`Written`."""
+    return int(at.timestamp()) // 60
+
+
 class Request(NamedTuple):
     """An operation that was done: the same ``id`` of the same actor gets its answer again.
 
@@ -237,6 +253,7 @@ Row: TypeAlias = (
     | Deferred
     | Agent
     | AuditEntry
+    | Written
     | Request
 )
 
@@ -254,6 +271,7 @@ KEYS: Mapping[type[Row], int] = {
     Deferred: 1,
     Agent: 1,
     AuditEntry: 2,
+    Written: 2,
     Request: 2,
 }
 """How many leading fields are the key; of a kind with 0 there is one row."""
@@ -351,7 +369,9 @@ class Facts(Protocol):
         """What it made in that tenure, oldest first."""
 
     def written(self, handler: Uuid, since: datetime) -> int:
-        """The bytes of all versions that agents of this handler wrote later than this."""
+        """The bytes of all versions and audit entries that agents of this handler wrote later than this, to the minute;
+        of the last hour at most.
+        """
 
     def left_to(self, heir: Uuid, tenure: int) -> Sequence[Tenure]:
         """The ended tenures whose heir it is."""

@@ -328,11 +328,11 @@ def children_of(pid: int) -> list[int]:
     """Its living children; none where the system has no ``/proc``."""
     with suppress(OSError):
         numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-        return [one for one in numbers if _parent(one) == pid]
+        return [one for one in numbers if parent_of(one) == pid]
     return []
 
 
-def _parent(pid: int) -> int:
+def parent_of(pid: int) -> int:
     """Who started a living process; 0 where it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

@@ -181,7 +181,7 @@ def _read_runner(name: str, table: _Reader, base: Runner | None = None) -> Runne
     """A runner; what it does not say is as in ``base``."""
     table.known(*(part.name for part in fields(Runner) if part.name != "name"), "like", *_WRAP_KEYS)
     base = base or Runner(name, ())
-    if "argv" not in table.data and not base.argv and name != "person":
+    if "argv" not in table.data and not base.argv and base.name != PERSON:
         raise table.wrong("argv", "it is not given", "write the command as a list: argv = ['program', 'argument']")
     given = {
         "argv": table.texts("argv", base.argv),

@@ -22,7 +22,7 @@ from cn.agency.names import Uuid
 from cn.agents.launcher import Word
 from cn.agents.machine import Runner
 from cn.agents.place import Address
-from cn.agents.processes import MARK, OF_HUB
+from cn.agents.processes import HANDLER, MARK, OF_HUB
 from cn.agents.workspace import Folder, write_below
 from cn.agents.wraps import Inside, has_tmp, killer_of, wrap_argv
 from cn.system.files import write_file
@@ -102,7 +102,7 @@ def _environment(start: Start, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _identity(start: Start) -> dict[str, str]:
-    who = {MARK: start.agent, OF_HUB: start.hub, "CN_HANDLER": start.handler, "CN_AGENT_TOKEN": start.token}
+    who = {MARK: start.agent, OF_HUB: start.hub, HANDLER: start.handler, "CN_AGENT_TOKEN": start.token}
     return who | start.address.variables
 
 

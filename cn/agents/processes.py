@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from cn.agents import launcher
 from cn.agents.launcher import Exit, Word
+from cn.system.closed import open_again
 from cn.system.files import read_regular, write_file
 from cn.values.errors import Blocked
 
@@ -24,7 +25,9 @@ OF_HUB = "CN_AGENT_HUB"
 """Beside it the folder of the hub for which it works (:func:`cn.system.files.identity_of`): a hub that was copied has
 the same agents in its records, and the processes are the original's.
 """
-_PREFIX = b"CN_AGENT_"
+HANDLER = "CN_HANDLER"
+"""And the handler for which it works."""
+_PREFIXES = b"CN_AGENT_", b"CN_HANDLER="
 _ENDING = "ending.json"
 _MOST = 1 << 16
 _LOOK = 0.01
@@ -119,6 +122,7 @@ def read_ending(folder: Path) -> Ending:
 
 
 def _read(path: Path) -> dict[str, object]:
+    open_again(path)
     try:
         found = json.loads(read_regular(path, _MOST) or b"")
     except ValueError:
@@ -132,13 +136,18 @@ class Found(NamedTuple):
     pid: int
     agent: str
     hub: str
+    handler: str
 
 
 def find_processes(agent: str = "", hub: str | None = None) -> list[Found]:
     """Every living process of an agent, of a hub's folder, as far as its environment tells: of any agent where none is
     named, of any folder for None. Empty without ``/proc``.
     """
-    found = (Found(pid, marks[MARK], marks.get(OF_HUB, "")) for pid, marks in _marked() if MARK in marks)
+    found = (
+        Found(pid, marks[MARK], marks.get(OF_HUB, ""), marks.get(HANDLER, ""))
+        for pid, marks in _marked()
+        if MARK in marks
+    )
     return [one for one in found if agent in ("", one.agent) and hub in (None, one.hub)]
 
 
@@ -157,7 +166,7 @@ def _marked() -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _marks(environment: bytes) -> dict[str, str]:
-    rows = (row.partition(b"=") for row in environment.split(b"\0") if row.startswith(_PREFIX))
+    rows = (row.partition(b"=") for row in environment.split(b"\0") if row.startswith(_PREFIXES))
     return {name.decode("ascii", "replace"): value.decode("ascii", "replace") for name, _, value in rows}
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cn.agency.events import AgentEnded, Change, MailDone, OutcomeCompleted
-from cn.agency.names import Party, Uuid
+from cn.agency.names import Party, Uuid, is_user
 from cn.agency.operations import BySystem, EndAgent, LeaseAgent, Operation, Principal
 from cn.agency.perform import Answer, read_content
 from cn.agency.plan.access import KNOWN
@@ -51,7 +51,7 @@ from cn.agents.processes import (
     read_launcher,
 )
 from cn.agents.prompt import TEMPLATE, first_message, system_prompt
-from cn.agents.stuck import IN_A_ROW, Past, has_moved, idle_in_a_row, pause_until, wakes
+from cn.agents.stuck import BY_HAND, IN_A_ROW, Past, goes_on, has_moved, idle_in_a_row, pause_until, wakes
 from cn.agents.turns import Claim, in_turn
 from cn.agents.unanswered import UNANSWERED, Away, wait_longer
 from cn.agents.workspace import Folder
@@ -75,6 +75,7 @@ _LIVES = 8
 _SYSTEM = BySystem()
 _THREADS = 8
 T = TypeVar("T")
+_STOPPED = "it pauses until a person writes to it: its last agent was stopped by hand"
 _NO_TRACE = "it was never started, or not here: this account has nothing of it on this machine"
 
 
@@ -377,6 +378,8 @@ class Spawner:
             elif (away := self._away.get(runner.name if runner else "")) and away.until > now:
                 waits.append(away.until)
                 self.problems[handler.id] = away.told
+            elif _is_stopped(handler, facts):
+                self.problems[handler.id] = _STOPPED
             elif (until := self._pause(need, facts, now)) and until > now:
                 waits.append(until)
                 self.problems[handler.id] = _paused(until)
@@ -501,6 +504,16 @@ def _problem(runner: Runner | None, handler: Handler) -> str:
 
 def _paused(until: datetime) -> str:
     return f"it pauses until {format_second(until)}, or until somebody writes to it: its last agents got nowhere"
+
+
+def _is_stopped(handler: Handler, facts: Facts) -> bool:
+    """Was its last agent stopped by hand, and has nobody written to it since?"""
+    last = next(past_agents(handler.id, facts), None)
+    if last is None or last.tenure != handler.tenure:
+        return False
+    end = facts.history(last.id, 2**53, 1)[-1]
+    by_hand = isinstance(end.change, AgentEnded) and end.change.why == BY_HAND and is_user(Party(end.actor))
+    return by_hand and not goes_on(facts.pending(handler.id), end.seq)
 
 
 def _past(handler: Uuid, tenure: int, facts: Facts) -> list[Past]:

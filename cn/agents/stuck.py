@@ -34,6 +34,8 @@ from cn.agency.rows import Mail
 IN_A_ROW: Final = 3
 """So many agents that changed nothing make a handler stuck."""
 LONGEST: Final = timedelta(days=1)
+BY_HAND: Final = "it was stopped by hand"
+"""Why an agent ended whose handler gets no other one until a person writes to it (:func:`goes_on`)."""
 _NOTHING: Final = (
     FileRead,
     AuditSubmitted,
@@ -86,6 +88,13 @@ def wakes(pending: Iterable[Mail], handler: Uuid, ended: int) -> bool:
             return True
         oldest[mail.sender] = min(mail.seq, oldest.get(mail.sender, mail.seq))
     return any(seq > ended for sender, seq in oldest.items() if sender != handler)
+
+
+def goes_on(pending: Iterable[Mail], ended: int) -> bool:
+    """May a handler have another agent after the last one was stopped by hand, with event ``ended``? Once a person has
+    written to it since; what others send waits with it.
+    """
+    return any(is_user(mail.sender) and mail.seq > ended for mail in pending)
 
 
 def idle_in_a_row(past: Sequence[Past]) -> int:

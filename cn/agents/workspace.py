@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from cn.agency.names import Uuid, is_uuid
 from cn.git.repository import Hub
+from cn.system.closed import open_again
 from cn.system.files import identity_of, write_file
 from cn.system.removal import remove_tree
 from cn.values.errors import Blocked
@@ -86,6 +87,8 @@ class Folders(NamedTuple):
     def find(self, agent: Uuid) -> Folder | None:
         """That of an agent which has not been cleared away."""
         folder = Folder(self.base / LIVE / agent)
+        self._open(LIVE)
+        open_again(folder.path)
         return folder if folder.path.is_dir() else None
 
     def retire(self, folder: Folder) -> str:
@@ -116,11 +119,17 @@ class Folders(NamedTuple):
         return len(old)
 
     def _all(self, name: str) -> list[Folder]:
+        self._open(name)
         try:
-            found = sorted(os.listdir(self.base / name))
-        except OSError:
+            found = [Folder(self.base / name / one) for one in sorted(os.listdir(self.base / name)) if is_uuid(one)]
+        except FileNotFoundError:
             return []
-        return [Folder(self.base / name / one) for one in found if is_uuid(one)]
+        open_again(*(one.path for one in found))
+        return found
+
+    def _open(self, name: str) -> None:
+        """An agent that may change modes by their paths could make all agents look lost."""
+        open_again(self.base.parent, self.base, self.base / name)
 
 
 def _emptied(folder: Folder) -> tuple[Path, Path, Path]:

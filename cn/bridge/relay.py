@@ -27,7 +27,7 @@ _PAUSE = 0.2
 _LONGEST_PAUSE = 2.0
 _AWAY = 503
 """The status by which the server says that it cannot work any more."""
-_UNREACHABLE, _UNKNOWN_TOKEN, _BAD_ANSWER = -32000, -32001, -32603
+_UNREACHABLE, _UNKNOWN_TOKEN, _BAD_ANSWER, _INVALID = -32000, -32001, -32603, -32602
 
 Message = dict[str, Any]
 
@@ -76,6 +76,8 @@ class Relay:
         try:
             filled = self._fill(request)
             response = self._ask(filled)
+        except UnicodeEncodeError as why:
+            return _no_text(request, why)
         except PathRefused as refused:
             return _refused(request, "path", refused.reason, refused.remedy)
         except Unreachable as why:
@@ -98,7 +100,7 @@ class Relay:
         """Ask until somebody answers. What may have arrived is asked again only where that does no harm: the server
         knows operations by their id, but not what another server behind it did.
         """
-        body = json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        body = json.dumps(request, ensure_ascii=False).encode()
         headers = self._headers(request)
         deadline, pause = time.monotonic() + self._patience, _PAUSE
         name, _ = _call_of(request)
@@ -152,7 +154,7 @@ class Relay:
         if isinstance(result, dict):
             self._notice(request, response, result)
             self._place(request, result)
-        return answer
+        return answer | {"id": request.get("id")}  # what the server could not read has no id there
 
     def _notice(self, request: Message, response: Response, result: Message) -> None:
         """Remember the version, and tell when there are other tools than were listed last."""
@@ -253,6 +255,15 @@ def _refused(request: Message, rule: str, reason: str, remedy: str) -> Message:
     if isinstance(params, dict) and _VERSION in (params.get("_meta") or {}):
         result["resultType"] = "complete"
     return {"jsonrpc": "2.0", "id": request.get("id"), "result": result}
+
+
+def _no_text(request: Message, why: UnicodeEncodeError) -> Message:
+    """JSON can escape what no text holds: half of a surrogate pair, which no server could read."""
+    reason = f"the request holds \\u{ord(why.object[why.start]):04x} alone, half of a character, which no text holds"
+    remedy = "write the whole character, or leave it out"
+    if _call_of(request)[0]:
+        return _refused(request, "words", reason, remedy)
+    return _error(request, _INVALID, f"{reason}: {remedy}")
 
 
 def _error(request: Message, code: int, text: str) -> Message:

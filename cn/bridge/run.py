@@ -81,7 +81,10 @@ def serve(address: Address, who: Who, workspace: Workspace) -> None:
     threads: list[threading.Thread] = []
 
     def say(message: Message) -> None:
-        line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        try:
+            line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+        except UnicodeEncodeError:  # an id that is no text, which is given back as it came
+            line = json.dumps(message, separators=(",", ":")).encode()
         with output:
             sys.stdout.buffer.write(line + b"\n")
             sys.stdout.buffer.flush()

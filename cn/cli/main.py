@@ -251,6 +251,10 @@ def _by_system(error: OSError) -> tuple[str, str]:
     from cn.system.limits import beyond_limit
     from cn.values.text import one_line
 
+    if error.errno == errno.EAGAIN and not error.filename:
+        from cn.cli.crowd import crowded_words
+
+        return crowded_words()
     if error.errno == errno.ENOENT and not error.filename and not _is_anywhere():
         return "the current folder is not there any more", "'cd' to one that is there, then run it again"
     if limited := beyond_limit(error):

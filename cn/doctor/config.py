@@ -27,6 +27,7 @@ from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.peers_file import MAILBOX, Peer, others_can_write
 from cn.run.run import scratch_objects
 from cn.run.settings import explain_missing_config
+from cn.system.closed import writing
 from cn.system.files import has_files, has_room, is_writable, read_plain
 from cn.transaction.commit import local_changes
 from cn.values.errors import CnError, ConfigError
@@ -178,7 +179,7 @@ def check_repository(facts: HubFacts) -> Iterator[Finding]:
     closed = [f for f in (hub.git_dir, hub.root, *below) if f.is_dir() and not is_writable(f)]
     if closed:
         more = f" and {len(closed) - 1} more folders are" if len(closed) > 1 else " is"
-        remedy = "check owner, permissions, and how it is mounted"
+        remedy = writing(closed[0], "check owner, permissions, and how it is mounted")
         yield problem(f"{closed[0]}{more} not writable", "no run can work here", remedy)
     if not has_files(hub.git_dir):
         what, remedy = f"the disk of {hub.git_dir} has no room for another file (no inodes)", "remove files there"

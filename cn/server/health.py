@@ -53,7 +53,15 @@ class Health:
         self.value["last_error"] = {"at": format_second(now()), "text": self._mask(text)}
 
     def is_here(self) -> bool:
-        """Is the hub still in the folder in which this server began, and no other one in its place?"""
+        """Is the hub still in the folder in which this server began, and no other one in its place? What is closed to
+        us was not moved.
+        """
+        try:
+            os.stat(self._places.state)
+        except PermissionError:
+            return True
+        except OSError:
+            return False
         return bool(self.value["place"]) and identity_of(self._places.state) == self.value["place"]
 
     def save(self) -> None:

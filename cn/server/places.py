@@ -86,7 +86,7 @@ def make_folder(places: ServerPlaces, *, others: bool) -> None:
 
     Raises :class:`Blocked` where somebody else made it before.
     """
-    for folder in (places.folder.parent, places.folder, places.agents.parent):
+    for folder in _folders(places):
         remedy = "set XDG_RUNTIME_DIR to a folder of your own with a short path"
         try:
             with suppress(FileExistsError):
@@ -95,7 +95,39 @@ def make_folder(places: ServerPlaces, *, others: bool) -> None:
             raise Blocked(f"cannot make {folder}: {why.strerror}", remedy) from why
         if not _is_ours(folder):
             raise Blocked(f"{folder} is not ours", remedy)
-        folder.chmod(0o711 if others else 0o700)
+        folder.chmod(_folder_mode(others=others))
+
+
+def _folders(places: ServerPlaces) -> tuple[Path, Path, Path]:
+    return places.folder.parent, places.folder, places.agents.parent
+
+
+def _folder_mode(*, others: bool) -> int:
+    return 0o711 if others else 0o700
+
+
+def mend_modes(places: ServerPlaces, *, others: bool) -> list[Path]:
+    """Give folders and sockets of ours their modes again, the folders first; which had another one.
+
+    An agent that is held only by its paths may change any mode of this user's, and so close them to all.
+    """
+    wanted = dict.fromkeys(_folders(places), _folder_mode(others=others))
+    wanted |= {places.agents: _socket_mode(others=others), places.user: _PRIVATE}
+    return [path for path, mode in wanted.items() if _set_mode(path, mode)]
+
+
+def _socket_mode(*, others: bool) -> int:
+    return _FOR_OTHERS if others else _PRIVATE
+
+
+def _set_mode(path: Path, mode: int) -> bool:
+    with suppress(OSError):  # it is not there, which is another matter
+        found = path.lstat()
+        ours = found.st_uid == os.geteuid() and (stat.S_ISDIR(found.st_mode) or stat.S_ISSOCK(found.st_mode))
+        if ours and stat.S_IMODE(found.st_mode) != mode:
+            path.chmod(mode)
+            return True
+    return False
 
 
 def listen_at(path: Path, *, others: bool = False) -> socket.socket:
@@ -104,7 +136,7 @@ def listen_at(path: Path, *, others: bool = False) -> socket.socket:
     try:
         _make_way(path)
         made.bind(str(path))
-        path.chmod(_FOR_OTHERS if others else _PRIVATE)
+        path.chmod(_socket_mode(others=others))
         made.listen(_BACKLOG)
     except OSError as why:
         made.close()

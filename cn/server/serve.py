@@ -27,6 +27,7 @@ from cn.agency.server_seen import STOPPING
 from cn.agency.store.behind import follow
 from cn.agency.store.copies import copy_url
 from cn.agency.store.look import live_agents
+from cn.agency.store.ownership import open_parts
 from cn.server.direct import DirectServers
 from cn.server.door import Door
 from cn.server.far_work import FarWork
@@ -42,6 +43,7 @@ from cn.server.spawning import HearsCalls, MakeSpawner, NamesProblems, Reach, Sp
 from cn.server.tool import Tool
 from cn.server.toolbox import Called, Caller, Toolbox
 from cn.system.clock import now
+from cn.system.closed import open_again
 from cn.system.files import hold
 from cn.system.systemd import Level, Lines, notify, watchdog_seconds
 from cn.values.errors import Blocked, CnError, LockHeld, Refusal
@@ -192,6 +194,7 @@ class _Process:
                 self._stop.set()
                 break
             self._changed.clear()
+            await self._guarded("files that were closed", self._keep_open())
             await self._guarded("sockets", self._keep_sockets())
             await self._guarded("what is due", self._deliver())
             await self._guarded("servers beside agents", self._tell_changes())
@@ -218,6 +221,14 @@ class _Process:
             self.health.report_error(f"{what}: {error.text}; {error.hint}")
         except Exception as error:  # a fault of ours must not end what serves others
             self.health.report_error(f"{what}: {type(error).__name__}: {error}")
+
+    async def _keep_open(self) -> None:
+        """A program that runs as this user may close what is ours by a mode, to everybody who needs it."""
+        hub, records = self.agency.hub, self.agency.store.repository.places
+        opened = open_again(hub.root, hub.git_dir)
+        opened += open_parts(records.repository, records.index_file.parent)
+        for path in (*opened, *self._sockets.mend()):
+            self.health.report_error(f"{path} had a mode that closes it, and is open again")
 
     async def _keep_sockets(self) -> None:
         """Who can write their folder may take ours away, or put others in their places: agents would find nobody."""

@@ -1,4 +1,7 @@
-"""The Unix sockets of a running server, which are looked after: who can write their folder may have taken them away."""
+"""The Unix sockets of a running server, which are looked after.
+
+Who can write their folder may have taken them away, and who is this user may have closed them by their modes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import socket
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.server.places import Mark, ServerPlaces, listen_at, make_folder, mark_of
+from cn.server.places import Mark, ServerPlaces, listen_at, make_folder, mark_of, mend_modes
 
 
 class _Open(NamedTuple):
@@ -37,6 +40,10 @@ class Sockets:
         for path in (self._places.agents, self._places.user):
             self._listen(path)
         return [one.socket for one in self._open.values()]
+
+    def mend(self) -> list[Path]:
+        """Open those again whose mode was changed, and their folders; which these were."""
+        return mend_modes(self._places, others=self._others)
 
     def renew(self) -> list[Renewed]:
         """Those anew whose place is another's or empty; raises :class:`cn.values.errors.Blocked` where that fails."""

@@ -22,6 +22,7 @@ from cn.git.process import PRUNED, Git, GitError
 from cn.git.remote import FOLDER as OUTGOING
 from cn.git.remote import OWN
 from cn.git.repository import Hub
+from cn.system.closed import writing
 from cn.system.files import (
     append_once,
     blocked_parent,
@@ -263,7 +264,8 @@ def wait_for_place(hub: Hub, seconds: float = LOCK_WAIT) -> None:
     of_git = hub.work_git_dir, hub.git_dir, (hub.git_dir / hub.main_ref).parent, hub.git_dir / "objects"
     for folder in dict.fromkeys((*of_git, hub.state, hub.state / "push")):
         if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
-            raise Blocked(f"cannot write in {folder}", "make it writable for the user of cn, then run again")
+            remedy = writing(folder, "make it writable for the user of cn")
+            raise Blocked(f"cannot write in {folder}", f"{remedy}, then run again")
     wait_for_index(hub, seconds)
     deadline = time.monotonic() + min(seconds, _REF_WAIT)
     for lock in (hub.git_dir / f"{hub.main_ref}.lock", hub.work_git_dir / "HEAD.lock"):

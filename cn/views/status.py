@@ -13,6 +13,7 @@ from cn.protocol.ledger import Item
 from cn.run.memory import Condition
 from cn.run.settings import not_in_effect
 from cn.run.view import View, has_agent
+from cn.system.closed import writing
 from cn.system.files import has_room, is_writable, read_regular
 from cn.threads.refused_edits import drop_mended
 from cn.values.errors import Refused
@@ -190,7 +191,7 @@ def _stopped(view: View) -> ShownCondition | None:
         return ShownCondition(stop["text"], stop["hint"], parse_stamp(stop["since"]))
     if state.is_dir():  # where nothing can be noted, it is looked at
         if not is_writable(state):
-            remedy = "make it writable for the user of cn"
+            remedy = writing(state, "make it writable for the user of cn")
             return ShownCondition(f"cannot write in {state}", remedy, _at(state.stat().st_ctime))
         if not has_room(state):
             return ShownCondition(f"the disk of {state} is full", "make room on the disk, then run again", view.now)

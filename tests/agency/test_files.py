@@ -29,7 +29,7 @@ from cn.agency.operations import (
 from cn.agency.plan.plan import done_before
 from cn.agency.plan.result import Refused
 from cn.agency.plan.views import browse, file_audit, file_history, list_files, read_audit
-from cn.agency.rows import Request
+from cn.agency.rows import Request, Written
 from tests.support.agency import ADA, SYSTEM, Records, listed
 
 AGENT = parse_uuid("11111111-1111-4111-8111-111111111111")
@@ -205,6 +205,32 @@ def test_a_handlers_agents_write_so_much_within_an_hour_and_nobody_else_is_kept(
     records.do(CreateFile("Notes", half * 3))
     records.now += timedelta(minutes=11)  # the first is an hour old
     records.do(CreateFile("Notes", b"more"), live(records, boss))
+
+
+def test_what_it_says_of_its_work_counts_as_what_it_writes() -> None:
+    records = Records(limits=Limits(megabytes=1))
+    root = records.found()
+    boss = records.handler_for("Boss", root)
+    entry = SubmitAudit("é" * (1 << 14))  # of two bytes each
+    for _ in range(32):
+        records.do(entry, live(records, boss))
+        records.now += timedelta(minutes=1)
+    assert records.no(entry, live(records, boss)).rule == "limit-megabytes"
+    assert records.no(CreateFile("Notes", b"more"), live(records, boss)).rule == "limit-megabytes"
+    records.do(entry, records.agent(root))
+    records.now += timedelta(minutes=30)
+    records.do(entry, live(records, boss))
+
+
+def test_what_is_counted_of_a_handler_is_of_the_last_hour_and_does_not_grow() -> None:
+    records = Records(limits=Limits(megabytes=1))
+    root = records.found()
+    for number in range(200):
+        records.do(CreateFile("Notes", b"x" * 9000), live(records, root))
+        records.now += timedelta(minutes=1)
+        assert records.rows.written(root, records.now - timedelta(hours=1)) <= 60 * 9000
+        assert records.rows.written(root, records.now - timedelta(hours=1)) >= min(number, 59) * 9000
+    assert len(list(records.rows.of(Written))) <= 64
 
 
 def live(records: Records, handler: Uuid) -> ByHandler:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cn.agency.names import AUDIT, parse_uuid
-from cn.agency.pages import README, SHOWN, file_page, folder_of, outcome_page
+from cn.agency.pages import README, SHOWN, SHOWN_TEXT, file_page, folder_of, outcome_page
 from cn.agency.plan.views import LATEST
 from cn.agency.rows import AuditEntry, Outcome, Version
 from tests.support.agency import BEGIN, Records
@@ -63,3 +63,22 @@ def test_an_entry_of_an_audit_log_is_quoted() -> None:
     page = file_page(file, [], [], [], entries=[entry])
     assert file.kind == AUDIT
     assert "> did it\n> ## 2027-01-01 user:ada\n> <U+202E>x\n" in page
+
+
+def test_a_page_of_an_audit_log_is_bounded_whatever_the_entries_are() -> None:
+    records = Records()
+    root = records.found()
+    file = records.rows.file(records.handler(root).audit)
+    assert file
+    actor = records.events[0].actor
+    long = [AuditEntry(root, number, actor, BEGIN, "\x01" * 60_000) for number in range(SHOWN)]
+    short = [AuditEntry(root, number, actor, BEGIN, f"entry {number}.") for number in range(SHOWN)]
+    page = file_page(file, [], [], [], entries=long)
+    assert page.count("## ") == 1
+    assert "(all of it is in git's log)" in page
+    assert len(page.encode()) < SHOWN_TEXT + 1000
+    page = file_page(file, [], [], [], entries=[*long, *short])
+    assert all(f"> entry {number}.\n" in page for number in range(SHOWN))
+    page = file_page(file, [], [], [], entries=[*short[:-1], long[0], short[-1]])
+    assert page.count("## ") == 1, "what does not fit ends it"
+    assert f"> entry {SHOWN - 1}." in page

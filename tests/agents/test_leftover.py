@@ -52,6 +52,23 @@ def test_a_stop_ends_the_processes_where_no_server_runs(staffed: Callable[..., S
     staff.step_until(lambda: not staff.place.folders.live())
 
 
+def test_no_mode_of_an_agents_folders_hides_it_from_a_stop_or_makes_it_look_lost(staffed: Callable[..., Staff]) -> None:
+    staff = staffed(STAYS)
+    handler, agent = working(staff)
+    folder = staff.folder(agent)
+    closed = (folder / "launched.json", folder, folder.parent, folder.parent.parent, folder.parent.parent.parent)
+    for place in closed:
+        place.chmod(0)
+    staff.step()
+    assert all(place.stat().st_mode & 0o400 for place in closed)
+    assert staff.agents()[handler].id == agent
+    for place in closed:
+        place.chmod(0)
+    said = cn("handler", "stop", handler, hub=staff.agency.hub.root).stdout
+    assert f"agent {agent[:8]} and all that it started are ended" in said
+    assert all(place.stat().st_mode & 0o400 for place in closed)
+
+
 def test_to_close_an_outcome_ends_its_agent_too(staffed: Callable[..., Staff]) -> None:
     staff = staffed(STAYS)
     handler, agent = working(staff)

@@ -112,6 +112,23 @@ def test_it_says_who_it_is_in_a_header_and_names_each_request(tmp_path: Path) ->
     assert heads[0]["cn-request"] != heads[1]["cn-request"]
 
 
+def test_a_request_that_holds_no_text_is_answered_by_its_id_and_not_sent(tmp_path: Path) -> None:
+    call = {**CALL, "params": {"name": "kb_create", "arguments": {"content": "a\ud800b"}}}
+    with _scripted(tmp_path / "s", lambda request: _result(content=[])) as seen:
+        answer = _ask(tmp_path / "s", tmp_path, call)
+        other = _ask(tmp_path / "s", tmp_path, {"jsonrpc": "2.0", "id": 8, "method": "x\udfff"})
+    assert seen == []
+    assert (answer["id"], answer["result"]["isError"]) == (7, True)
+    assert "holds \\ud800 alone" in answer["result"]["structuredContent"]["reason"]
+    assert (other["id"], other["error"]["code"]) == (8, -32602)
+
+
+def test_what_the_server_could_not_read_is_answered_by_the_requests_id(tmp_path: Path) -> None:
+    bad = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}}
+    with _scripted(tmp_path / "s", lambda request: _answer(bad)):
+        assert _ask(tmp_path / "s", tmp_path) == bad | {"id": 7}
+
+
 def test_a_lost_answer_is_asked_for_again_under_the_same_name(tmp_path: Path) -> None:
     answers = iter([None, None, _result(content=[])])
     with _scripted(tmp_path / "s", lambda request: next(answers)) as seen:

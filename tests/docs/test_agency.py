@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from cn.agency.events import TYPES, format_message, parse_message, subject_of
 from cn.agency.names import LEVELS, parse_uuid
 from cn.agency.operations import Limits
-from cn.agency.pages import SHOWN, outcome_page
+from cn.agency.pages import SHOWN, SHOWN_TEXT, outcome_page
 from cn.agency.rows import Outcome
 from tests.docs.blocks import PROTOCOL, blocks_of, plain
 
@@ -48,4 +48,4 @@ def test_the_numbers_are_those_of_the_code() -> None:
     most = Limits()
     said = f"{most.depth} layers of handlers, {most.underlings} underlings, {most.open_outcomes:,} open outcomes"
     assert f"{said} of a handler, {most.agents} live agents" in page
-    assert f"the last {SHOWN})" in page
+    assert f"the last {SHOWN}, as far as they take {SHOWN_TEXT >> 10} KB together)" in page

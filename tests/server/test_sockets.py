@@ -65,6 +65,28 @@ def test_a_socket_that_somebody_took_away_or_whose_place_is_taken_is_made_anew(a
         assert [one.name for one in path.parent.parent.glob("*.aside*")] == ["agents.sock.aside"]
 
 
+def test_what_a_mode_closes_of_a_server_is_open_again_at_its_next_look(alone: Office) -> None:
+    with serving(alone.root) as server:
+        sockets = Path(server.socket).parent.parent
+        state = alone.root / ".git/cn"
+        places = {
+            Path(server.socket): 0o600,
+            sockets / "user.sock": 0o600,
+            sockets / "agents": 0o700,
+            sockets: 0o700,
+            state / "agency.git": 0o755,
+            state / "agency": 0o700,
+            state: 0o755,
+        }
+        for place in places:
+            place.chmod(0)
+        _until(lambda: all(place.stat().st_mode & 0o700 == mode & 0o700 for place, mode in places.items()))
+        assert "and is open again" in (state / "agency/server.json").read_text()
+        Path(server.socket).chmod(0o666)
+        _until(lambda: Path(server.socket).stat().st_mode & 0o777 == 0o600)
+        _asks(server, alone.lease(alone.handler("Calls again")).token)
+
+
 def _answers(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as made:
         return made.connect_ex(str(path)) == 0

@@ -28,6 +28,8 @@ from cn.agency.rows import (
     Rows,
     Tenure,
     Version,
+    Written,
+    minute_of,
 )
 
 _INDEXES: dict[str, tuple[type[Row], Callable[[Any], Hashable]]] = {
@@ -148,8 +150,8 @@ class Memory(Rows):
         return sorted(self._in("files_of", (owner, tenure)), key=lambda row: (row.since, row.id))
 
     def written(self, handler: Uuid, since: datetime) -> int:
-        versions = (row for row in self._tables[Version].values() if isinstance(row, Version))
-        return sum(row.size for row in versions if row.actor.startswith(f"{handler}/") and row.time > since)
+        found = (row for row in self.of(Written) if row.handler == handler)
+        return sum(row.size for row in found if row.minute > minute_of(since))
 
     def left_to(self, heir: Uuid, tenure: int) -> Sequence[Tenure]:
         return sorted(self._in("left_to", (heir, tenure)))

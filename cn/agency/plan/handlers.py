@@ -183,7 +183,8 @@ def _commanded(id: Uuid, principal: Principal, facts: Facts) -> Handler | Refuse
             return Refused(BOUNDARY, why, f"send mail to its line, or ask {handler.boss}, its boss", handler.boss)
         return Refused(ACCESS, f"{id} is not your underling", f"ask {handler.boss}, its boss", handler.boss)
     if handler.parent is None:
-        return Refused(PERPETUAL, "the root handler never ends", "end what stands below it instead")
+        remedy = "end what stands below it instead; 'cn agency stop root' ends its agent alone"
+        return Refused(PERPETUAL, "the root handler never ends", remedy)
     return handler
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from cn.agency import operations as ops
+from cn.agency.events import AuditSubmitted
 from cn.agency.operations import ByHandler, Moment, Operation, Principal
 from cn.agency.plan.access import boss_of
 from cn.agency.plan.result import Planned, Refused
@@ -30,7 +31,8 @@ def too_much(
     operation: Operation, planned: Planned, principal: Principal, facts: Facts, moment: Moment
 ) -> Refused | None:
     """What a plan would write has room, and is no more than one handler may write."""
-    size = sum(len(one.data) for one in planned.contents)
+    said = sum(len(one.text.encode()) for one in planned.changes if isinstance(one, AuditSubmitted))
+    size = said + sum(len(one.data) for one in planned.contents)
     if not size or isinstance(operation, _ENDS):
         return None
     if moment.room is not None and size > moment.room:

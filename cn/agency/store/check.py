@@ -21,6 +21,7 @@ from cn.agency.store.repository import MAIN, Places, Repository
 from cn.git.objects import read_raw
 from cn.git.running import find_locks
 from cn.protocol.message import object_id
+from cn.system.closed import closed_below
 from cn.values.errors import CnError, Refusal
 from cn.values.names import Oid
 from cn.values.shell_words import command
@@ -45,6 +46,10 @@ class Flaw(NamedTuple):
 def check_records(repository: Repository, now: datetime, *, full: bool = False) -> Iterator[Flaw]:
     """Every flaw; changes nothing. With ``full`` every byte of every object and content is read."""
     git, places = repository.git._replace(reader=None), repository.places
+    stops = "nothing can be written as long as it is so"
+    if closed := closed_below(places.repository):  # git takes what it cannot read for missing
+        yield Flaw(closed[0], stops, closed[1])
+        return
     if git.run("config", "--type=bool", "extensions.preciousObjects", check=False).text != "true":
         yield Flaw(
             f"{places.repository} lets git gc and git prune take objects away",
@@ -56,7 +61,6 @@ def check_records(repository: Repository, now: datetime, *, full: bool = False) 
         yield Flaw(
             f"{visible(str(lock))} is there", why, "the next write removes it once nobody holds it", serious=False
         )
-    stops = "nothing can be written as long as it is so"
     try:
         tip = repository.tip()
     except CnError as error:  # git's own check would only say so in other words

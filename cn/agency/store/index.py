@@ -31,6 +31,7 @@ from cn.agency.rows import (
     Rows,
     Tenure,
     Version,
+    minute_of,
 )
 from cn.values.names import Oid
 
@@ -101,7 +102,6 @@ _MORE = (
     'CREATE INDEX grant_grantor ON "grant" (grantor, grantor_tenure)',
     "CREATE INDEX file_owner ON file (owner, owner_tenure, since)",
     "CREATE INDEX file_since ON file (since)",
-    "CREATE INDEX version_time ON version (time, actor, size)",
     "CREATE INDEX reference_target ON reference (target)",
     "CREATE INDEX mail_file ON mail (file)",
     'CREATE INDEX mail_to ON mail ("to", to_tenure, seq)',
@@ -266,9 +266,9 @@ class Index(Rows):
         return self._list(File, "WHERE owner = ? AND owner_tenure = ? ORDER BY since, id", owner, tenure)
 
     def written(self, handler: Uuid, since: datetime) -> int:
-        """Whose name begins with the handler's."""
-        rows = "SELECT TOTAL(size) FROM version WHERE actor > ? AND actor < ? AND time > ?"
-        return int(self._one(rows, f"{handler}/", f"{handler}0", _to_seconds(since)))
+        """A few rows."""
+        rows = "SELECT TOTAL(size) FROM written WHERE handler = ? AND minute > ?"
+        return int(self._one(rows, handler, minute_of(since)))
 
     def left_to(self, heir: Uuid, tenure: int) -> Sequence[Tenure]:
         """The ended ones."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cn.git.repository import refused_by_git
-from cn.system.closed import owner_of
+from cn.system.closed import open_again, owner_of
 from cn.transaction.lock import find_links
 from cn.values.errors import Blocked
 from cn.values.shell_words import command
@@ -31,7 +31,7 @@ def check_ownership(repository: Path, derived: Path, files: Sequence[Path]) -> N
 
     ``repository`` and ``derived`` are folders of records, ``files`` lie beside them; what is not there is fine. A
     repository of another user is one where git would work too (git-config(1), ``safe.directory``). In our folders
-    nobody else may write.
+    nobody else may write, and we are let in where a mode closes one to us.
     """
     if linked := find_links(repository.parent) or find_links(repository, derived):
         raise Blocked(*linked)
@@ -40,8 +40,20 @@ def check_ownership(repository: Path, derived: Path, files: Sequence[Path]) -> N
         if owner not in owners:
             text = f"{visible(str(path))} belongs to {visible(owner_of(path))}, and Agency uses only what is yours"
             raise Blocked(text, f"{command('rm -r -- {}', str(path))}: it is made anew")
+    open_parts(repository, derived)
     for folder in (repository, derived):
         _close_to_others(folder)
+
+
+def open_parts(repository: Path, derived: Path) -> list[Path]:
+    """Open again what of ours there a mode closes to us, before git takes the repository for none; which this was. What
+    lies deeper :func:`cn.system.closed.closed_below` finds.
+    """
+    opened = open_again(repository.parent, repository, derived)
+    with suppress(OSError):
+        parts = [repository / name for name in sorted(os.listdir(repository))]
+        opened += open_again(*parts, repository / "refs/heads", repository / "objects/pack")
+    return opened
 
 
 def _trusted_owner(repository: Path) -> int:

@@ -25,6 +25,7 @@ from cn.git.process import Done, Git, GitError, tail
 from cn.git.ref_writer import RefWriter
 from cn.git.running import RECORDS, Process, find_gits
 from cn.git.trees import change_tree
+from cn.system.closed import blame, closed_below
 from cn.system.files import sync_folder
 from cn.system.removal import remove_tree
 from cn.values.errors import Blocked, Refused, explain_write
@@ -154,6 +155,8 @@ class Repository:
         """The last write. Raises :class:`Blocked` where main cannot be read."""
         (found,) = read_raw(self.git, [MAIN])
         if found is None or found.kind != "commit":
+            if closed := closed_below(self.folder):
+                raise Blocked(closed[0], f"nothing is lost; {closed[1]}, then run it again")
             remedy = "'cn doctor' tells how to bring it back"
             raise Blocked(f"git cannot read {MAIN} of {self.folder}: it is missing or damaged", remedy)
         return parse_commit(found)
@@ -200,7 +203,8 @@ class Repository:
             data = self._commit_data(tree, parent, draft.message, at)
             oid = write_loose(self._objects, [*(("tree", one) for one in trees), ("commit", data)])[-1]
         except OSError as why:
-            raise Blocked(f"cannot write in {self.folder}: {why.strerror}", explain_write(why)) from why
+            text, remedy = blame(why) or (f"cannot write in {self.folder}: {why.strerror}", explain_write(why))
+            raise Blocked(text, remedy) from why
         told = self._move(oid, parent.oid if parent else None)
         return Commit(oid, tree, parent.oid if parent else None, at, draft.message), told
 

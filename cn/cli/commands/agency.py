@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cn.cli.commands.agency_agents import agent_lines, said_command, seen_agents
+from cn.cli.commands.agency_agents import agent_lines, said_command, seen_agents, stop_command
 from cn.cli.desk import Desk, desk
 from cn.cli.known_here import warn_of_unknown
 from cn.cli.options import DRY_RUN, REQUEST, SINCE, Env, body_options, options
@@ -81,6 +81,7 @@ def _plan_new(env: Env, places: Places, text: str) -> None:
 
 
 agency.add_command(said_command)
+agency.add_command(stop_command)
 
 
 @agency.command("status")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cn.cli.desk import Desk, desk, short
-from cn.cli.options import Env, options
+from cn.cli.options import DRY_RUN, REQUEST, Env, options
+from cn.cli.render.text import SHORT
 from cn.cli.suggest import complete_handler
 
 if TYPE_CHECKING:  # each command imports what it calls
@@ -98,6 +99,34 @@ def said_command(env: Env, who: str, lines: int) -> None:
         value = {"agent": agent.id, "handler": agent.handler, "live": agent.live, "folder": str(folder)}
         value["said"] = [{"path": str(path), "lines": last} for path, last in parts]
         env.facts(value, lambda: _said_lines(opened, agent, folder, parts))
+
+
+@click.command("stop")
+@click.argument("who", shell_complete=complete_handler)
+@options(REQUEST, DRY_RUN)
+def stop_command(env: Env, who: str) -> None:
+    """End an agent now, with all that it started: WHO is the agent, or its handler, which stays as it is.
+
+    Its handler gets no other one until you write to it.
+    """
+    from cn.agency.operations import EndAgent
+    from cn.agents.stuck import BY_HAND
+    from cn.cli.crowd import insist
+    from cn.values.errors import Refused
+    from cn.values.shell_words import command
+
+    def stop() -> None:
+        with desk(env) as opened:
+            agent = _agent(opened, who)
+            go_on = command("cn mail send {} TEXT", agent.handler[:SHORT])
+            if not (agent.live or env.request_id):
+                what = f"no agent of {opened.title(agent.handler)} works"
+                raise Refused(what, f"'cn agency serve --no-agents' starts none at all; {go_on} lets it go on")
+            opened.do(EndAgent(agent.id, BY_HAND))
+            if not (env.json or env.quiet or env.dry_run):
+                click.echo(f"· its handler gets no other one until you write to it: {go_on}")
+
+    insist(env, who, stop, whole_branch=False)
 
 
 def _agent(opened: Desk, who: str) -> Agent:

@@ -227,6 +227,10 @@ def audit_command(env: Env, text: str, acting: str) -> None:
 def stop_command(env: Env, handler: str, acting: str) -> None:
     """Stop a handler and all below it; the open outcomes are its boss's again."""
     from cn.agency.operations import StopHandler
+    from cn.cli.crowd import insist
 
-    with desk(env, acting) as opened:
-        opened.do(StopHandler(opened.handler(handler)))
+    def stop() -> None:
+        with desk(env, acting) as opened:
+            opened.do(StopHandler(opened.handler(handler)))
+
+    insist(env, "" if acting else handler, stop, whole_branch=True)

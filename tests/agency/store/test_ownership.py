@@ -13,6 +13,7 @@ import pytest
 from cn.agency.store.ownership import AnothersRecords
 from cn.agency.store.repository import Draft, create_records, open_records
 from cn.values.errors import Blocked
+from tests.support.permission import obedient
 from tests.support.records import WHO, found, places, reopen, state
 from tests.support.world import Node
 
@@ -140,3 +141,30 @@ def test_nobody_else_may_write_in_our_folders(tmp_path: Path) -> None:
     there.repository.chmod(0o775)
     reopen(tmp_path).close()
     assert there.repository.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(
+    "name", ["agency.git", "agency.git/objects", "agency.git/refs/heads", "agency.git/HEAD", "agency"]
+)
+def test_records_that_a_mode_closes_to_their_owner_are_opened_by_the_next_command(sigma: Node, name: str) -> None:
+    sigma.cn("agency", "init")
+    sigma.cn("agency", "status")
+    place = sigma.root / ".git/cn" / name
+    place.chmod(0)
+    assert obedient(sigma, "outcome", "create", "Go on").returncode == 0
+    assert place.stat().st_mode & 0o400
+
+
+def test_objects_that_are_closed_are_named_and_nobody_is_told_to_remove_the_records(sigma: Node) -> None:
+    sigma.cn("agency", "init")
+    records = sigma.root / ".git/cn/agency.git"
+    fans = sorted(records.glob("objects/??"))
+    for place in fans:
+        place.chmod(0)
+    asked = obedient(sigma, "agency", "status")
+    assert f"chmod -R u+rwX -- {records}" in asked.stderr
+    told = obedient(sigma, "doctor").stdout
+    assert f"chmod -R u+rwX -- {records}" in told
+    assert "rm -" not in told
+    subprocess.run(["chmod", "-R", "u+rwX", "--", str(records)], check=True)
+    assert obedient(sigma, "agency", "status").returncode == 0
