@@ -23,6 +23,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import signal
 import struct
 import sys
 from collections.abc import Iterator, Sequence
@@ -200,6 +201,7 @@ def main(words: Sequence[str]) -> int:
         without.add(command.pop(0))
     try:
         hold(os.uname().machine, inet=NO_INET not in without, watches=NO_WATCHES not in without)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # who starts a sandbox waits for signals, and holds them back
         os.execvp(command[0], command)  # noqa: S606  a shell has nothing to do here
     except KeyError:
         print(f"on {os.uname().machine} cn knows no filter that holds an agent in its wrap", file=sys.stderr)

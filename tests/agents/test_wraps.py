@@ -629,6 +629,15 @@ def test_an_agent_in_sandlock_hears_that_it_is_to_end(staffed: Callable[..., Sta
     assert staff.ends(handler)[0].startswith("it failed: exit 5")
 
 
+@each_wrap
+def test_what_an_agent_starts_ends_by_the_signals_that_its_wrap_waits_for(tmp_path: Path, wrap: str) -> None:
+    place = Folders(tmp_path).make("00000000-0000-4000-8000-000000000001")  # type: ignore[arg-type]
+    inside = Inside(place.workspace, place.home, place.files, None, "sh", ())
+    argv = wrap_argv(Wrap(wrap), inside, ["grep", "SigBlk", "/proc/self/status"])
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["SigBlk:", "0" * 16]
+
+
 def test_a_wrap_whose_package_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sandlock", None)
     assert "cn-hub[sandlock]" in missing(SANDLOCK)
