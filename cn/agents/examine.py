@@ -17,6 +17,7 @@ from cn.agency.names import Party, Uuid
 from cn.agency.tokens import new_token
 from cn.agents import probe
 from cn.agents.machine import Runner
+from cn.agents.reachable import Reachable
 from cn.agents.workspace import Folder, Folders
 from cn.agents.wraps import Inside, hidden_of, missing, visible_paths, wrap_argv
 from cn.git.repository import Hub
@@ -38,7 +39,7 @@ def examine(runner: Runner, hub: Hub, folders: Folders) -> list[str]:
     """
     if runner.wrap and (command := missing(runner.wrap)):
         raise NotTried(f"{command} is not on this machine")
-    with _scene(folders, runner) as (own, other), _decoy() as decoy:
+    with _scene(folders, runner) as (own, other), _decoy() as decoy, Reachable(runner.wrap) as reachable:
         (other.workspace / "secret").write_text("of another agent\n")
         token = new_token()
         argv = [sys.executable, "-I", "-S", probe.__file__]
@@ -47,11 +48,12 @@ def examine(runner: Runner, hub: Hub, folders: Folders) -> list[str]:
         home = _home_paths([str(own.path), *(visible_paths(runner.wrap, inside) if runner.wrap else ())])
         paths = [str(hub.git_dir), str(hub.root / ".cn"), str(other.workspace), *_user_socket(hub), *home]
         env = {"PATH": os.environ.get("PATH", os.defpath), "CN_AGENT_TOKEN": token}
-        asked = json.dumps({"paths": paths, "token": token, "process": decoy.pid})
+        asked = json.dumps({"paths": paths, "token": token, "process": decoy.pid, "outside": reachable.outside})
         before = _state_of(decoy)
         found = _run(wrap_argv(runner.wrap, inside, argv), asked, env, own)
         after = _state_of(decoy)
-        return [*found, *(f"it can {does} other processes" for does in before if before[does] != after[does])]
+        found += [f"it can {does} other processes" for does in before if before[does] != after[does]]
+        return found + ["it can call others by the network (UDP)"] * reachable.heard()
 
 
 def _state_of(process: subprocess.Popen[bytes]) -> dict[str, object]:

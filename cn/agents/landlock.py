@@ -31,7 +31,7 @@ def main(asked: str, command: Sequence[str]) -> int:
         fs_readable=given["readable"],
         fs_writable=given["writable"],
         net_allow=["*:*", "udp://*:*"] if given["network"] else [],
-        net_allow_bind=["*"],
+        net_allow_bind=["*"] if given["network"] else [],
         cwd=given["cwd"],
     )
     try:

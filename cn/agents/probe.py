@@ -1,13 +1,14 @@
 """What an agent could reach: run inside its wrap, it tries, and says what it could (``cn doctor``).
 
 A program of the standard library alone: ``python -I -S probe.py``, with a JSON object on its standard input: paths that
-it must not be able to read or list, its own token, and the number of a process outside, on which it tries what an agent
-may do to none; whoever started that one looks what came of it. It answers with a JSON list of sentences, empty where
-nothing was found.
+it must not be able to read or list, its own token, the number of a process outside, on which it tries what an agent
+may do to none, and what there is of the kernel's to be reached (:class:`Outside`); whoever started that process, and
+listens there, looks what came of it. It answers with a JSON list of sentences, empty where nothing was found.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -17,13 +18,54 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import TypedDict
 
 _TOKEN = b"CN_AGENT_TOKEN="
 _OF_KERNEL = tuple(f"/dev/{name}" for name in ("kmsg", "mem", "port", "kvm", "fuse", "loop-control", "net/tun"))
 
 
-def leaks(paths: Sequence[str], own: str) -> Iterator[str]:
+_JOIN_SESSION, _LINK, _READ, _SESSION = 1, 8, 11, -3
+"""``KEYCTL_JOIN_SESSION_KEYRING``, ``KEYCTL_LINK``, ``KEYCTL_READ``, ``KEY_SPEC_SESSION_KEYRING`` (keyctl(2))."""
+_SEEN_AS_A_NAME = 0x00000100 | 0x00000200
+"""``IN_CREATE``, ``IN_DELETE`` (inotify(7))."""
+_MPTCP = 262
+_MOST_SECONDS = 2.0
+_OF_NO_NAMESPACE = {
+    40: "a virtual machine's host (AF_VSOCK)",
+    31: "Bluetooth (AF_BLUETOOTH)",
+    42: "a modem (AF_QIPCRTR)",
+}
+
+
+class Outside(TypedDict):
+    """What is there outside. ``keyctl`` is the number of that system call, ``keyring`` and ``key`` are of the user; 0:
+    there is none. ``abstract`` is the name of a socket that listens, empty where others' may be reached. ``ports`` of
+    TCP and of UDP listen on loopback; None: the network may be used. ``net`` is the namespace where they do.
+    """
+
+    keyctl: int
+    keyring: int
+    key: int
+    abstract: str
+    ports: tuple[int, int] | None
+    net: int
+
+
+def leaks(paths: Sequence[str], own: str, outside: Outside) -> Iterator[str]:
     """Each thing that can be reached from here, in a sentence."""
+    yield from _files(paths, own)
+    for path in paths:
+        if not _can_open(path) and _can_watch(path):
+            yield f"it can watch which files come and go in {path}"
+    if _can_read_key(outside):
+        yield "it can read, and change, the user's keys in the kernel (keyrings(7))"
+    if outside["abstract"] and _connects(socket.AF_UNIX, 0, "\0" + outside["abstract"]):
+        yield "it can call abstract sockets of others (unix(7)), with which agents in sandlock can be ended"
+    if outside["ports"]:
+        yield from _network(*outside["ports"], outside["net"])
+
+
+def _files(paths: Sequence[str], own: str) -> Iterator[str]:
     for path in paths:
         if _can_open(path):
             yield f"it can read {path}"
@@ -40,6 +82,74 @@ def leaks(paths: Sequence[str], own: str) -> Iterator[str]:
         yield f"it can open {path}"
     if _can_make_device():
         yield "it can make devices, and so read every disk"
+
+
+def _can_watch(path: str) -> bool:
+    with suppress(AttributeError, OSError):
+        libc = ctypes.CDLL(None)
+        fd = libc.inotify_init1(os.O_CLOEXEC)
+        if fd >= 0:
+            watched: int = libc.inotify_add_watch(fd, os.fsencode(path), _SEEN_AS_A_NAME)
+            os.close(fd)
+            return watched >= 0
+    return False
+
+
+def _can_read_key(outside: Outside) -> bool:
+    """As one that is among the keys of the own session, or by making the user's keyring part of a new one."""
+    if not outside["key"]:
+        return False
+    call = ctypes.CDLL(None).syscall
+    some = ctypes.create_string_buffer(16)
+
+    def reads() -> bool:
+        return int(call(outside["keyctl"], _READ, outside["key"], some, len(some))) > 0
+
+    if reads():
+        return True
+    call(outside["keyctl"], _JOIN_SESSION, None)
+    call(outside["keyctl"], _LINK, outside["keyring"], _SESSION)
+    return reads()
+
+
+def _network(tcp: int, udp: int, net: int) -> Iterator[str]:
+    """How it can be used though it may not be. What is listened to in a namespace of one's own, nobody outside hears.
+    Whether the datagram arrives is seen there.
+    """
+    for name, protocol in (("TCP", 0), ("MPTCP", _MPTCP)):
+        if _connects(socket.AF_INET, protocol, ("127.0.0.1", tcp)):
+            yield f"it can call others by the network ({name})"
+        if _net_namespace() in (0, net) and _listens(protocol):
+            yield f"it can be called by the network ({name})"
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"x", ("127.0.0.1", udp))
+    for family, name in _OF_NO_NAMESPACE.items():
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW):
+            with suppress(OSError), socket.socket(family, kind):
+                yield f"it can make sockets to {name}"
+                break
+
+
+def _connects(family: int, protocol: int, address: str | tuple[str, int]) -> bool:
+    with suppress(OSError), socket.socket(family, socket.SOCK_STREAM, protocol) as caller:
+        caller.settimeout(_MOST_SECONDS)
+        caller.connect(address)
+        return True
+    return False
+
+
+def _listens(protocol: int) -> bool:
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        return True
+    return False
+
+
+def _net_namespace() -> int:
+    with suppress(OSError):
+        return os.stat("/proc/self/ns/net").st_ino
+    return 0
 
 
 def _can_open(path: str) -> bool:
@@ -164,7 +274,7 @@ def main() -> None:
     """Read what to try, and answer."""
     asked = json.load(sys.stdin)
     try_process(asked["process"])
-    json.dump(list(leaks(asked["paths"], asked["token"])), sys.stdout)
+    json.dump(list(leaks(asked["paths"], asked["token"], asked["outside"])), sys.stdout)
 
 
 if __name__ == "__main__":

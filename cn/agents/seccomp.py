@@ -1,9 +1,19 @@
-"""Run a command that can do nothing to other processes of its user: ``python -I -S seccomp.py command…``.
+"""Run a command that reaches nothing of its user but what its wrap shows: ``python -I -S seccomp.py [--no-inet]
+[--no-watches] command…``.
 
-Landlock keeps a program from signals to what is outside and from its memory, and not from system calls that ask for the
-same user alone: to limit the processor time or the files of another process until the system kills it, to take its
-turns away. A filter of seccomp(2) refuses these with EPERM for any process but the caller's own. It holds for all that
-the command starts, and nobody can take it off again.
+Namespaces and Landlock keep a program from files, memory and signals, and not from all that the kernel keeps for a
+user. A filter of seccomp(2) refuses these system calls, for all that the command starts, and nobody can take it off:
+
+- to limit the processor time or the files of another process until the system kills it, to take its turns away;
+- the user's keys (keyrings(7)), which are no file and in no namespace;
+- sockets but those of the Internet, of files and of routes (address_families(7)): no namespace has those between a
+  virtual machine and its host. ``--no-inet``: those of the Internet too, whatever their protocol, so nobody is called
+  and nobody listens;
+- io_uring(7), which does what a filter does not see, and fanotify(7);
+- ``--no-watches``: inotify(7), which tells names of files in folders that cannot be read.
+
+Where the kernel has a scope for it (Landlock's sixth interface, Linux 6.12), it reaches no abstract socket (unix(7)) of
+others either, which a wrap with the network of the machine does not hide.
 
 A program of the standard library alone. Where it cannot say which calls these are, it starts nothing.
 """
@@ -11,17 +21,22 @@ A program of the standard library alone. Where it cannot say which calls these a
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import signal
 import struct
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 _CANNOT_START: Final = 127
+NO_INET: Final = "--no-inet"
+NO_WATCHES: Final = "--no-watches"
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
 """``PR_SET_NO_NEW_PRIVS``, ``PR_SET_SECCOMP``, ``SECCOMP_MODE_FILTER`` (prctl(2))."""
-_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | 1
-"""``SECCOMP_RET_ALLOW``; ``SECCOMP_RET_ERRNO`` with EPERM (seccomp(2))."""
+_ALLOW, _ERROR = 0x7FFF0000, 0x00050000
+"""``SECCOMP_RET_ALLOW``; ``SECCOMP_RET_ERRNO``, which has the error in its low half (seccomp(2))."""
+_REFUSE = _ERROR | errno.EPERM
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 """Where ``struct seccomp_data`` has them; each argument has eight bytes."""
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
@@ -47,43 +62,89 @@ _OF_A_USER, _IO_OF_A_USER = 2, 3
 """``PRIO_USER`` (setpriority(2)), ``IOPRIO_WHO_USER`` (ioprio_set(2))."""
 
 
-def _calls(numbers: Sequence[int]) -> tuple[Call, ...]:
-    limit, priority, io, parameter, scheduler, affinity, attributes = numbers
-    return (
-        Call(limit, unless=2),
-        Call(priority, 1, but=_OF_A_USER),
-        Call(io, 1, but=_IO_OF_A_USER),
-        *map(Call, (parameter, scheduler, affinity, attributes)),
-    )
+class Numbers(NamedTuple):
+    """Of system calls of one machine, whose ``AUDIT_ARCH`` is ``architecture`` (the kernel's ``audit.h``,
+    ``unistd.h``).
+    """
+
+    architecture: int
+    prlimit64: int
+    setpriority: int
+    ioprio_set: int
+    sched_setparam: int
+    sched_setscheduler: int
+    sched_setaffinity: int
+    sched_setattr: int
+    add_key: int
+    request_key: int
+    keyctl: int
+    socket: int
+    socketpair: int
+    inotify_add_watch: int
+    fanotify_init: int
 
 
+_GENERIC: Final = (261, 140, 30, 118, 119, 122, 274, 217, 218, 219, 198, 199, 27, 262)
 KNOWN: Final = {
-    "x86_64": (0xC000003E, _calls((302, 141, 251, 142, 144, 203, 314))),
-    "aarch64": (0xC00000B7, _calls((261, 140, 30, 118, 119, 122, 274))),
+    "x86_64": Numbers(0xC000003E, 302, 141, 251, 142, 144, 203, 314, 248, 249, 250, 41, 53, 254, 300),
+    "aarch64": Numbers(0xC00000B7, *_GENERIC),
+    "riscv64": Numbers(0xC00000F3, *_GENERIC),
 }
-"""By machine its ``AUDIT_ARCH`` and the numbers of prlimit64, setpriority, ioprio_set, sched_setparam,
-sched_setscheduler, sched_setaffinity and sched_setattr (the kernel's ``unistd_64.h``)."""
+"""By machine (uname(2))."""
+_IO_URING: Final = (425, 426, 427)
+_CREATE_RULESET, _RESTRICT_SELF = 444, 446
+"""io_uring(7), landlock(7): the same numbers on all machines."""
+_UNIX, _INET, _INET6, _NETLINK, _ROUTE = 1, 2, 10, 16, 0
+"""``AF_…``, ``NETLINK_ROUTE``: programs ask for routes and interfaces to learn which addresses there are."""
+_ABSTRACT, _HAS_SCOPE = 1, 6
+"""``LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET``, and the first interface of Landlock that has it."""
 
 
-def program(machine: str) -> bytes:
+def program(machine: str, *, inet: bool = True, watches: bool = True) -> bytes:
     """The filter, as bpf(2) has it; raises :class:`KeyError` for a machine whose numbers are not known."""
-    architecture, calls = KNOWN[machine]
+    numbers = KNOWN[machine]
     steps = [
         _step(_LOAD, _ARCHITECTURE),
-        _step(_EQUAL, architecture, 1, 0),
+        _step(_EQUAL, numbers.architecture, 1, 0),
         _step(_RETURN, _REFUSE),
         _step(_LOAD, _NUMBER),
         _step(_AT_LEAST, _OTHER_ABI, 0, 1),
         _step(_RETURN, _REFUSE),
     ]
-    for call in calls:
-        judged = [*_judge(call)]
-        steps += [_step(_EQUAL, call.number, 0, len(judged)), *judged]
+    for number, judged in _rules(numbers, inet=inet, watches=watches):
+        steps += [_step(_EQUAL, number, 0, len(judged)), *judged]
     return b"".join([*steps, _step(_RETURN, _ALLOW)])
 
 
+def _rules(numbers: Numbers, *, inet: bool, watches: bool) -> Iterator[tuple[int, list[bytes]]]:
+    """By number, steps that end with an answer whatever the arguments are."""
+    for call in (
+        Call(numbers.prlimit64, unless=2),
+        Call(numbers.setpriority, 1, but=_OF_A_USER),
+        Call(numbers.ioprio_set, 1, but=_IO_OF_A_USER),
+        *map(Call, (numbers.sched_setparam, numbers.sched_setscheduler)),
+        *map(Call, (numbers.sched_setaffinity, numbers.sched_setattr)),
+    ):
+        yield call.number, [*_judge(call)]
+    for number in (numbers.add_key, numbers.request_key, numbers.keyctl, numbers.fanotify_init, *_IO_URING):
+        yield number, [_step(_RETURN, _REFUSE)]
+    for number in (numbers.socket, numbers.socketpair):
+        yield number, [*_judge_family((_UNIX, _INET, _INET6) if inet else (_UNIX,))]
+    if not watches:  # as where the user has used all of them, which programs know
+        yield numbers.inotify_add_watch, [_step(_RETURN, _ERROR | errno.ENOSPC)]
+
+
+def _judge_family(families: Sequence[int]) -> Iterator[bytes]:
+    """Sockets of these, and those that ask for routes; others are as in a kernel that has none of them."""
+    yield _step(_LOAD, _at(0))
+    for family in families:
+        yield from (_step(_EQUAL, family, 0, 1), _step(_RETURN, _ALLOW))
+    yield from (_step(_EQUAL, _NETLINK, 0, 3), _step(_LOAD, _at(2)), _step(_EQUAL, _ROUTE, 0, 1))
+    yield from (_step(_RETURN, _ALLOW), _step(_RETURN, _ERROR | errno.EAFNOSUPPORT))
+
+
 def _judge(call: Call) -> Iterator[bytes]:
-    """Ends with an answer whatever the arguments are. Where a number is read as an int, its low half decides."""
+    """Where a number is read as an int, its low half decides."""
     if call.unless is not None:
         yield from (_step(_LOAD, _at(call.unless)), _step(_EQUAL, 0, 0, 3))
         yield from (_step(_LOAD, _at(call.unless) + 4), _step(_EQUAL, 0, 0, 1), _step(_RETURN, _ALLOW))
@@ -106,22 +167,44 @@ class _Program(ctypes.Structure):
     _fields_ = (("len", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def hold(machine: str) -> None:
+def has_scope() -> bool:
+    """Is a command kept from abstract sockets of others on this machine?"""
+    if sys.platform != "linux" or os.uname().machine not in KNOWN:
+        return False
+    return int(ctypes.CDLL(None).syscall(_CREATE_RULESET, None, 0, 1)) >= _HAS_SCOPE
+
+
+def hold(machine: str, *, inet: bool = True, watches: bool = True) -> None:
     """Put the filter on this thread and all that it starts; raises :class:`OSError` where the system has none."""
-    code = program(machine)
+    code = program(machine, inet=inet, watches=watches)
     libc = ctypes.CDLL(None, use_errno=True)
     given = _Program(len(code) // 8, code)
-    if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) or libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(given), 0, 0):
+    _must(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    if has_scope():
+        scope = struct.pack("=QQQ", 0, 0, _ABSTRACT)  # of files and ports it handles nothing, so mounts are not refused
+        rules = _must(libc.syscall(_CREATE_RULESET, scope, ctypes.c_size_t(len(scope)), 0))
+        _must(libc.syscall(_RESTRICT_SELF, rules, 0))
+        os.close(rules)
+    _must(libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(given), 0, 0))
+
+
+def _must(answer: int) -> int:
+    if answer < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return answer
 
 
-def main(command: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
     """Become the command; an exit code where that cannot be."""
+    command, without = [*words], set()
+    while command[0] in (NO_INET, NO_WATCHES):
+        without.add(command.pop(0))
     try:
-        hold(os.uname().machine)
-        os.execvp(command[0], list(command))  # noqa: S606  a shell has nothing to do here
+        hold(os.uname().machine, inet=NO_INET not in without, watches=NO_WATCHES not in without)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # who starts a sandbox waits for signals, and holds them back
+        os.execvp(command[0], command)  # noqa: S606  a shell has nothing to do here
     except KeyError:
-        print(f"on {os.uname().machine} nothing holds an agent in sandlock from other processes", file=sys.stderr)
+        print(f"on {os.uname().machine} cn knows no filter that holds an agent in its wrap", file=sys.stderr)
     except OSError as why:
         print(f"cannot start {command[0]}: {why.strerror}", file=sys.stderr)
     return _CANNOT_START

@@ -2,8 +2,9 @@
 
 A wrap hides the hub, other agents' folders and processes, and the home folder. ``bwrap`` (bubblewrap) shows the agent
 its own workspace and the system's programs; ``sandlock`` lets it open nothing else, where the kernel has Landlock;
-``sudo`` runs it as another user. A command of one's own may have the placeholders ``{workspace}``, ``{home}`` and
-``{visible}``, which becomes several words. :mod:`cn.agents.probe` looks from inside what can be reached.
+``sudo`` runs it as another user. Within each of them stands :mod:`cn.agents.seccomp`, for what none of them hides. A
+command of one's own may have the placeholders ``{workspace}``, ``{home}``, ``{visible}`` and ``{filter}``, of which the
+last two become several words. :mod:`cn.agents.probe` looks from inside what can be reached.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def wrap_argv(wrap: Wrap | None, inside: Inside, argv: Sequence[str]) -> list[st
         case "sudo":
             kept = ",".join(name for name in inside.variables if name not in _KEPT_BY_SUDO)
             home = ["env", f"HOME={inside.home}"]
-            return ["sudo", "-n", "-u", wrap.user, f"--preserve-env={kept}", "--", *home, *argv]
+            return ["sudo", "-n", "-u", wrap.user, f"--preserve-env={kept}", "--", *home, *_filter(wrap), *argv]
         case _:
             return [*_own(wrap, inside), *argv]
 
@@ -205,7 +206,7 @@ def _bwrap(wrap: Wrap, inside: Inside) -> Iterator[str]:
         yield from ("--bind", str(folder), str(folder))
     if inside.socket:  # not to write: who took its place would be told other agents' tokens
         yield from ("--ro-bind", str(inside.socket.parent), str(inside.socket.parent))
-    yield from ("--chdir", str(inside.workspace), "--")
+    yield from ("--chdir", str(inside.workspace), "--", *_filter(wrap))
 
 
 def settings_of_the_kernel() -> list[str]:
@@ -254,7 +255,32 @@ def _sandlock(wrap: Wrap, inside: Inside) -> Iterator[str]:
         "cwd": str(inside.workspace),
     }
     yield from (sys.executable, "-P", str(Path(__file__).with_name("landlock.py")), json.dumps(asked))
-    yield from (sys.executable, "-I", "-S", seccomp.__file__)
+    yield from _filter(wrap)
+
+
+def _filter(wrap: Wrap) -> Iterator[str]:
+    """The program that refuses what the wrap around it does not hide; within ``bwrap`` it has a network of its own, and
+    other folders than its own are not there to be watched.
+    """
+    if _has_filter(wrap):
+        yield from (sys.executable, "-I", "-S", seccomp.__file__)
+        if not wrap.network and wrap.name != "bwrap":
+            yield seccomp.NO_INET
+        if wrap.name == "sandlock":
+            yield seccomp.NO_WATCHES
+
+
+def _has_filter(wrap: Wrap) -> bool:
+    """Does :mod:`cn.agents.seccomp` stand within it? With a command of one's own where that says so; where another user
+    is the wall, as long as it can.
+    """
+    match wrap.name:
+        case "own":
+            return "{filter}" in wrap.argv
+        case "sudo":
+            return sys.platform == "linux" and os.uname().machine in seccomp.KNOWN
+        case _:
+            return True
 
 
 def _own(wrap: Wrap, inside: Inside) -> Iterator[str]:
@@ -262,5 +288,7 @@ def _own(wrap: Wrap, inside: Inside) -> Iterator[str]:
     for part in wrap.argv:
         if part == "{visible}":
             yield from visible_paths(wrap, inside)
+        elif part == "{filter}":
+            yield from _filter(wrap)
         else:
             yield part.replace("{workspace}", given["workspace"]).replace("{home}", given["home"])

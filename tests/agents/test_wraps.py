@@ -18,6 +18,7 @@ from cn.agents import seccomp
 from cn.agents.examine import NotTried, examine
 from cn.agents.machine import Runner
 from cn.agents.processes import read_launcher
+from cn.agents.reachable import Reachable
 from cn.agents.workspace import Folders
 from cn.agents.wraps import Inside, Wrap, around, missing, open_files, wrap_argv
 from tests.support.agents import Staff, machine_of, script_runner, until
@@ -64,29 +65,65 @@ from cn.agents import wraps
 from cn.agents.examine import examine
 from cn.agents.machine import Runner
 from cn.agents.workspace import Folders
-hub, agents, filter = map(Path, sys.argv[1:])
+hub, agents, filter = map(Path, sys.argv[3:])
 wraps.seccomp.__file__ = str(filter)
-held = Runner("shell", ("sh",), wrap=wraps.Wrap("sandlock", visible=(str(filter),)))
+held = Runner("shell", ("sh",), wrap=wraps.Wrap(sys.argv[1], visible=(str(filter),), network=sys.argv[2] == "on"))
 hub = SimpleNamespace(root=hub, git_dir=hub / ".git", state=hub / ".git/cn")
 print(*examine(held, hub, Folders(agents)), sep="\\n")
 """
+NO_FILTER = """
+import os, sys
+command = [word for word in sys.argv[1:] if not word.startswith("--no-")]
+os.execvp(command[0], command)
+"""
+WATCH, KEYS, ABSTRACT, HOST = "can watch which files", "the user's keys", "can call abstract", "virtual machine's host"
+UNFILTERED = {
+    ("bwrap", "on"): (KEYS, ABSTRACT),
+    ("bwrap", "off"): (KEYS, HOST),
+    ("sandlock", "on"): (WATCH, "limit, and so kill,"),
+    ("sandlock", "off"): (WATCH, "can call others by the network (MPTCP)", "can be called by the network (MPTCP)"),
+}
+"""What the probe finds in each wrap with the network or without, where the filter is not in it."""
 
 
-@needs_sandlock
+def is_here(leak: str) -> bool:
+    """Has this machine what leaks?"""
+    with Reachable(None) as reachable:
+        has_keys = bool(reachable.outside["key"])
+    has_host = can_make(socket.AF_VSOCK, socket.SOCK_STREAM)
+    has_mptcp = can_make(socket.AF_INET, socket.SOCK_STREAM, 262)
+    return {KEYS: has_keys, ABSTRACT: seccomp.has_scope(), HOST: has_host}.get(leak, has_mptcp or "MPTCP" not in leak)
+
+
+def can_make(*kind: int) -> bool:
+    try:
+        socket.socket(*kind).close()
+    except OSError:
+        return False
+    return True
+
+
+@each_wrap
+@pytest.mark.parametrize("network", ["on", "off"])
 @needs_other_user
-def test_sandlock_stops_all_of_them_for_an_ordinary_user(staffed: Callable[..., Staff], tmp_path: Path) -> None:
+def test_a_wrap_without_its_filter_leaks_and_the_probe_says_so(
+    staffed: Callable[..., Staff], tmp_path: Path, wrap: str, network: str
+) -> None:
+    """Of an ordinary user's processes, keys and sockets; with the filter nothing is found."""
     hub = staffed().agency.hub
     found = {}
     none = tmp_path / "none.py"
-    none.write_text("import os, sys; os.execvp(sys.argv[1], sys.argv[1:])")
-    for filter in (Path(seccomp.__file__), none):
-        argv = [*AS_OTHER, sys.executable, "-c", PROBES, str(hub.root), str(tmp_path / "agents"), str(filter)]
+    none.write_text(NO_FILTER)
+    for program in (Path(seccomp.__file__), none):
+        told = [wrap, network, str(hub.root), str(tmp_path / "agents"), str(program)]
+        argv = [*(AS_OTHER if wrap == "sandlock" else ()), sys.executable, "-c", PROBES, *told]
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(argv, capture_output=True, text=True, check=False, env=env)
         assert done.returncode == 0, done.stderr
-        found[filter.name] = done.stdout.splitlines()
+        found[program.name] = done.stdout.splitlines()
     assert found["seccomp.py"] == [""]
-    assert "it can limit, and so kill, other processes" in found["none.py"], "without the filter the probe says so"
+    for leak in filter(is_here, UNFILTERED[wrap, network]):
+        assert [one for one in found["none.py"] if leak in one], (leak, found["none.py"])
 
 
 @needs_sandlock
@@ -159,6 +196,92 @@ def test_the_filter_leaves_a_process_its_own_and_nobody_elses() -> None:
         bare = subprocess.run(harms, capture_output=True, text=True, check=True)
         assert {"limit", "nice", "processors", "scheduler"} <= {*bare.stdout.splitlines()}
         other.kill()
+
+
+CALLS = """
+import ctypes, errno, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*arguments):
+    ctypes.set_errno(0)
+    libc.syscall(*arguments)
+    return errno.errorcode.get(ctypes.get_errno(), "done")
+def make(*kind):
+    try:
+        socket.socket(*kind).close()
+    except OSError as why:
+        return errno.errorcode[why.errno]
+    return "done"
+for name, number in zip(sys.argv[1::2], map(int, sys.argv[2::2])):
+    watched = (libc.inotify_init(), b"/", 0x100) if name == "inotify_add_watch" else ()
+    print(name, call(number, *(watched or [-1] * 5)))
+print("files", make(socket.AF_UNIX, socket.SOCK_STREAM))
+print("inet", make(socket.AF_INET, socket.SOCK_STREAM))
+print("inet6", make(socket.AF_INET6, socket.SOCK_DGRAM))
+print("mptcp", make(socket.AF_INET, socket.SOCK_STREAM, 262))
+print("routes", make(socket.AF_NETLINK, socket.SOCK_RAW, 0))
+print("events", make(socket.AF_NETLINK, socket.SOCK_RAW, 15))
+print("host", make(40, socket.SOCK_STREAM))
+"""
+REFUSED = ("add_key", "request_key", "keyctl", "fanotify_init")
+
+
+@pytest.mark.skipif(os.uname().machine not in seccomp.KNOWN, reason="numbers of system calls are not known here")
+def test_the_filter_refuses_keys_and_sockets_that_no_wrap_hides() -> None:
+    numbers = seccomp.KNOWN[os.uname().machine]._asdict()
+    named = [f"{name}={numbers[name]}".split("=") for name in (*REFUSED, "inotify_add_watch")]
+    calls = [sys.executable, "-I", "-c", CALLS, *(word for pair in [*named, ["io_uring", "425"]] for word in pair)]
+
+    def answers(*options: str, held: bool = True) -> dict[str, str]:
+        argv = [sys.executable, "-I", "-S", seccomp.__file__, *options, *calls] if held else calls
+        said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        return {line.split()[0]: line.split()[1] for line in said.splitlines()}
+
+    bare, usual = answers(held=False), answers()
+    closed = answers("--no-watches", "--no-inet")
+    for found in (usual, closed):
+        assert {found[name] for name in (*REFUSED, "io_uring")} == {"EPERM"}
+        assert {found[name] for name in ("events", "host")} == {"EAFNOSUPPORT"}
+        assert {found[name] for name in ("files", "routes")} == {"done"}
+    kept = ("inet", "inet6", "mptcp", "inotify_add_watch")
+    assert {name: usual[name] for name in kept} == {name: bare[name] for name in kept}
+    assert {name: closed[name] for name in kept} == {**dict.fromkeys(kept, "EAFNOSUPPORT"), kept[-1]: "ENOSPC"}
+    assert bare["inet"] == bare["inotify_add_watch"] == bare["events"] == "done"
+    assert bare["io_uring"] != "EPERM" or bare["keyctl"] != "EPERM", "it is the filter that refuses"
+
+
+CALLER = """
+import errno, socket, sys
+own = socket.socket(socket.AF_UNIX)
+own.bind("\\0own-" + sys.argv[1])
+own.listen()
+for name in ("own-" + sys.argv[1], sys.argv[1]):
+    try:
+        socket.socket(socket.AF_UNIX).connect("\\0" + name)
+    except OSError as why:
+        print(errno.errorcode[why.errno])
+    else:
+        print("called")
+"""
+
+
+@pytest.mark.skipif(not seccomp.has_scope(), reason="the kernel's Landlock has no scope for abstract sockets")
+def test_a_held_command_calls_its_own_abstract_sockets_and_nobody_elses() -> None:
+    name = f"cn-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        calls = [sys.executable, "-I", "-c", CALLER, name]
+        for before, said in (([sys.executable, "-I", "-S", seccomp.__file__], "EPERM"), ([], "called")):
+            done = subprocess.run([*before, *calls], capture_output=True, text=True, check=True)
+            assert done.stdout.splitlines() == ["called", said]
+
+
+@needs_bwrap
+def test_an_agent_can_wrap_what_it_starts() -> None:
+    """As Claude Code does its shell: neither mounts nor namespaces are refused, nor the address of a network."""
+    inner = ("bwrap", "--ro-bind", "/", "/", "--tmpfs", "/tmp", "--unshare-net", "--", "echo", "started")
+    held = [sys.executable, "-I", "-S", seccomp.__file__, *inner]
+    assert subprocess.run(held, capture_output=True, text=True, check=True).stdout == "started\n"
 
 
 def test_where_no_numbers_are_known_the_filter_starts_nothing() -> None:
@@ -506,6 +629,15 @@ def test_an_agent_in_sandlock_hears_that_it_is_to_end(staffed: Callable[..., Sta
     assert staff.ends(handler)[0].startswith("it failed: exit 5")
 
 
+@each_wrap
+def test_what_an_agent_starts_ends_by_the_signals_that_its_wrap_waits_for(tmp_path: Path, wrap: str) -> None:
+    place = Folders(tmp_path).make("00000000-0000-4000-8000-000000000001")  # type: ignore[arg-type]
+    inside = Inside(place.workspace, place.home, place.files, None, "sh", ())
+    argv = wrap_argv(Wrap(wrap), inside, ["grep", "SigBlk", "/proc/self/status"])
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["SigBlk:", "0" * 16]
+
+
 def test_a_wrap_whose_package_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sandlock", None)
     assert "cn-hub[sandlock]" in missing(SANDLOCK)
@@ -520,6 +652,9 @@ def test_a_command_of_ones_own_wraps_too(tmp_path: Path) -> None:
     assert str(place.files) in argv
     assert argv[-3:] == ["--", "agent", "go"]
     assert missing(own) == "wrapper"
+    assert seccomp.__file__ not in argv
+    filtered = wrap_argv(Wrap("own", ("wrapper", "{filter}"), network=False), inside, ["agent"])
+    assert filtered == ["wrapper", sys.executable, "-I", "-S", seccomp.__file__, "--no-inet", "agent"]
 
 
 def test_sudo_takes_a_user_keeps_the_variables_and_nothing_in_an_argument(tmp_path: Path) -> None:
@@ -529,7 +664,9 @@ def test_sudo_takes_a_user_keeps_the_variables_and_nothing_in_an_argument(tmp_pa
     )
     argv = wrap_argv(Wrap("sudo", user="robot"), inside, ["agent"])
     kept = "--preserve-env=CN_AGENT_TOKEN,CN_HANDLER"
-    assert argv == ["sudo", "-n", "-u", "robot", kept, "--", "env", f"HOME={place.home}", "agent"]
+    known = sys.platform == "linux" and os.uname().machine in seccomp.KNOWN
+    held = [sys.executable, "-I", "-S", seccomp.__file__] if known else []
+    assert argv == ["sudo", "-n", "-u", "robot", kept, "--", "env", f"HOME={place.home}", *held, "agent"]
     modes = {name: oct(os.stat(place.path / name).st_mode & 0o777) for name in ("workspace", "home", "files", ".")}
     assert modes == {"workspace": "0o777", "home": "0o777", "files": "0o711", ".": "0o711"}
 
