@@ -108,7 +108,9 @@ def observe(
     known |= {MAILBOX_KEY: run.base.heads} if settings.mailbox == "origin" and run.base.heads is not None else {}
     asked = {key: url for key, url in urls.items() if key not in known}
     parts = {
-        key: [p.name for p in peers] if key == MAILBOX_KEY else [*main_parts(run.memory, url), settings.us]
+        key: [p.name for p in peers]
+        if key == MAILBOX_KEY
+        else [*main_parts(run.memory, url), *settings.names_for(Name(key))]
         for key, url in asked.items()
     }
     answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress, parts)
@@ -144,14 +146,29 @@ def observe(
             seen.mains[peer.name] = main
         note_listed(run, peer, theirs, seen.mains.get(peer.name))
         side = _side(peer, at_mailbox=False)
-        if _is_listed(run, peer.name, settings.us, theirs, f"{peer.name}'s hub"):
+        names = settings.names_for(peer.name)
+        listed = [_is_listed(run, peer.name, name, theirs, f"{peer.name}'s hub") for name in names]
+        if all(listed):
             seen.saw[side].add(peer.name)
         for name, tip in theirs.items():
-            if name.startswith(f"{settings.us}/") and not re.fullmatch(TRIED, name.partition("/")[2]):
+            prefix, slash, topic = name.partition("/")
+            ours = slash and prefix in names and not re.fullmatch(TRIED, topic)
+            if ours and _is_meant(run, peer, name, theirs, side):
                 _place(seen, peer, name, tip, side)
     forget_removed(run)
     _place_by_threads(run, seen)
     return seen
+
+
+def _is_meant(run: Run, peer: Peer, name: str, listing: Listing, side: str) -> bool:
+    """Does a branch under one of our names stand for its topic? That of what is open does; else the one that is
+    called as this hub is now, or, of what a peer made for us, by a name that it was called.
+    """
+    us, (prefix, _, topic) = run.settings.us, name.partition("/")
+    item = run.snapshot.item(peer.name, side, topic)
+    if item is not None and item.get("branch") in (f"{one}/{topic}" for one in run.settings.names_for(peer.name)):
+        return item.get("branch") == name
+    return prefix == us or (side == IN and f"{us}/{topic}" not in listing)
 
 
 def _place_by_threads(run: Run, seen: Observation) -> None:
