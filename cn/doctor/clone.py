@@ -22,7 +22,7 @@ from cn.outbox.our_names import REPLACED
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
 from cn.peers.known_mains import ANOTHER
 from cn.peers.links import MISNAMED, ONE_NAME, find_former, find_routes, open_at
-from cn.peers.observe import FETCH, NOT_TAKEN, SILENT, STRAY
+from cn.peers.observe import FETCH, MOVED, NOT_TAKEN, SILENT, STRAY
 from cn.peers.older_state import OLDER
 from cn.peers.peer_main import named_main
 from cn.protocol.hub_config import AGENT_PATH
@@ -353,7 +353,7 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
         for text, remedy in memory.conditions.of(kind):
             yield problem(one_line(redact(text), 400), "", remedy)
     yield from _check_links(facts)
-    for kind in (PINS, STRAY):  # some hosts take no pins, and all else works there; strays may be somebody's own
+    for kind in (PINS, STRAY, MOVED):  # some hosts take no pins, and all else works there; strays may be somebody's own
         for text, remedy in memory.conditions.of(kind):
             yield info(one_line(redact(text), 400), "", remedy)
 

@@ -138,6 +138,7 @@ def observe(
     if heads is not None:
         seen.whole = only is None and heads.whole
         _sort_mailbox(run, seen, peers, heads, whole=seen.whole)
+        _hold_moved(run, seen, peers, some=only is not None)
     mains = mains_in(run, {peer.hub: listings[peer.name] for peer in peers if peer.name in listings})
     for peer in peers:
         if (theirs := listings.get(peer.name)) is None:
@@ -297,6 +298,52 @@ def _sort_mailbox(run: Run, seen: Observation, peers: list[Peer], heads: Listing
             _place(seen, known, name, tip, _side(known, at_mailbox=True))
         elif slash and whole and prefix not in settings.peers:
             seen.unknown.append(name)
+
+
+MOVED = "mailbox-moved"
+"""The kind of condition that another remote is the mailbox now, and lacks branches that are open, by peer."""
+_PLACE = "mailbox place"
+
+
+def _hold_moved(run: Run, seen: Observation, peers: Sequence[Peer], *, some: bool) -> None:
+    """Where ``mailbox:`` names another remote, what is open and not there is not gone: it lies where it lay.
+
+    ``some``: these are not all peers.
+    """
+    noted, conditions, mailbox = run.memory.section(_PLACE), run.memory.conditions, run.settings.mailbox
+    before = str(noted.get("name", mailbox))
+    found: dict[str, Condition] = {}
+    for peer in peers if before != mailbox else ():
+        side = _side(peer, at_mailbox=True)
+        items = run.snapshot.open_items.get(peer.name, {}).values()
+        lacks = [i for i in items if i.side == side and _lies(i) and (peer.name, i.topic) not in seen.listed[side]]
+        if lacks:
+            seen.saw[side].discard(peer.name)
+            names = ", ".join(one_line(item.get("branch"), 100) for item in lacks[:_PREFIXES])
+            more = f" and {len(lacks) - _PREFIXES} more" if len(lacks) > _PREFIXES else ""
+            text = f"the mailbox is {mailbox or 'this repository'} now, and was {before or 'this repository'}: "
+            text += f"what is open with {peer.name} is not there yet: {names}{more}"
+            spec = f"{lacks[0].head}:{HEADS}{lacks[0].get('branch')}"
+            remedy = f"{command('git push {} {}', mailbox or '.', spec)} brings one there"
+            remedy += f"; or write 'mailbox: {before}' again until they are over" if before else ""
+            ends = command("cn delete {}", f"{peer.name}/{lacks[0].topic}")
+            remedy += f"; {ends} ends one" if side == IN else ""
+            found[peer.name] = Condition(text, remedy, peer.name)
+    told = conditions.names(MOVED)
+    if some:
+        kept = {name: one for name in told if (one := conditions.get(MOVED, name)) is not None}
+        found = {name: one for name, one in kept.items() if name not in {peer.name for peer in peers}} | found
+    elif not found:
+        noted["name"] = mailbox
+    conditions.replace(MOVED, found)
+    for name, one in found.items():
+        if name not in told:
+            run.report.info(f"{one.text}; {one.remedy}", source=one.source)
+
+
+def _lies(item: Item) -> bool:
+    """Does its branch lie somewhere, as far as we know?"""
+    return bool(item.get("thread") and not item.get("gone")) if item.side == IN else item.state != "queued"
 
 
 def _place(seen: Observation, peer: Peer, name: str, tip: Oid, side: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cn.loop.idle_check import NOTE
-from tests.support.hubs import branches, git
+from tests.support.hubs import bare, branches, git
 from tests.support.world import Node, World, is_in_main
 
 OTHER = {"mailbox": "pickup", "pickup": "mailbox"}
@@ -221,3 +221,26 @@ def test_what_was_sent_to_a_peer_of_another_name_is_not_adopted(world: World) ->
     told = sigma.sync().stdout
     assert "sigma/note at pi2 is what was sent to pi, and is left there" in told
     assert "did not send" not in told
+
+
+def test_what_is_open_is_not_gone_where_the_mailbox_is_another_remote_now(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    box = bare(world.folder / "host/mailbox.git")
+    git(sigma.root, "remote", "add", "box", str(box))
+    sigma.configure("mailbox: box\n")
+    told = sigma.sync().stdout
+    assert "gone" not in told
+    assert "the mailbox is box now, and was origin: what is open with pi is not there yet: pi/proposal" in told
+    spec = f"{head}:refs/heads/pi/proposal"
+    for view in ("status", "doctor"):
+        assert f"git push box {spec}" in sigma.cn(view).stdout
+    assert "not there yet" not in sigma.sync().stdout, "it is told once"
+    assert "gone" not in sigma.process().stdout, "nobody withdrew it"
+    git(sigma.root, "push", "--quiet", "box", spec)
+    sigma.sync()
+    assert "not there yet" not in sigma.cn("status").stdout
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
