@@ -11,6 +11,7 @@ from cn.git.repository import Hub
 from cn.inbox.working_copies import may_decide, read_copies, read_working
 from cn.peers.hosts import look_at_peer, look_at_place
 from cn.peers.known_mains import believe
+from cn.peers.links import ONE_NAME
 from cn.peers.observe import main_of
 from cn.peers.peer_main import NO_MAIN
 from cn.protocol.effects import Edit, Plan
@@ -101,6 +102,8 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
                     "main shows the same, until a --key proves the sender, or hub.yaml says 'mailbox_trusted: true'"
                 )
             executor.notes.done(f"added the peer {peer.name} ({redact(peer.hub)}, {peer.deliver})")
+            if same := [one.name for one in run.settings.peers.values() if one.hub == peer.hub]:
+                executor.notes.info(f"{same[0]} has the same URL: {ONE_NAME}")
             if owed := [entry for _, entry in executor.snapshot.outbox()[0] if entry.to == peer.name]:
                 executor.notes.info(
                     f"in the outbox for {peer.name}, and sent by the next sync: {_some([one.branch for one in owed])}"
@@ -185,7 +188,9 @@ def pin_key(hub: Hub, name: str, key: str, *, dry_run: bool = False) -> Report:
         peer = run.settings.peer(name)
         if peer.key == key:
             raise Refused(f"{name} has this key already", "'cn peer list' shows it")
-        text = replace_peer(executor.snapshot.text(PATH), peer._replace(key=key))
+        before = executor.snapshot.text(PATH)  # as people wrote it: a run may work by another route
+        written = next(one for one in parse_peers(before) if one.name == peer.name)
+        text = replace_peer(before, written._replace(key=key))
         executor.perform(Plan(peer.name, (Edit(PATH, text.encode(), f"pin the key in {PATH}"),)))
         executor.notes.done(f"what {name} sends must be signed with {fingerprint(key)} now")
         return f"cn: peer key {name}"

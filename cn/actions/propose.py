@@ -179,7 +179,11 @@ def _peer(settings: Settings, work: WorkClone, hub: Hub, given: str) -> Peer:
 def find_target(run: Run, peer: Peer, topic: str, work: WorkClone) -> Target:
     """Fetch the peer's main, against which a proposal is checked; raises :class:`Refused`."""
     prefix = run.settings.outbound_prefix(peer)
-    name = parse_topic(topic.removeprefix(f"{prefix}/"))
+    given = topic.partition("/")
+    name = parse_topic(given[2] if run.settings.is_outbound(peer, Branch(topic)) and given[1] else topic)
+    item = run.snapshot.item(peer.name, OUT, name)  # one that is open goes on as it is called there
+    called = Branch(item.get("branch")) if item is not None else Branch("")
+    branch = called if run.settings.is_outbound(peer, called) else join_branch(prefix, name)
     git, seconds = run.hub.git, run.settings.config.limits.peer_seconds
     main = main_of(run, peer.hub)
     if isinstance(main, str):
@@ -190,7 +194,7 @@ def find_target(run: Run, peer: Peer, topic: str, work: WorkClone) -> Target:
             raise Refused(f"{peer.name}'s {main[0]} cannot be fetched: {why}", "try again later")
     url = run.settings.delivery_url(run.hub, peer)
     place = run.hub.config.last(f"remote.{url}.url") or url
-    return Target(peer, *main, name, join_branch(prefix, name), work.place(peer.hub), work.place(place))
+    return Target(peer, *main, name, branch, work.place(peer.hub), work.place(place))
 
 
 def _bring(run: Run, work: WorkClone, head: Oid) -> None:

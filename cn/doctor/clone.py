@@ -17,14 +17,16 @@ from cn.git.entries import read_index, read_tree
 from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
 from cn.outbox.deliver import PUBLISH
-from cn.outbox.our_branches import LOST
+from cn.outbox.our_branches import LOST, THEIRS
 from cn.outbox.our_names import REPLACED
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
 from cn.peers.known_mains import ANOTHER
-from cn.peers.observe import FETCH, NOT_TAKEN, SILENT, STRAY
+from cn.peers.links import MISNAMED, ONE_NAME, find_former, find_routes, open_at
+from cn.peers.observe import FETCH, MOVED, NOT_TAKEN, SILENT, STRAY
 from cn.peers.older_state import OLDER
 from cn.peers.peer_main import named_main
 from cn.protocol.hub_config import AGENT_PATH
+from cn.run.links import by_links
 from cn.run.memory import Memory
 from cn.run.run import PINS, scratch_objects
 from cn.system.files import free_name, move
@@ -36,7 +38,7 @@ from cn.transaction.publish import recover
 from cn.transaction.push import locks_at_origin, refuses_push, replaced_at_origin
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Blocked, CnError, Refused
-from cn.values.names import never_blocks
+from cn.values.names import Name, never_blocks
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact, visible
 from cn.values.timestamps import format_age, parse_stamp
@@ -350,9 +352,27 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
     for kind in _FROM_PEERS:
         for text, remedy in memory.conditions.of(kind):
             yield problem(one_line(redact(text), 400), "", remedy)
-    for kind in (PINS, STRAY):  # some hosts take no pins, and all else works there; strays may be somebody's own
+    yield from _check_links(facts)
+    for kind in (PINS, STRAY, MOVED):  # some hosts take no pins, and all else works there; strays may be somebody's own
         for text, remedy in memory.conditions.of(kind):
             yield info(one_line(redact(text), 400), "", remedy)
 
 
-_FROM_PEERS = (FETCH, NOT_TAKEN, SILENT, OLDER, ANOTHER, LOST, REPLACED, PUBLISH)
+_FROM_PEERS = (FETCH, NOT_TAKEN, SILENT, OLDER, ANOTHER, LOST, REPLACED, PUBLISH, THEIRS, MISNAMED)
+
+
+def _check_links(facts: HubFacts) -> Iterator[Finding]:
+    """Routes and names that were changed while something was open, and peers of one URL."""
+    if facts.settings is None or facts.main is None:
+        return
+    settings = by_links(facts.settings, facts.snapshot)
+    items = open_at(facts.snapshot)
+    for told in (*find_routes(settings, items).values(), *find_former(settings, items).values()):
+        yield info(told.text, "", told.remedy)
+    same: dict[str, list[Name]] = {}
+    for name, peer in settings.peers.items():
+        same.setdefault(peer.hub, []).append(name)
+    for url, names in same.items():
+        if len(names) > 1:
+            what = f"{' and '.join(names)} have the same URL, {redact(url)}"
+            yield info(what, ONE_NAME, f"{command('cn peer remove {}', names[-1])}, or whichever it is not called")

@@ -51,19 +51,20 @@ from cn.peers.observe import ARRIVAL, MORE, UNREAD, Observation, fetch_mains, fo
 from cn.peers.turns import Turns
 from cn.protocol import rules
 from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
+from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.hub_config import Limits
 from cn.protocol.layout import COMMENTED, DONE, END_IN_MAIN, IN_MAIN, INBOX, NOTICE, inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
 from cn.protocol.message_text import FORM as MESSAGE_FORM
-from cn.protocol.peers_file import PICKUP, Peer, fingerprint
+from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, fingerprint
 from cn.protocol.thread_file import TriageRefused, keep_mains, read_text
 from cn.protocol.twins import rename_to
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refusal
-from cn.values.names import HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name, topic_of
+from cn.values.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name, topic_of
 from cn.values.names import Topic as TopicName
 from cn.values.shell_words import command
 from cn.values.text import decode as decode_text
@@ -158,16 +159,23 @@ def _let_in_after_all(arrival: Arrival, events: Sequence[Event], us: Name, name:
 
 
 def _stays_refused(executor: Executor, arrival: Arrival) -> bool:
-    """Was this very head refused for what stands in it? Then it is not read again: that cannot change. It is told from
-    the memory of this clone, so one that has none reads it once more.
+    """Was this very head refused for what stands in it? Then it is not read again before this hub has another name:
+    nothing else can change that. It is told from the memory of this clone, so one that has none reads it once more.
     """
     refused = (e for e in arrival.past if e.kind == "refused" and e.head == arrival.head)
     told = executor.memory.conditions.get(ARRIVAL, head_name(arrival.key, arrival.head))
     if told is None or not any(e.fields.get("rule") == rules.KNOWN_PEER for e in refused):
         return False
+    if not executor.memory.told_before(*_as_named(executor, arrival)):
+        return False
     Turns(executor.memory).note_tried(arrival.peer, arrival.head)
     executor.notes.refused(told.text, told.remedy, source=arrival.source, told_before=True)
     return True
+
+
+def _as_named(executor: Executor, arrival: Arrival) -> tuple[str, ...]:
+    """A head that was refused while this hub had these names, as the memory notes it."""
+    return ("addressed", *arrival.key, arrival.head, *executor.settings.names_for(arrival.peer))
 
 
 def _let_in_before(executor: Executor, peer: Name, heads: Sequence[Oid]) -> dict[Oid, list[Event]]:
@@ -383,7 +391,9 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
     signatures = _signatures(executor, [a for a in found if a.head not in commits or is_signed(commits[a.head])])
     messages = read_messages(git, commits, limits.thread_bytes)
     found = [a._replace(signed=signed_digest(commits[a.head])) if a.head in commits else a for a in found]
+    ours = _read_ours(executor, found)
     checked = [_checked(executor, a, signatures.get((a.peer, a.head)), messages.get(a.head)) for a in found]
+    checked = [(a, _not_theirs(executor, a) if a.key in ours else refusal) for a, refusal in checked]
     let_in = [arrival for arrival, refusal in checked if refusal is None]
     shown = {a.key: a for a in let_in if a.message is None and (a.step is not Step.REPEATED or _is_revived(a))}
     histories = _histories(executor, seen, list(shown.values()), patience)
@@ -476,6 +486,31 @@ def _checked(
     return arrival, refusal
 
 
+def _read_ours(executor: Executor, found: Sequence[Arrival]) -> set[ThreadKey]:
+    """Those that are branches of ours by their whole name, as they can be where the route was another before."""
+    ours = set[ThreadKey]()
+    for peer in dict.fromkeys(one.peer for one in found):
+        theirs = [one for one in found if one.peer == peer and not _came_before(one)]
+        sent = executor.snapshot.events_of_topics(peer, OUT, [one.topic for one in theirs])
+        ours |= {o.key for o in theirs if any(e.fields.get("branch") == o.branch for e in sent[o.topic])}
+    return ours
+
+
+def _came_before(arrival: Arrival) -> bool:
+    return arrival.item is not None or any(
+        e.kind in LOOKED and e.fields.get("branch") == arrival.branch for e in arrival.past
+    )
+
+
+def _not_theirs(executor: Executor, arrival: Arrival) -> Refusal:
+    settings, peer = executor.settings, executor.settings.peers[arrival.peer]
+    other = PICKUP if peer.deliver == MAILBOX else MAILBOX
+    place = peer.hub if other == MAILBOX else settings.delivery_url(executor.hub, peer._replace(deliver=other))
+    why = f"it is ours, made by the route {other}, which is {peer.deliver} now"
+    delete = command("git push {} {}", place, f":{arrival.branch}")
+    return Refusal(rules.KNOWN_PEER, why, f"{delete} deletes it, where nothing more is needed from it")
+
+
 def _signatures(executor: Executor, found: Sequence[Arrival]) -> dict[tuple[Name, Oid], Signature]:
     """Signatures of the tips, each against the pinned key of its own peer alone.
 
@@ -532,8 +567,12 @@ def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple
         why = f"it says it is from {message.sender}, but it was fetched as {arrival.peer}'s"
         remedy = f"ask {arrival.peer} to delete the branch, or to send it in its own name"
         return arrival, Refusal(rules.KNOWN_PEER, why, remedy)
-    if message.to != executor.settings.us:
-        return arrival, Refusal(rules.KNOWN_PEER, f"it is addressed to {message.to}", "send it to the right hub")
+    if message.to not in executor.settings.names_for(arrival.peer):
+        us = executor.settings.us
+        why = f"it is addressed to {message.to}, and this hub is {us}"
+        remedy = f"ask {arrival.peer} to list this hub as {us} and send it again; "
+        remedy += f"where {message.to} is the right name, set name: in {CONFIG} to it"
+        return arrival, Refusal(rules.KNOWN_PEER, why, remedy)
     return arrival, None
 
 
@@ -545,6 +584,8 @@ def _refuse(executor: Executor, arrival: Arrival, refusal: Refusal, *, quiet: bo
     told_before, theirs = already or quiet, refusal.notify
     executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=told_before, theirs=theirs)
     Turns(executor.memory).note_tried(arrival.peer, arrival.head)
+    if refusal.rule == rules.KNOWN_PEER:
+        executor.memory.told(*_as_named(executor, arrival))
     executor.memory.conditions.set(ARRIVAL, text, refusal.remedy, name=head_name(arrival.key, arrival.head))
     return not already
 
@@ -780,7 +821,10 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
         executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, IN, topic, None), Keep(tip))))
         if not is_news_that_it_vanished(executor.item(peer, IN, topic), past.get(peer, {}).get(topic, ())):
             continue  # another clone of this hub saw it first
-        branch = join_branch(executor.settings.inbound_prefix(executor.settings.peers[peer]), TopicName(topic))
+        item = executor.item(peer, IN, topic)
+        called = Branch(item.get("branch")) if item is not None and item.get("branch") else None
+        prefix = executor.settings.inbound_prefix(executor.settings.peers[peer])
+        branch = called or join_branch(prefix, TopicName(topic))
         theirs = read_theirs(executor, seen, executor.settings.peers[peer], OUT, topic, tip)
         deleted = any(event.kind in ("deleting", "deleted") for event in theirs)
         why = "its creator deleted the branch" if deleted else "the branch is not listed any more"

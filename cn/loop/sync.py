@@ -18,6 +18,7 @@ from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, looke
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import check_published, deliver, is_owed
 from cn.outbox.our_branches import record_ours, record_proven, take_back_answers
+from cn.peers.links import tell_links
 from cn.peers.observe import Observation, fetch_changed, head_name, observe, report_not_taken, report_strays
 from cn.peers.older_state import hold_back_older
 from cn.protocol.effects import Move, Plan
@@ -253,6 +254,7 @@ def gather_sync(run: Run, executor: Executor, seen: Observation, keys: Sequence[
     record_ours(executor, seen)
     record_proven(executor, seen)
     take_back_answers(executor, seen)
+    tell_links(executor, seen)
     record_due(executor)
     show_anew(executor)
     restore_pending(executor)

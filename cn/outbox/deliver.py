@@ -178,7 +178,11 @@ def _ready(run: Run, force: bool, waited: Collection[HubPath] | None) -> list[Pa
             _failed(run, path, entry, f"{secret.rule}: {secret.reason}", secret.remedy)
         elif not run.settings.is_outbound(run.settings.peers[entry.to], entry.branch):
             reason = f"{entry.branch} is not ours by the route to {entry.to}"
-            _failed(run, path, entry, reason, "see deliver: in state/peers.md")
+            old = _prefix(entry) not in (run.settings.us, entry.to)
+            remedy = (
+                f"it was made as {_prefix(entry)}: give this hub that name back, or {take_out(path)} and send it anew"
+            )
+            _failed(run, path, entry, reason, remedy if old else "see deliver: in state/peers.md")
         elif not (force or entry.to in meant) and entry.to in _hubs(run) and run.memory.unreachable.waits(entry.to):
             reason = run.memory.unreachable.reason(entry.to)
             run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", told_before=True)

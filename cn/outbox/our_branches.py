@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate
 
@@ -39,8 +39,9 @@ from cn.protocol.ledger import (
     months,
     topics,
 )
-from cn.protocol.message import About
-from cn.protocol.peers_file import MAILBOX, Peer, others_can_write
+from cn.protocol.message import About, MessageRefused, parse_message
+from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, others_can_write
+from cn.protocol.peers_file import PATH as PEERS
 from cn.run.executor import Executor
 from cn.run.memory import Condition
 from cn.run.secret_gate import mask_line
@@ -55,6 +56,8 @@ _MONTHS = 24
 _MOST_BYTES = 8 << 20
 _MOST_EVENTS, _MOST_LINE = 100, 4096
 _ABOUT = "about_head="
+THEIRS = "theirs"
+"""The kind of condition that a peer's own branch lies where ours would, since it goes by another route than we do."""
 LOST = "gone"
 """The kind of condition that a message of ours is gone where it was delivered, and nobody has it."""
 _ANSWERS = ("delivered", "answered")
@@ -83,7 +86,9 @@ def record_ours(executor: Executor, seen: Observation) -> None:
     """Compare our branches at the remotes with our records."""
     _forget_lost(executor)
     keys = [key for key in seen.changed(OUT) if key not in seen.missing[OUT] and key not in seen.later]
-    before = _read_before(executor, seen, keys)
+    before, came = _read_before(executor, seen, keys), _read_came(executor, keys)
+    elsewhere = _read_elsewhere(executor, seen, before)
+    _forget_theirs(executor, seen)
     for peer, topic in keys:
         branch, tip = seen.listed[OUT][peer, topic]
         item = executor.item(peer, OUT, topic)
@@ -91,7 +96,12 @@ def record_ours(executor: Executor, seen: Observation) -> None:
         executor.memory.conditions.clear(LOST, head_name((peer, topic), tip))
         if item is None:
             with executor.apart(source):
-                _record_found(executor, seen, (peer, topic), branch, tip, before[peer].get(tip, {}))
+                known = before[peer].get(tip, {})
+                if not known and (other := elsewhere.get((peer, tip, topic))):
+                    text = f"{branch} at {peer} is what was sent to {other}, and is left there"
+                    executor.notes.info(text, source=source)
+                elif not _leave_theirs(executor, seen, (peer, topic), known.get(topic, []), came[peer, topic]):
+                    _record_found(executor, seen, (peer, topic), branch, tip, known)
         elif item.head != tip and may_be_ours(executor, peer, item, tip):
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
             executor.notes.info(text, told_before=executor.memory.told("moved", peer, topic, tip))
@@ -121,7 +131,8 @@ def _is_held_here(executor: Executor, tip: Oid) -> bool:
     if is_ancestor(executor.hub.git, tip, executor.snapshot.commit):
         return True
     names = executor.hub.git.run("for-each-ref", f"--contains={tip}", "--format=%(refname)", HEADS).lines
-    prefixes = {executor.settings.us, *executor.settings.peers}
+    settings = executor.settings
+    prefixes = {*settings.peers, *(name for peer in settings.peers for name in settings.names_for(peer))}
     return any(name.removeprefix(HEADS).partition("/")[0] not in prefixes for name in names)
 
 
@@ -173,6 +184,77 @@ def _read_before(executor: Executor, seen: Observation, keys: Sequence[ThreadKey
     return found
 
 
+def _read_elsewhere(
+    executor: Executor, seen: Observation, before: Mapping[Name, Mapping[Oid, _Sent]]
+) -> dict[tuple[Name, Oid, str], Name]:
+    """Tips and topics at a peer that the ledger has as sent to another: one of the same hub, or that is none now."""
+    peers, found = executor.settings.peers, dict[tuple[Name, Oid, str], Name]()
+    for peer in before:
+        tips = [tip for (name, _), (_, tip) in seen.listed[OUT].items() if name == peer and tip not in before[peer]]
+        others = (n for n in executor.snapshot.ledgers if n != peer and (n not in peers or _is_same(peers, n, peer)))
+        for other in others if tips else ():
+            for tip, events in executor.snapshot.events_at_heads(other, OUT, tips).items():
+                found |= {(peer, tip, event.topic): other for event in events if event.kind == "queued"}
+    return found
+
+
+def _is_same(peers: Mapping[Name, Peer], one: Name, other: Name) -> bool:
+    return peers[one].hub == peers[other].hub
+
+
+def _read_came(executor: Executor, keys: Sequence[ThreadKey]) -> dict[ThreadKey, list[Event]]:
+    """What the ledger has of peers' branches on the topics of ours that are not open, by one look at each history."""
+    topics: dict[Name, list[str]] = {}
+    for peer, topic in keys:
+        if executor.item(peer, OUT, topic) is None:
+            topics.setdefault(peer, []).append(topic)
+    found = {peer: executor.snapshot.events_of_topics(peer, IN, some) for peer, some in topics.items()}
+    return {(peer, topic): events for peer in found for topic, events in found[peer].items()}
+
+
+def _leave_theirs(
+    executor: Executor, seen: Observation, key: ThreadKey, mine: Sequence[Event], came: Sequence[Event]
+) -> bool:
+    """Is what lies where ours would lie the peer's own, made by another route than ours? It is neither adopted nor
+    deleted. ``mine`` and ``came`` are what the ledger has of it as ours, at this head, and as the peer's.
+    """
+    if any(event.kind == "queued" for event in mine):
+        return False
+    (peer, topic), (branch, tip) = key, seen.listed[OUT][key]
+    ours, other = (MAILBOX, PICKUP) if executor.settings.peers[peer].deliver == MAILBOX else (PICKUP, MAILBOX)
+    text = f"{branch} at {peer} is {peer}'s, made by the route {other}: it is left alone"
+    if any(event.fields.get("branch") == branch for event in came):
+        executor.notes.info(text, source=f"{peer}/{topic}")
+        return True
+    theirs = read_theirs(executor, seen, executor.settings.peers[peer], OUT, topic, tip)
+    if not any(e.fields.get("branch") == branch for e in theirs) and not _is_from(executor, peer, tip):
+        return False
+    text += f"; here deliver: for {peer} is {ours}"
+    remedy = f"both hubs have the same deliver: for each other in {PEERS}; with {other} here too, it comes in"
+    executor.notes.failed(text, remedy, source=f"{peer}/{topic}")
+    executor.memory.conditions.set(THEIRS, text, remedy, name=head_name(key, tip))
+    return True
+
+
+def _is_from(executor: Executor, peer: Name, tip: Oid) -> bool:
+    """Is it a message of that peer to this hub, by what it says?"""
+    try:
+        message = parse_message(_message_at(executor, tip) or b"")
+    except MessageRefused:
+        return False
+    return message.sender == peer and message.to in executor.settings.names_for(peer)
+
+
+def _forget_theirs(executor: Executor, seen: Observation) -> None:
+    """What a peer made by another route is shown until it is not listed there any more, or comes in."""
+    for name in executor.memory.conditions.names(THEIRS):
+        branch, _, head = name.rpartition(" ")
+        peer, _, topic = branch.partition("/")
+        _, tip = seen.listed[OUT].get((Name(peer), topic), (None, None))
+        if peer not in executor.settings.peers or (Name(peer) in seen.saw[OUT] and tip != head):
+            executor.memory.conditions.clear(THEIRS, name)
+
+
 def _record_found(
     executor: Executor, seen: Observation, key: ThreadKey, branch: Branch, tip: Oid, known: _Sent
 ) -> None:
@@ -215,9 +297,13 @@ def _what_it_is(executor: Executor, seen: Observation, peer: Name, tip: Oid) -> 
 
 def _is_message(executor: Executor, tip: Oid) -> bool:
     """Is it what only cn makes: a commit without a parent that holds a message?"""
+    return _message_at(executor, tip) is not None
+
+
+def _message_at(executor: Executor, tip: Oid) -> bytes | None:
     git = executor.hub.git
     commits = read_commits(git, [tip]) if read_info(git, [tip]) != [None] else {}
-    return tip in read_messages(git, commits, executor.settings.config.limits.thread_bytes)
+    return read_messages(git, commits, executor.settings.config.limits.thread_bytes).get(tip)
 
 
 def _was_taken(executor: Executor, peer: Name, topic: str) -> bool:
@@ -394,6 +480,8 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
     topic = topic_of(about.branch)
     ours = executor.item(peer.name, OUT, topic)
     expected = join_branch(executor.settings.outbound_prefix(peer), Topic(topic))
+    if executor.settings.is_outbound(peer, about.branch):  # also under a name that this hub had
+        expected = about.branch
     listed = seen.listed[OUT].get((peer.name, topic))
     is_ours = about.branch == expected and (ours is not None or listed is not None)
     said = arrival.topic, arrival.head
@@ -492,7 +580,8 @@ def _their_lines(executor: Executor, seen: Observation, peer: Peer, key: str) ->
         return []
     if peer.name not in seen.ledgers:
         seen.ledgers[peer.name] = found = dict[str, list[str]]()
-        for line in _their_ledger(executor, seen.mains[peer.name][1]).split("\n"):
+        main, names = seen.mains[peer.name][1], executor.settings.names_for(peer.name)
+        for line in "".join(_their_ledger(executor, main, name) for name in reversed(names)).split("\n"):
             if len(line) < _MOST_LINE:
                 words = line.split(" ")
                 for one in (*words[4:5], *(word for word in words[5:] if word.startswith(_ABOUT))):
@@ -500,9 +589,9 @@ def _their_lines(executor: Executor, seen: Observation, peer: Peer, key: str) ->
     return seen.ledgers[peer.name].get(key, [])
 
 
-def _their_ledger(executor: Executor, main: Oid) -> str:
+def _their_ledger(executor: Executor, main: Oid, us: Name) -> str:
     """The latest months of what a peer's main records of us, within limits: it is the peer's to write."""
-    folder = f"{main}:{FOLDER}/{executor.settings.us}"
+    folder = f"{main}:{FOLDER}/{us}"
     (info,) = read_info(executor.hub.git, [folder])
     (listed,) = read_raw(executor.hub.git, [folder]) if info and info.size <= _MOST_BYTES else (None,)
     names = [f"{folder}/{name}" for name in reversed(months(listed.entries)[-_MONTHS:])] if listed else []

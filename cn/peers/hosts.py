@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from cn.git.far_file import read_far
 from cn.git.remote import HEADS, SERVED_AS_FILES, head_of, in_the_way, list_remotes, remedy_of, serves_files
 from cn.git.repository import Hub
 from cn.git.shared_places import others_may_write
+from cn.peers.links import name_told
 from cn.peers.peer_main import Found, learn_mains
+from cn.protocol.hub_config import PATH as CONFIG
+from cn.protocol.hub_config import name_in
 from cn.protocol.peers_file import MAILBOX, Peer, say_moved
 from cn.run.settings import Settings
 from cn.transaction.base import origin_url
@@ -81,6 +85,8 @@ def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True
             f"ask {peer.name}, by another way, which it is: {command('cn peer accept {}', peer.name)} takes the other",
             False,
         )
+    if named and (told := _look_at_name(hub, settings, peer, named)):
+        yield told
     if not tries:
         return
     prefix, where, ask = settings.outbound_prefix(peer), "at origin", "allow it there"
@@ -89,6 +95,14 @@ def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True
         ask = f"ask {peer.name} to allow it, or both use --deliver pickup: then each pushes to its own hub alone"
     if url := peer.hub if peer.deliver == MAILBOX else _pickup_url(hub, settings):
         yield from _look_at_rights(hub, settings, url, {f"{HEADS}{prefix}/": f"branches {prefix}/* {where}"}, ask)
+
+
+def _look_at_name(hub: Hub, settings: Settings, peer: Peer, main: str) -> Lack | None:
+    """Is the hub there called as it is here?"""
+    seconds = settings.config.limits.peer_seconds
+    data = read_far(hub.git, {"": (peer.hub, main)}, CONFIG, seconds)[""]
+    told = name_told(settings, peer, name_in(data)) if isinstance(data, bytes) else None
+    return Lack(told.text, "", told.remedy, True) if told is not None else None
 
 
 def _pickup_url(hub: Hub, settings: Settings) -> str:

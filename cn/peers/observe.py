@@ -108,7 +108,9 @@ def observe(
     known |= {MAILBOX_KEY: run.base.heads} if settings.mailbox == "origin" and run.base.heads is not None else {}
     asked = {key: url for key, url in urls.items() if key not in known}
     parts = {
-        key: [p.name for p in peers] if key == MAILBOX_KEY else [*main_parts(run.memory, url), settings.us]
+        key: [p.name for p in peers]
+        if key == MAILBOX_KEY
+        else [*main_parts(run.memory, url), *settings.names_for(Name(key))]
         for key, url in asked.items()
     }
     answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress, parts)
@@ -136,6 +138,7 @@ def observe(
     if heads is not None:
         seen.whole = only is None and heads.whole
         _sort_mailbox(run, seen, peers, heads, whole=seen.whole)
+        _hold_moved(run, seen, peers, some=only is not None)
     mains = mains_in(run, {peer.hub: listings[peer.name] for peer in peers if peer.name in listings})
     for peer in peers:
         if (theirs := listings.get(peer.name)) is None:
@@ -144,14 +147,29 @@ def observe(
             seen.mains[peer.name] = main
         note_listed(run, peer, theirs, seen.mains.get(peer.name))
         side = _side(peer, at_mailbox=False)
-        if _is_listed(run, peer.name, settings.us, theirs, f"{peer.name}'s hub"):
+        names = settings.names_for(peer.name)
+        listed = [_is_listed(run, peer.name, name, theirs, f"{peer.name}'s hub") for name in names]
+        if all(listed):
             seen.saw[side].add(peer.name)
         for name, tip in theirs.items():
-            if name.startswith(f"{settings.us}/") and not re.fullmatch(TRIED, name.partition("/")[2]):
+            prefix, slash, topic = name.partition("/")
+            ours = slash and prefix in names and not re.fullmatch(TRIED, topic)
+            if ours and _is_meant(run, peer, name, theirs, side):
                 _place(seen, peer, name, tip, side)
     forget_removed(run)
     _place_by_threads(run, seen)
     return seen
+
+
+def _is_meant(run: Run, peer: Peer, name: str, listing: Listing, side: str) -> bool:
+    """Does a branch under one of our names stand for its topic? That of what is open does; else the one that is
+    called as this hub is now, or, of what a peer made for us, by a name that it was called.
+    """
+    us, (prefix, _, topic) = run.settings.us, name.partition("/")
+    item = run.snapshot.item(peer.name, side, topic)
+    if item is not None and item.get("branch") in (f"{one}/{topic}" for one in run.settings.names_for(peer.name)):
+        return item.get("branch") == name
+    return prefix == us or (side == IN and f"{us}/{topic}" not in listing)
 
 
 def _place_by_threads(run: Run, seen: Observation) -> None:
@@ -280,6 +298,52 @@ def _sort_mailbox(run: Run, seen: Observation, peers: list[Peer], heads: Listing
             _place(seen, known, name, tip, _side(known, at_mailbox=True))
         elif slash and whole and prefix not in settings.peers:
             seen.unknown.append(name)
+
+
+MOVED = "mailbox-moved"
+"""The kind of condition that another remote is the mailbox now, and lacks branches that are open, by peer."""
+_PLACE = "mailbox place"
+
+
+def _hold_moved(run: Run, seen: Observation, peers: Sequence[Peer], *, some: bool) -> None:
+    """Where ``mailbox:`` names another remote, what is open and not there is not gone: it lies where it lay.
+
+    ``some``: these are not all peers.
+    """
+    noted, conditions, mailbox = run.memory.section(_PLACE), run.memory.conditions, run.settings.mailbox
+    before = str(noted.get("name", mailbox))
+    found: dict[str, Condition] = {}
+    for peer in peers if before != mailbox else ():
+        side = _side(peer, at_mailbox=True)
+        items = run.snapshot.open_items.get(peer.name, {}).values()
+        lacks = [i for i in items if i.side == side and _lies(i) and (peer.name, i.topic) not in seen.listed[side]]
+        if lacks:
+            seen.saw[side].discard(peer.name)
+            names = ", ".join(one_line(item.get("branch"), 100) for item in lacks[:_PREFIXES])
+            more = f" and {len(lacks) - _PREFIXES} more" if len(lacks) > _PREFIXES else ""
+            text = f"the mailbox is {mailbox or 'this repository'} now, and was {before or 'this repository'}: "
+            text += f"what is open with {peer.name} is not there yet: {names}{more}"
+            spec = f"{lacks[0].head}:{HEADS}{lacks[0].get('branch')}"
+            remedy = f"{command('git push {} {}', mailbox or '.', spec)} brings one there"
+            remedy += f"; or write 'mailbox: {before}' again until they are over" if before else ""
+            ends = command("cn delete {}", f"{peer.name}/{lacks[0].topic}")
+            remedy += f"; {ends} ends one" if side == IN else ""
+            found[peer.name] = Condition(text, remedy, peer.name)
+    told = conditions.names(MOVED)
+    if some:
+        kept = {name: one for name in told if (one := conditions.get(MOVED, name)) is not None}
+        found = {name: one for name, one in kept.items() if name not in {peer.name for peer in peers}} | found
+    elif not found:
+        noted["name"] = mailbox
+    conditions.replace(MOVED, found)
+    for name, one in found.items():
+        if name not in told:
+            run.report.info(f"{one.text}; {one.remedy}", source=one.source)
+
+
+def _lies(item: Item) -> bool:
+    """Does its branch lie somewhere, as far as we know?"""
+    return bool(item.get("thread") and not item.get("gone")) if item.side == IN else item.state != "queued"
 
 
 def _place(seen: Observation, peer: Peer, name: str, tip: Oid, side: str) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cn.values.config_reader import Reader
 from cn.values.errors import ConfigError
-from cn.values.names import HubPath, Name, is_branch
+from cn.values.names import HubPath, Name, is_branch, is_name
 from cn.values.text import one_line
 
 PATH = HubPath(".cn/hub.yaml")
@@ -140,6 +140,15 @@ def parse_config(text: str) -> HubConfig:
         scope=agent.choice("scope", ("item", "hub"), "item"),
         **top.numbers(_NUMBERS),
     )
+
+
+def name_in(data: bytes) -> str:
+    """The name that the hub file of another hub has, whatever else is in it; empty: it is none that can be read."""
+    try:
+        name = Reader.load(data.decode(), PATH).text("name", "")
+    except (ConfigError, UnicodeDecodeError):
+        return ""
+    return name if is_name(name) else ""
 
 
 def main_named_in(data: bytes) -> str:

@@ -22,6 +22,7 @@ from cn.protocol.ledger import LedgerRefused
 from cn.protocol.peers_file import PATH as PEERS
 from cn.run.executor import MACHINE_LOG, Executor
 from cn.run.interrupted import opened
+from cn.run.links import by_links
 from cn.run.memory import Condition, Memory
 from cn.run.settings import MAILBOX_KEY, Settings, from_origin, not_in_effect, parse_settings, read_head_settings
 from cn.run.snapshot import Snapshot
@@ -141,7 +142,7 @@ class Run:
         if damaged:  # what is left is not what the files say
             peers = {n: p for n, p in settings.peers.items() if n not in damaged}
             settings = settings._replace(peers=peers, files=None)
-        self.settings = settings
+        self.settings = by_links(settings, snapshot)
 
     def commit(self, plan: Callable[[Executor], str | None]) -> None:
         """Plan on the base, commit, and report what the last plan noted.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cn.git.objects import read_objects
@@ -37,7 +38,8 @@ class Settings(NamedTuple):
 
     ``mailbox`` is the git remote in which peers leave their branches, empty when that is this repository
     itself. Is it ``separate_mailbox``, another remote than ``origin``, which keeps our state? ``files`` are the
-    bytes that say all of it.
+    bytes that say all of it. ``held`` are, by peer, the open branches for which another route than that of ``peers.md``
+    is in use, ``former`` the names of this hub that what is open between us has (``cn.run.links``).
     """
 
     config: HubConfig
@@ -45,6 +47,8 @@ class Settings(NamedTuple):
     mailbox: str
     separate_mailbox: bool
     files: tuple[bytes, bytes | None] | None = None
+    held: Mapping[Name, tuple[str, ...]] = MappingProxyType({})
+    former: Mapping[Name, frozenset[Name]] = MappingProxyType({})
 
     @property
     def us(self) -> Name:
@@ -69,7 +73,12 @@ class Settings(NamedTuple):
 
     def is_outbound(self, peer: Peer, branch: Branch) -> bool:
         """Is this a branch of ours for that peer, by its name?"""
-        return branch.startswith(f"{self.outbound_prefix(peer)}/")
+        prefix = Name(branch.partition("/")[0])
+        return prefix in (self.names_for(peer.name) if peer.deliver == MAILBOX else (peer.name,))
+
+    def names_for(self, peer: Name) -> tuple[Name, ...]:
+        """The names of this hub in what is between us and a peer: what it is called, and what it was."""
+        return (self.us, *sorted(self.former.get(peer, ())))
 
     def delivery_url(self, hub: Hub, peer: Peer) -> str:
         """Where our branches for a peer lie: its hub, or (pickup) our own origin."""

@@ -1,0 +1,246 @@
+"""A name or a route that is changed while branches are open: each goes on where it is, and is whose it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cn.loop.idle_check import NOTE
+from tests.support.hubs import bare, branches, git
+from tests.support.world import Node, World, is_in_main
+
+OTHER = {"mailbox": "pickup", "pickup": "mailbox"}
+
+
+def rename(node: Node, old: str, new: str) -> None:
+    text = (node.root / ".cn/hub.yaml").read_text()
+    assert f"name: {old}\n" in text
+    node.write({".cn/hub.yaml": text.replace(f"name: {old}\n", f"name: {new}\n")}, f"called {new}")
+
+
+def change_route(*nodes: Node) -> None:
+    for node in nodes:
+        text, old = (node.root / "state/peers.md").read_text(), node.links[0]
+        assert f"deliver: {old}\n" in text
+        node.write({"state/peers.md": text.replace(f"deliver: {old}\n", f"deliver: {OTHER[old]}\n")}, "another route")
+        node.links[0] = OTHER[old]
+
+
+@pytest.fixture(params=["mailbox", "pickup"])
+def route(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_what_is_open_goes_on_by_the_route_it_was_made_by(world: World, route: str) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, route)
+    head = world.propose(pi, sigma)
+    pi.sync()
+    pi.cn("send", "sigma", "question")
+    sigma.sync()
+    sigma.cn("send", "pi", "note")
+    pi.sync()
+    change_route(sigma, pi)
+    told = sigma.sync()
+    assert f"deliver: {OTHER[route]} for pi in state/peers.md is not in effect yet" in told.stdout
+    assert "adopted" not in told.stdout + pi.sync().stdout
+    assert f"what is open goes on by {route}: " in sigma.cn("status").stdout
+    assert f"what is open goes on by {route}: " in pi.cn("doctor").stdout
+    assert sorted(sigma.threads()) == sorted(n for n in sigma.threads() if "pi-proposal" in n or "pi-question" in n)
+    assert len(pi.threads()) == 1
+    sigma.triage("pi/question", "do:reply:answer", "--body", "An answer.")
+    sigma.triage("pi/proposal", "do:merge")
+    sigma.process()
+    assert is_in_main(sigma, head)
+    for thread in ("sigma/note", "sigma/answer"):
+        pi.sync()
+        pi.cn("delete", thread, "--reason", "read")
+    world.settle(pi, sigma)
+    assert branches(sigma.home).keys() == branches(pi.home).keys() == {"main"}
+    pi.cn("send", "sigma", "by the new route")
+    assert f"{'sigma' if OTHER[route] == 'pickup' else 'pi'}/by-the-new-route" in branches(
+        pi.home if OTHER[route] == "pickup" else sigma.home
+    )
+    assert "received pi/by-the-new-route" in sigma.sync().stdout
+    assert "not in effect" not in sigma.cn("status").stdout + sigma.cn("doctor").stdout
+
+
+def test_what_is_over_is_not_adopted_by_another_route(world: World, route: str) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, route)
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.cn("peer", "remove", "pi")
+    sigma.cn("delete", "pi/proposal", "--reason", "left")
+    sigma.cn("peer", "add", "pi", pi.url, "--deliver", OTHER[route])
+    name = "pi/proposal" if route == "mailbox" else "sigma/proposal"
+    told = sigma.sync().stdout
+    assert f"{name} at pi is pi's, made by the route {route}: it is left alone" in told
+    assert "adopted" not in told
+    assert name in branches(sigma.home if route == "mailbox" else pi.home)
+    sigma.idle()
+
+
+def test_ours_is_not_received_as_a_peers_by_another_route(world: World, route: str) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, route)
+    person, (name, place) = world.person(sigma, pi), world.branch(sigma, pi, "proposal")
+    world.propose(sigma, pi)
+    sigma.sync()
+    git(person, "push", "--quiet", place, f":refs/heads/{name}")
+    assert f"our {name} is gone" in sigma.sync().stdout
+    change_route(sigma)
+    git(person, "push", "--quiet", place, f"HEAD:refs/heads/{name}")
+    told = sigma.sync(check=1).stderr
+    assert f"is refused: known-peer: it is ours, made by the route {route}, which is {OTHER[route]} now" in told
+    assert sigma.threads() == []
+
+
+def test_a_message_by_another_route_is_named_as_the_peers(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    sigma.cn("send", "pi", "note")
+    change_route(pi)
+    told = pi.sync(check=1).stderr
+    assert "sigma/note at sigma is sigma's, made by the route mailbox: it is left alone" in told
+    assert "deletes it" not in told
+    assert "here deliver: for sigma is pickup" in pi.cn("status").stdout
+    assert "here deliver: for sigma is pickup" in pi.cn("doctor", check=1).stdout
+    change_route(pi)
+    assert "received sigma/note" in pi.sync().stdout
+    assert "deliver:" not in pi.cn("status").stdout
+
+
+def test_a_proposal_by_another_route_is_not_adopted(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    world.propose(sigma, pi)
+    sigma.sync()
+    change_route(pi)
+    told = pi.sync(check=1).stderr
+    assert "sigma/proposal at sigma is sigma's, made by the route mailbox" in told
+    assert "adopted" not in told
+    assert "sigma/proposal" in branches(pi.home)
+
+
+def test_what_a_hub_sent_is_followed_when_it_has_another_name(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    head = world.propose(pi, sigma)
+    pi.sync()
+    pi.cn("send", "sigma", "question")
+    sigma.sync()
+    rename(pi, "pi", "py")
+    told = pi.sync().stdout
+    assert "gone" not in told
+    assert "this hub is py now, and 2 branches are open with sigma under its former name pi" in told
+    for view in ("status", "doctor"):
+        assert "under its former name pi: pi/proposal, pi/question" in pi.cn(view).stdout
+    pi.sync()
+    assert (pi.root / ".git/cn" / NOTE).exists(), "told once, it keeps no sync busy"
+    sigma.triage("pi/question", "do:reply:answer", "--body", "An answer.")
+    sigma.triage("pi/proposal", "do:merge")
+    sigma.process()
+    assert is_in_main(sigma, head)
+    told = pi.sync().stdout
+    assert "sigma says pi/proposal is merged" in told
+    assert "received sigma/answer" in told
+    assert "deleted pi/proposal at sigma" in told
+    pi.sync()
+    assert "former name" not in pi.cn("status").stdout
+    assert not world.has_branch(pi, sigma)
+
+
+def test_by_pickup_what_came_under_the_former_name_is_not_gone(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, "pickup")
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    rename(sigma, "sigma", "tau")
+    assert "gone" not in sigma.sync().stdout
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+
+
+def test_what_was_addressed_to_another_name_is_let_in_when_the_hub_has_it(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    rename(pi, "pi", "pj")
+    sigma.cn("send", "pi", "question")
+    told = pi.sync(check=1).stderr
+    assert "it is addressed to pi, and this hub is pj" in told
+    rename(pi, "pj", "pi")
+    assert "received sigma/question" in pi.sync().stdout
+    assert "refused" not in pi.cn("status").stdout
+
+
+def test_a_peer_that_has_another_name_is_not_added(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    refused = sigma.cn("peer", "add", "pii", pi.url, "--check", check=1)
+    assert "calls itself pi: what is new to pii is refused there" in refused.stderr
+    assert f"cn peer add pi {pi.url}" in refused.stderr
+    sigma.cn("peer", "add", "pii", pi.url)
+    assert "calls itself pi" in sigma.cn("doctor", "--full", check=1).stdout
+    sigma.cn("peer", "add", "pi", pi.url, "--check")
+    assert "pii and pi have the same URL" in sigma.cn("doctor").stdout
+
+
+def test_a_peer_that_changed_its_name_is_told_when_its_main_is_read(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    world.propose(pi, sigma)
+    pi.sync()
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
+    rename(pi, "pi", "py")
+    pi.sync()
+    assert "calls itself py" in sigma.sync().stdout
+    assert "calls itself py" in sigma.cn("status").stdout
+    rename(pi, "py", "pi")
+    sigma.sync()
+    assert "calls itself" not in sigma.cn("status").stdout
+
+
+def test_a_pinned_key_leaves_the_route_that_is_written(world: World, tmp_path: Path) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    world.propose(pi, sigma)
+    sigma.sync()
+    change_route(sigma)
+    sigma.cn("peer", "key", "pi", f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA{'I' + 'A' * 43}")
+    assert "deliver: pickup" in (sigma.root / "state/peers.md").read_text()
+
+
+def test_what_was_sent_to_a_peer_of_another_name_is_not_adopted(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    sigma.cn("send", "pi", "note")
+    sigma.cn("peer", "remove", "pi")
+    sigma.cn("peer", "add", "pi2", pi.url)
+    told = sigma.sync().stdout
+    assert "sigma/note at pi2 is what was sent to pi, and is left there" in told
+    assert "did not send" not in told
+
+
+def test_what_is_open_is_not_gone_where_the_mailbox_is_another_remote_now(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    box = bare(world.folder / "host/mailbox.git")
+    git(sigma.root, "remote", "add", "box", str(box))
+    sigma.configure("mailbox: box\n")
+    told = sigma.sync().stdout
+    assert "gone" not in told
+    assert "the mailbox is box now, and was origin: what is open with pi is not there yet: pi/proposal" in told
+    spec = f"{head}:refs/heads/pi/proposal"
+    for view in ("status", "doctor"):
+        assert f"git push box {spec}" in sigma.cn(view).stdout
+    assert "not there yet" not in sigma.sync().stdout, "it is told once"
+    assert "gone" not in sigma.process().stdout, "nobody withdrew it"
+    git(sigma.root, "push", "--quiet", "box", spec)
+    sigma.sync()
+    assert "not there yet" not in sigma.cn("status").stdout
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
