@@ -6,8 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from cn.agent.hooks import update_queue
 from cn.git.remote import remedy_of
 from cn.git.repository import Hub
+from cn.inbox.pinned_keys import check_pinned
 from cn.inbox.working_copies import may_decide, read_copies, read_working
 from cn.peers.hosts import look_at_peer, look_at_place
 from cn.peers.known_mains import believe
@@ -185,9 +187,12 @@ def pin_key(hub: Hub, name: str, key: str, *, dry_run: bool = False) -> Report:
         peer = run.settings.peer(name)
         if peer.key == key:
             raise Refused(f"{name} has this key already", "'cn peer list' shows it")
-        text = replace_peer(executor.snapshot.text(PATH), peer._replace(key=key))
+        pinned = peer._replace(key=key)
+        text = replace_peer(executor.snapshot.text(PATH), pinned)
         executor.perform(Plan(peer.name, (Edit(PATH, text.encode(), f"pin the key in {PATH}"),)))
         executor.notes.done(f"what {name} sends must be signed with {fingerprint(key)} now")
+        check_pinned(executor, {peer.name: pinned})
+        update_queue(run, executor)
         return f"cn: peer key {name}"
 
     return run_once(hub, plan, dry_run=dry_run)

@@ -13,6 +13,7 @@ from cn.git.remote import HEADS, OWN
 from cn.git.repository import ORIGIN_REF, Hub, list_included
 from cn.inbox.arrivals import record_arrivals, record_vanished
 from cn.inbox.pending import check_inbox, due_since, record_due, restore_pending
+from cn.inbox.pinned_keys import check_pinned
 from cn.inbox.shown_anew import show_anew
 from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, looked, read_files, rows_of, seen_text
 from cn.loop.waiting import say_drafts
@@ -254,6 +255,7 @@ def gather_sync(run: Run, executor: Executor, seen: Observation, keys: Sequence[
     record_proven(executor, seen)
     take_back_answers(executor, seen)
     record_due(executor)
+    check_pinned(executor)
     show_anew(executor)
     restore_pending(executor)
     update_queue(run, executor)
