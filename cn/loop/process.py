@@ -52,7 +52,7 @@ def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None
 
     Refused ones stay and say why.
     """
-    with open_run(hub, dry_run=dry_run, progress=progress) as run:
+    with open_run(hub, dry_run=dry_run, progress=progress, kind="process") as run:
         _process(run)
     if not dry_run:
         wake(hub, run.report)
@@ -67,7 +67,7 @@ def process_as_agent(
     ``known`` are the settings as the caller read them; ``may_give`` keeps items from it; ``deliver_first`` delivers
     what git does not, for which a person waits.
     """
-    with open_run(hub, known=known) as run:
+    with open_run(hub, known=known, kind="process") as run:
         _process(run, may_give, deliver_first)
     drop_pending(hub)
     return run.report

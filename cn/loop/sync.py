@@ -196,7 +196,7 @@ def sync(
     """One sync. ``only`` limits it to some peers, ``force`` ignores back-off."""
     note = None if only is not None or force or dry_run else IdleNote(hub)
     just_looked = looked.pop() if looked and note is not None else None
-    with open_run(hub, dry_run=dry_run, progress=progress, looked=just_looked) as run:
+    with open_run(hub, dry_run=dry_run, progress=progress, looked=just_looked, kind="sync") as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(run, only=chosen, force=force)
         hold_back_older(run, seen)
