@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from cn.git.objects import read_kinds
 from cn.git.signatures import read_signatures
 from cn.inbox.arrivals import mask_thread, read_mains, use_working_text
+from cn.inbox.parts import came_elsewhere
 from cn.inbox.plan.arrivals import plan_checked_anew
 from cn.inbox.working_copies import has_triage, own_text
 from cn.outbox.plan.receipts import Arrival
 from cn.protocol import rules
-from cn.protocol.layout import inbox_path
+from cn.protocol.layout import PROPOSAL, inbox_path
 from cn.protocol.ledger import IN, Item
 from cn.protocol.peers_file import VERIFIED, Peer, fingerprint, signature_now
 from cn.run.executor import Executor
@@ -40,6 +41,9 @@ def check_pinned(executor: Executor, peers: Mapping[Name, Peer] | None = None) -
         for number, item in enumerate(items):
             word = words.get(item.head) or signature_now(item.get("signature") or "unverified", peers[peer].key)
             arrival = Arrival(peer, item.topic, Branch(item.get("branch")), item.head, executor.now, word, item=item)
+            arrival = arrival._replace(signed=item.get("signed"))
+            if word.startswith(VERIFIED) and item.get("kind") in ("", PROPOSAL):
+                arrival = arrival._replace(part=came_elsewhere(executor, [arrival]).get(arrival.key, ""))
             with executor.apart(arrival.source):
                 _show(executor, arrival, item, peers[peer], tell=number < _NOTICES)
 

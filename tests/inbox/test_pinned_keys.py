@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import git, make_ssh_key, sign_with
+from tests.support.hubs import commit, git, make_ssh_key, push, sign_with, write_raw_commit
 from tests.support.world import Node, World, is_in_main
 
 
@@ -188,3 +188,49 @@ def test_a_key_that_is_taken_out_verifies_nothing(world: World, old: tuple[Path,
     sigma.sync()
     assert _shown(sigma) == ("unverified", "pending")
     assert git(sigma.root, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("how", ["renamed", "second", "words", "pinned later"])
+def test_a_signed_commit_that_came_as_another_peers_says_so_and_is_not_merged(
+    world: World, old: tuple[Path, str], how: str
+) -> None:
+    """Who can push replays it, also with its signature written otherwise."""
+    sigma, pi = _signed(world, key=old[1], private=old[0])
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    world.withdraw(pi, sigma)
+    sigma.sync()
+    if how == "renamed":
+        sigma.cn("peer", "remove", "pi")
+    key = ["--key", old[1]] if how != "pinned later" else []
+    told = sigma.cn("peer", "add", "omega", world.hub("omega").url, *key).stdout
+    person = world.person(pi, sigma)
+    if how == "words":
+        raw = git(person, "cat-file", "commit", head) + "\n"
+        head = write_raw_commit(person, raw.replace("SIGNATURE-----\n ", "SIGNATURE-----\n \n ", 1).encode())
+    push(person, sigma.url, f"{head}:refs/heads/omega/proposal")
+    sigma.sync()
+    if not key:
+        told = sigma.cn("peer", "key", "omega", old[1]).stdout
+    assert f"pi {'had' if how == 'renamed' else 'has'} the same key" in told
+    (name,) = [name for name in sigma.threads() if "-omega-" in name]
+    assert "**Caution:** holds what came before as pi/proposal" in sigma.thread(name)
+    assert "merge-needs-approval" in sigma.triage("omega/proposal", "do:merge", check=1).stderr
+    fresh = commit(person, {"docs/more.md": "more\n"}, "More")
+    push(person, sigma.url, f"+{fresh}:refs/heads/omega/proposal")
+    sigma.sync()
+    sigma.decide("omega/proposal", "do:merge")
+    assert is_in_main(sigma, fresh)
+
+
+def test_who_shows_anothers_signed_commit_first_keeps_it_from_no_merge(world: World, old: tuple[Path, str]) -> None:
+    sigma, pi = _signed(world, key=old[1], private=old[0])
+    world.link(sigma, world.hub("omega"))
+    head = world.propose(pi, sigma)
+    world.withdraw(pi, sigma)
+    push(world.person(pi, sigma), sigma.url, f"{head}:refs/heads/omega/mine")
+    sigma.sync()
+    world.offer(pi, sigma, "proposal", head)
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)

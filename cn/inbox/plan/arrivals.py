@@ -162,6 +162,14 @@ def part_of(peer: Name, whole: Event) -> str:
     return f"holds only a part of {which}; a signature shows who made commits, not who proposes these alone"
 
 
+def came_before_as(peer: Name, event: Event) -> str:
+    """What is said of a signed proposal that came before as another peer's."""
+    which = f"{peer}/{one_line(event.topic, 80)} ({event.head[:8]}), {format_second(event.at)}"
+    return (
+        f"holds what came before as {which}; a signature shows who made commits, not who proposes them under which name"
+    )
+
+
 def _sentence(back: str) -> str:
     return _sentence_of(came_back(back))
 
@@ -265,7 +273,7 @@ def plan_checked_anew(
     unsigned = bool(key) and arrival.signature != f"verified {key}"
     back = item.get("back")
     if not back or back.startswith(_NOT_SIGNED):
-        back = f"{_NOT_SIGNED}{key}, the key that is pinned for {arrival.peer} now" if unsigned else ""
+        back = f"{_NOT_SIGNED}{key}, the key that is pinned for {arrival.peer} now" if unsigned else arrival.part
     why = f"it {_NOT_SIGNED}{key}" if unsigned else f"its signature is {arrival.signature} now"
     why = f"the key that is pinned for {arrival.peer} changed: {why}"
     text = refresh(working, set_verdict(fresh, arrival.signature, back), f"{_sentence_of(why)}; decide again.", known)
