@@ -6,8 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from cn.agent.hooks import update_queue
 from cn.git.remote import remedy_of
 from cn.git.repository import Hub
+from cn.inbox.pinned_keys import check_pinned
 from cn.inbox.working_copies import may_decide, read_copies, read_working
 from cn.peers.hosts import look_at_peer, look_at_place
 from cn.peers.known_mains import believe
@@ -104,6 +106,7 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
             executor.notes.done(f"added the peer {peer.name} ({redact(peer.hub)}, {peer.deliver})")
             if same := [one.name for one in run.settings.peers.values() if one.hub == peer.hub]:
                 executor.notes.info(f"{same[0]} has the same URL: {ONE_NAME}")
+            _tell_same_key(executor, peer)
             if owed := [entry for _, entry in executor.snapshot.outbox()[0] if entry.to == peer.name]:
                 executor.notes.info(
                     f"in the outbox for {peer.name}, and sent by the next sync: {_some([one.branch for one in owed])}"
@@ -116,6 +119,22 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
         run.memory.unreachable.worked(peer.name)
         run.memory.silent.worked(f"{peer.name} {peer.name}")
     return run.report
+
+
+def _tell_same_key(executor: Executor, peer: Peer) -> None:
+    """Whose key it is, or was, beside: what that one signed is verified as this one's too."""
+    if not peer.key:
+        return
+    print_, snapshot = fingerprint(peer.key), executor.snapshot
+    others = [p.name for p in executor.settings.peers.values() if p.name != peer.name and p.key == peer.key]
+    snapshot.read_histories(snapshot.ledgers)
+    had = [p for p in snapshot.ledgers if p not in (peer.name, *others) and f"%20{print_}" in snapshot.history(p)]
+    for names, verb in ((others, "has"), (had, "had")):
+        if names:
+            executor.notes.info(
+                f"{_some(names)} {verb} the same key: whoever can push here can show as {peer.name}'s what was signed "
+                f"for another; what came before under another name is not merged, a new signed commit is"
+            )
 
 
 def _refuse_secrets(peer: Peer, text: str, executor: Executor) -> None:
@@ -191,8 +210,12 @@ def pin_key(hub: Hub, name: str, key: str, *, dry_run: bool = False) -> Report:
         before = executor.snapshot.text(PATH)  # as people wrote it: a run may work by another route
         written = next(one for one in parse_peers(before) if one.name == peer.name)
         text = replace_peer(before, written._replace(key=key))
+        pinned = peer._replace(key=key)
         executor.perform(Plan(peer.name, (Edit(PATH, text.encode(), f"pin the key in {PATH}"),)))
         executor.notes.done(f"what {name} sends must be signed with {fingerprint(key)} now")
+        _tell_same_key(executor, pinned)
+        check_pinned(executor, {peer.name: pinned})
+        update_queue(run, executor)
         return f"cn: peer key {name}"
 
     return run_once(hub, plan, dry_run=dry_run)

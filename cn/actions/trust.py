@@ -20,11 +20,13 @@ from cn.git.repository import Hub
 from cn.llm.config import check_agent_config
 from cn.protocol.hub_config import AGENT_PATH, LOCK_WAIT
 from cn.run import shown
+from cn.run.memory import Memory
 from cn.run.run import scratch_objects
 from cn.run.settings import from_origin, read_head_settings, read_settings
+from cn.system import clock
 from cn.transaction.base import Base, observe_base
 from cn.transaction.lock import hub_lock
-from cn.transaction.protected_files import TrustChange, accept, built_by_cn, trusted_commit, untrusted
+from cn.transaction.protected_files import TrustChange, Untrusted, accept, built_by_cn, trusted_commit, untrusted
 from cn.transaction.publish import recover
 from cn.values.errors import CnError, ConfigError, Refused
 from cn.values.names import Oid, digest
@@ -130,6 +132,10 @@ def accept_changes(hub: Hub, pending: Pending) -> Report | Pending | None:
             report.failed("the acceptance could not be written", "run 'cn trust' again")
             return report
         shown.note_shown(hub, shown.TRUST, shown.NOTHING)
+        memory = Memory(locked, clock.now())
+        if memory.stopped.get("kind") == Untrusted.__name__:  # that is what was accepted
+            memory.stopped.clear()
+            memory.save()
         names = ", ".join(f.path for f in now.files)
         report.done(f"accepted the protected files of {now.commit[:12]}: {names}")
         return report

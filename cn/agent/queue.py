@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from cn.agent.interface import read_printed, read_sent
 from cn.agent.plan import turns
-from cn.agent.plan.brakes import count_hops, waits_for_person
+from cn.agent.plan.brakes import why_held
 from cn.agent.plan.reflections import TITLES, by_period, due_reflections, is_due, is_worth_reflecting, level_below
 from cn.protocol import queue_item as items
 from cn.protocol.effects import Drop, Plan, Put, WriteHere
@@ -207,8 +207,8 @@ def _enqueue_pending(
     for peer, item in sorted(pending, key=lambda pair: pair[1].order):
         if item.state in ("deferred", "assigned") or item.get("input") in there:
             continue
-        if waits_for_person(item, executor.settings.config):
-            _tell_held(executor, peer, item)
+        if why := why_held(item, executor.settings.peers[peer], executor.settings.config):
+            _tell_held(executor, peer, item, why)
             continue
         id = items.new_input_id(executor.now, (peer, item.topic, item.head, secrets.token_hex(8)), there, fresh)
         there.add(id)
@@ -216,9 +216,9 @@ def _enqueue_pending(
         executor.perform(turns.plan_inbox_input(peer, item, id, executor.now))
 
 
-def _tell_held(executor: Executor, peer: Name, item: Item) -> None:
+def _tell_held(executor: Executor, peer: Name, item: Item, why: str) -> None:
     source = f"{peer}/{item.topic}"
-    text = f"{source} waits for a person: {count_hops(item)} automatic answers in a row led to it"
+    text = f"{source} waits for a person: {why}"
     executor.notes.info(text, source=source, told_before=executor.memory.told("held", source, item.head))
 
 

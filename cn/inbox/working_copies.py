@@ -125,23 +125,27 @@ def lenient_text(data: bytes) -> str:
     return decode(data.removeprefix(b"\xef\xbb\xbf")).replace("\r\n", "\n")
 
 
-def renewed(snapshot: Snapshot, us: Name, peer: Name, item: Item, text: str) -> tuple[str, str]:
-    """A pending thread with its own header and quotation, what people wrote in ``text``, and why it is so.
-
-    These are as main last had them for this head, and for the last time that it came back. Where a rewritten history
-    has none, the ledger tells.
+def own_text(snapshot: Snapshot, us: Name, peer: Name, item: Item) -> tuple[str, list[str]]:
+    """A pending thread as main last had it for this head, and for the last time that it came back, and all that main
+    had of it. Where a rewritten history has none, the ledger tells.
     """
-    from cn.protocol.thread_file import Header, add_form, format_thread, refresh, shows, was_executed, why_void
+    from cn.protocol.thread_file import Header, add_form, format_thread, shows
 
     known = [lenient_text(data) for data in versions(snapshot, inbox_path(ThreadName(item.get("thread"))))]
     fresh = next((one for one in known if shows(one, item.head, item.get("back"))), "")
-    if not fresh:
-        branch, signature = Branch(item.get("branch")), item.get("signature") or "unverified"
-        header = Header(
-            peer, item.topic, branch, item.since, item.head, signature, item.get("earlier"), item.get("back")
-        )
-        fresh = format_thread(header, f"(what this branch holds is lost here; look at {item.head} with git)")
-        fresh = add_form(fresh, us)
+    if fresh:
+        return fresh, known
+    branch, signature = Branch(item.get("branch")), item.get("signature") or "unverified"
+    header = Header(peer, item.topic, branch, item.since, item.head, signature, item.get("earlier"), item.get("back"))
+    fresh = format_thread(header, f"(what this branch holds is lost here; look at {item.head} with git)")
+    return add_form(fresh, us), known
+
+
+def renewed(snapshot: Snapshot, us: Name, peer: Name, item: Item, text: str) -> tuple[str, str]:
+    """A pending thread with its own header and quotation, what people wrote in ``text``, and why it is so."""
+    from cn.protocol.thread_file import refresh, was_executed, why_void
+
+    fresh, known = own_text(snapshot, us, peer, item)
     why, reason = why_void(text, item.head, item.get("back"))
     if was_executed(text, fresh):
         reason, why = "It was carried out before. Decide again.", "void: it was carried out before"

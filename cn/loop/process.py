@@ -10,10 +10,11 @@ from cn.agent.hooks import answered_names, drop_pending, execute_output, update_
 from cn.git.objects import is_ancestor
 from cn.git.process import GitError
 from cn.git.repository import Hub
-from cn.git.signatures import own_key, read_signatures
+from cn.git.signatures import own_key
 from cn.inbox.arrivals import record_arrivals, record_vanished, renew_stale, with_mains
 from cn.inbox.merges import Merges
 from cn.inbox.pending import check_inbox, record_due, restore_pending
+from cn.inbox.pinned_keys import check_pinned
 from cn.inbox.plan.arrivals import LOOKED, plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of, refusal_digest
 from cn.inbox.shown_anew import show_anew
@@ -51,7 +52,7 @@ def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None
 
     Refused ones stay and say why.
     """
-    with open_run(hub, dry_run=dry_run, progress=progress) as run:
+    with open_run(hub, dry_run=dry_run, progress=progress, kind="process") as run:
         _process(run)
     if not dry_run:
         wake(hub, run.report)
@@ -66,7 +67,7 @@ def process_as_agent(
     ``known`` are the settings as the caller read them; ``may_give`` keeps items from it; ``deliver_first`` delivers
     what git does not, for which a person waits.
     """
-    with open_run(hub, known=known) as run:
+    with open_run(hub, known=known, kind="process") as run:
         _process(run, may_give, deliver_first)
     drop_pending(hub)
     return run.report
@@ -152,6 +153,7 @@ def gather_process(
     record_vanished(executor, seen)
     record_arrivals(executor, seen, [key for key in keys if key not in later])
     record_due(executor)
+    check_pinned(executor)
     show_anew(executor)
     restore_pending(executor)
     answered = execute_output(run, executor)
@@ -294,7 +296,7 @@ def _outcome(
             merges.flush()
             published = publish(executor.hub, executor.published, merge.commit, merge.head, subject, executor.now)
             merge = replace(merge, published=published)
-        facts = replace(facts, merge=merge, item=_signed_now(executor, facts))
+        facts = replace(facts, merge=merge)
     return plan_decision(facts, triage)
 
 
@@ -314,15 +316,6 @@ def _came_before(executor: Executor, facts: Facts, names: Sequence[str]) -> tupl
         return peer == facts.peer or not any(is_ancestor(executor.hub.git, item.head, head) for head in heads)
 
     return tuple(name for name in names if is_theirs(*pending[name]))
-
-
-def _signed_now(executor: Executor, facts: Facts) -> Item:
-    """The item with what its signature is by the key that is pinned now: it may have been another when it arrived."""
-    if executor.settings.config.signed != "required":
-        return facts.item
-    key = facts.peers[facts.peer].key
-    (sign,) = read_signatures(executor.hub.git, [facts.item.head], {facts.peer: key} if key else {})
-    return facts.item._replace(fields={**facts.item.fields, "signature": sign.word})
 
 
 def _own(working: Working) -> Text:

@@ -13,6 +13,7 @@ from cn.git.remote import HEADS, OWN
 from cn.git.repository import ORIGIN_REF, Hub, list_included
 from cn.inbox.arrivals import record_arrivals, record_vanished
 from cn.inbox.pending import check_inbox, due_since, record_due, restore_pending
+from cn.inbox.pinned_keys import check_pinned
 from cn.inbox.shown_anew import show_anew
 from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, looked, read_files, rows_of, seen_text
 from cn.loop.waiting import say_drafts
@@ -196,7 +197,7 @@ def sync(
     """One sync. ``only`` limits it to some peers, ``force`` ignores back-off."""
     note = None if only is not None or force or dry_run else IdleNote(hub)
     just_looked = looked.pop() if looked and note is not None else None
-    with open_run(hub, dry_run=dry_run, progress=progress, looked=just_looked) as run:
+    with open_run(hub, dry_run=dry_run, progress=progress, looked=just_looked, kind="sync") as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(run, only=chosen, force=force)
         hold_back_older(run, seen)
@@ -256,6 +257,7 @@ def gather_sync(run: Run, executor: Executor, seen: Observation, keys: Sequence[
     take_back_answers(executor, seen)
     tell_links(executor, seen)
     record_due(executor)
+    check_pinned(executor)
     show_anew(executor)
     restore_pending(executor)
     update_queue(run, executor)

@@ -351,7 +351,8 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
         text += ", and it did not say what became of it"
         spec = f"{item.head}:refs/heads/{item.get('branch')}"
         push = command("git push {} {}", settings.delivery_url(executor.hub, settings.peers[peer]), spec)
-        remedy = f"the host lost it or hides it, or somebody deleted it there: ask {peer}, or {push} brings it back"
+        why = "the host lost it or hides it, somebody deleted it there, or its hub had another URL when it went"
+        remedy = f"{why}: ask {peer}, or {push} brings it there"
         executor.notes.failed(text, remedy, source=source)
         executor.memory.conditions.set(LOST, text, remedy, name=head_name((peer, item.topic), item.head))
 

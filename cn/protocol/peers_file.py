@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PATH = HubPath("state/peers.md")
 MAILBOX, PICKUP = "mailbox", "pickup"
+VERIFIED = "verified"
+"""How the word for a good signature of a pinned key begins, before a fingerprint (``docs/protocol/signatures.md``)."""
 _FENCE = r"(?ms)^```ya?ml[ \t]*\r?\n(.*?)^```[ \t]*\r?$"
 _FENCE_START = r"(?mi)^ *(?:```|~~~)[ \t]*ya?ml\b"
 _KEY_TYPES = ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-", "sk-ssh-ed25519", "sk-ecdsa-sha2-")
@@ -103,6 +105,18 @@ def _is_whole(kind: str, encoded: str) -> bool:
         fields.append(data[4 : 4 + size])
         data = data[4 + size :]
     return not data and len(fields) > 1 and fields[0] == kind.encode() and all(fields)
+
+
+def signature_now(word: str, key: str) -> str:
+    """What a signature is worth by the ``key`` that is pinned now (empty: none), where ``word`` is what it was when it
+    was checked: that may have been by another.
+    """
+    return word if is_verdict_of(word, key) or not word.startswith(VERIFIED) else "unverified"
+
+
+def is_verdict_of(word: str, key: str) -> bool:
+    """Does the word say that this very key signed?"""
+    return bool(key) and word == f"{VERIFIED} {fingerprint(key)}"
 
 
 def fingerprint(key: str) -> str:

@@ -19,9 +19,11 @@ from cn.protocol.layout import SEEN_BEFORE as SEEN_BEFORE
 from cn.protocol.ledger import Item
 from cn.protocol.message import FILE, MOST_TEXT, MessageRefused, parse_message
 from cn.protocol.outbox_entry import Deliver, Entry, Propose
+from cn.protocol.peers_file import Peer, fingerprint, is_verdict_of
 from cn.protocol.thread_file import Triage, came_back
 from cn.values.errors import Refusal
 from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_name, parse_topic, too_long, topic_of
+from cn.values.shell_words import command
 from cn.values.text import is_plain, one_line, shown_name
 from cn.values.timestamps import StampRefused, parse_until
 
@@ -252,8 +254,17 @@ def signed_merge(signature: str, required: bool) -> Refusal | None:
         return None
     why = "hub.yaml asks for merges that are signed with the peer's pinned key"
     return Refusal(
-        SIGNATURE, why, "pin the peer's key in state/peers.md, and have the commit signed with it", notify=True
+        SIGNATURE, why, "pin the peer's key ('cn peer key'), and have the commit signed with it", notify=True
     )
+
+
+def signed_by_its_key(signature: str, peer: Peer, source: str) -> Refusal | None:
+    """Whose key is pinned acts by nothing that another key signed, or none: it may have come before that was pinned."""
+    if not peer.key or is_verdict_of(signature, peer.key):
+        return None
+    why = f"{peer.name} has the pinned key {fingerprint(peer.key)}, which did not sign this head"
+    again = f"{peer.name} signs it with that key and pushes it again, or sends it again"
+    return Refusal(SIGNATURE, why, f"{again}; {command('cn delete {}', source)} ends it", notify=True)
 
 
 def put_there_by_its_creator(back: str) -> Refusal | None:

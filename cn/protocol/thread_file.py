@@ -378,6 +378,18 @@ def format_thread(header: Header, content: str) -> str:
     return "\n".join([*lines, "", "---", "", quote(content)]) + "\n"
 
 
+def set_verdict(text: str, signature: str, caution: str) -> str:
+    """The thread with another ``Signature`` and ``Caution`` in its header."""
+    lines = text.split("\n")
+    end = next((at for at, line in enumerate(lines) if line.startswith(">")), len(lines))
+    top = [line for line in lines[:end] if not line.startswith("**Caution:** ")]
+    top = [f"**Signature:** {signature}" if line.startswith("**Signature:** ") else line for line in top]
+    fields = [at for at, line in enumerate(top) if line.startswith(("**Signature:** ", "**Earlier:** "))]
+    if caution and fields:
+        top.insert(fields[-1] + 1, f"**Caution:** {_caution(caution)}")
+    return "\n".join([*top, *lines[end:]])
+
+
 def _caution(back: str) -> str:
     return one_line(back, 500)
 

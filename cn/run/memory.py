@@ -212,19 +212,23 @@ class Memory:
         self.attempts = Failures(self.section("attempts"), self.at)
         """Deliveries, by the name of the file in the outbox."""
         self.stopped = self.section("stopped")
-        """What stopped the last run as a whole, ``text``, ``hint``, ``since`` and ``kind``; empty: nothing."""
+        """What stopped the last run as a whole, ``text``, ``hint``, ``since``, ``kind``, and ``run``: of which kind it
+        was, where it was open, so that others may work; empty: nothing.
+        """
 
     def section(self, name: str) -> dict[str, Any]:
         """One section, to read and to change."""
         part: dict[str, Any] = self._data.setdefault(name, {})
         return part
 
-    def note_stop(self, text: str, hint: str, kind: str) -> bool:
-        """Note why no run can work; returns whether it is new. The newest ``hint`` counts."""
+    def note_stop(self, text: str, hint: str, kind: str, run: str = "") -> bool:
+        """Note why no run can work, or none of the kind ``run``; returns whether it is new. The newest ``hint``
+        counts.
+        """
         new = self.stopped.get("text") != text
         if new:
             self.stopped.update({"text": text, "since": format_second(self.at)})
-        self.stopped.update({"hint": hint, "kind": kind})
+        self.stopped.update({"hint": hint, "kind": kind, "run": run})
         return new
 
     def told(self, *what: str) -> bool:

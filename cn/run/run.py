@@ -28,7 +28,7 @@ from cn.run.settings import MAILBOX_KEY, Settings, from_origin, not_in_effect, p
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.system.closed import blocked_by
-from cn.transaction.base import Base, observe_base
+from cn.transaction.base import Base, OriginDeclined, OriginRefused, observe_base
 from cn.transaction.checkout import IN_ITS_PLACE, LAYOUT
 from cn.transaction.commit import Draft, build, commit, displaced_words
 from cn.transaction.housekeeping import sweep_failed
@@ -57,7 +57,8 @@ class Run:
 
     ``moved``: it has made a commit, which stays. ``made`` are the commits it was about to publish, ``down``
     the remotes that did not answer, with the reason. ``listed`` is what remotes, by key and URL, listed just
-    before it began, ``heads`` what peers' hubs, by URL, listed since. ``offline``: it asks nobody.
+    before it began, ``heads`` what peers' hubs, by URL, listed since. ``offline``: it asks nobody. ``kind``: what
+    comes again by itself, ``sync`` or ``process``; empty: a command of a person.
     """
 
     hub: Hub
@@ -73,6 +74,7 @@ class Run:
     listed: Mapping[tuple[str, str], Listing] = field(default_factory=dict)
     heads: dict[str, Listing] = field(default_factory=dict)
     offline: bool = False
+    kind: str = ""
     _machine: str = ""
 
     def __post_init__(self) -> None:
@@ -273,6 +275,7 @@ def open_run(
     hope: bool = False,
     looked: Looked | None = None,
     waiting: Progress | None = None,
+    kind: str = "",
 ) -> Iterator[Run]:
     """Lock, recover, and observe main. A dry run does neither of the first two.
 
@@ -280,6 +283,7 @@ def open_run(
     run brings the two together. ``known``: the settings as they were read a moment ago. ``hope``: plan on what
     this clone last knew of origin, for a command that always commits; where that was wrong, it is planned again.
     ``looked``: what remotes listed a moment ago. ``waiting`` is told whom it waits for, and lets it wait for long.
+    ``kind``: that of :class:`Run`.
     """
     report = report if report is not None else Report()
     with ExitStack() as stack:
@@ -307,12 +311,21 @@ def open_run(
             for line in base.reports:
                 report.info(line)
             run = Run(
-                hub, base, settings, Memory(hub, now()), report, dry_run, progress, listed=listed, offline=offline
+                hub,
+                base,
+                settings,
+                Memory(hub, now()),
+                report,
+                dry_run,
+                progress,
+                listed=listed,
+                offline=offline,
+                kind=kind,
             )
             opened.append((free, run.made))
             run._read_settings()
         # Once the run is open, what a command refuses is its own answer, and stops no other run.
-        with _noting(hub, report, dry_run, Blocked, GitError, OSError), _remembering(run):
+        with _noting(hub, report, dry_run, Blocked, GitError, OSError, kind=kind), _remembering(run):
             yield run
             _check_end(run)
 
@@ -325,8 +338,8 @@ def run_once(hub: Hub, plan: Callable[[Run, Executor], str | None], *, dry_run: 
 
 
 @contextmanager
-def _noting(hub: Hub, report: Report, dry_run: bool, *stops: type[Exception]) -> Iterator[None]:
-    """Note what stops a run, one of ``stops``: for ``cn status``, and to be told once.
+def _noting(hub: Hub, report: Report, dry_run: bool, *stops: type[Exception], kind: str = "") -> Iterator[None]:
+    """Note what stops a run, one of ``stops``, or those of a ``kind``: for ``cn status``, and to be told once.
 
     Every error takes over what the run had to tell: that is told once, and would be lost.
     """
@@ -339,7 +352,7 @@ def _noting(hub: Hub, report: Report, dry_run: bool, *stops: type[Exception]) ->
         if isinstance(why, LockHeld) or not (isinstance(why, stops) and isinstance(error, CnError)):
             raise
         memory = Memory(hub, now())
-        new = memory.note_stop(*error.plain, type(error).__name__)
+        new = memory.note_stop(*error.plain, type(error).__name__, kind)
         error.told_before = not (new or error.finished)
         if not dry_run:
             with suppress(CnError, OSError):
@@ -396,10 +409,18 @@ def _check_end(run: Run) -> None:
     if run.memory.stopped or any(note.mark is Mark.FAILED for note in run.report.notes):
         sweep_failed(run.hub)
     conditions.tell("unplaced", find_unplaced(run.hub), run.report)
-    # One that asks nobody cannot tell whether origin answers again, and one that had nothing to write did
-    # not meet what stopped the last one.
-    if run.memory.stopped and not run.offline:
+    # One that asks nobody cannot tell whether origin answers again.
+    if run.memory.stopped and not run.offline and _shows_that_it_works(run):
         clear_stop(run.hub, run.memory)
+
+
+def _shows_that_it_works(run: Run) -> bool:
+    """Does what stopped a run stop none any more? Of what stopped a sync within its work only a sync can tell, or a
+    commit, which meets the same; but what origin refuses for what is in it, it may refuse still.
+    """
+    stop = run.memory.stopped
+    declined = stop.get("kind") in (OriginRefused.__name__, OriginDeclined.__name__)
+    return stop.get("run", "") in ("", run.kind) or (run.moved and not declined)
 
 
 def clear_stop(hub: Hub, memory: Memory) -> None:

@@ -93,10 +93,14 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     return found
 
 
+class Untrusted(Blocked):
+    """What main holds by which cn acts, and nobody accepted in this clone."""
+
+
 def refuse_untrusted(
     hub: Hub, commit: Oid, trusted: Oid | None, built: frozenset[Oid] = frozenset(), ours: str = ""
 ) -> None:
-    """Raise :class:`Blocked` where ``commit`` has protected files that this clone has not accepted.
+    """Raise :class:`Untrusted` where ``commit`` has protected files that this clone has not accepted.
 
     ``ours`` is the name of the hub, if it is known.
     """
@@ -105,13 +109,13 @@ def refuse_untrusted(
         return
     names = ", ".join(visible(c.path) for c in foreign[:10])
     if trusted is None:
-        raise Blocked(
+        raise Untrusted(
             f"this clone has not accepted what it was cloned with, by which cn acts as {ours or 'its hub'}: {names}",
             "if the hub is yours, 'cn trust' shows and accepts it; if it is a peer's, name yours with '--hub DIR'",
         )
     commits = sorted({c[:12] for change in foreign for c in change.commits})
     told = f" (commit {', '.join(commits[:5])})" if commits else ""
-    raise Blocked(
+    raise Untrusted(
         f"protected files changed elsewhere, and this clone has not accepted it: {names}{told}",
         "look at the change and accept it with 'cn trust'",
     )

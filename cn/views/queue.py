@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cn.agent.interface import read_printed
-from cn.agent.plan.brakes import Burst, Held, count_hops, find_bursts, waits_for_person
+from cn.agent.plan.brakes import Burst, Held, count_hops, find_bursts, why_held
 from cn.agent.plan.turns import source_of, time_limit
 from cn.agent.queue import peek_turn
 from cn.protocol import queue_item
@@ -72,13 +72,11 @@ def read_queue(view: View) -> QueueView:
 
 
 def _held(view: View) -> tuple[Held, ...]:
-    """What is not put off or assigned, and stays out of the queue because agents answered each other."""
-    config = view.settings.config
-    return tuple(
-        Held(f"{peer}/{item.topic}", count_hops(item))
-        for peer, item in view.snapshot.pending()
-        if has_agent(view) and item.state == "received" and waits_for_person(item, config)
-    )
+    """What is not put off or assigned, and stays out of the queue since no agent may have it."""
+    config, peers = view.settings.config, view.settings.peers
+    waiting = [(p, i) for p, i in view.snapshot.pending() if i.state == "received" and p in peers and has_agent(view)]
+    found = ((peer, item, why_held(item, peers[peer], config)) for peer, item in waiting)
+    return tuple(Held(f"{peer}/{item.topic}", count_hops(item), why) for peer, item, why in found if why)
 
 
 def _rows(view: View) -> Iterator[Row]:

@@ -55,8 +55,8 @@ def show_document(view: View, text: str) -> Document:
         life = next((one for one in lives if one.thread == item.get("thread")), None)
         written = read_written(view, [item]).get(item.get("thread"))
         fed, answered, held = has_agent(view), answered_heads(view), held_heads(view, [item])
-        known = peer in view.settings.peers
-        thread = pending_view(peer, item, written, life, known=known, fed=fed, answered=answered, held=held)
+        creator = view.settings.peers.get(peer)
+        thread = pending_view(peer, item, written, life, creator=creator, fed=fed, answered=answered, held=held)
         path = inbox_path(thread.thread)
         working = read_working(view.hub, thread.thread) if view.on_main else None
         return Document(thread, path, working.data if working else view.snapshot.read(path) or b"")

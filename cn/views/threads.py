@@ -12,6 +12,7 @@ from cn.inbox.decided import Decided as Decided
 from cn.inbox.working_copies import Working, may_decide, read_copies, read_working, unknown_files, was_refused
 from cn.protocol.layout import COMMENTED, FINAL, PROPOSAL, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
+from cn.protocol.peers_file import Peer, signature_now
 from cn.run.view import View, has_agent, read_events
 from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, Oid, ThreadName
@@ -118,9 +119,9 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
     fed, answered, held = has_agent(view), answered_heads(view), held_heads(view, [item for _, item in pending])
     for peer, item in pending:
         name = item.get("thread")
-        known = peer in view.settings.peers
+        creator = view.settings.peers.get(peer)
         shown = (peer, item, written.get(name), lives.get(name))
-        threads.append(pending_view(*shown, known=known, fed=fed, answered=answered, held=held))
+        threads.append(pending_view(*shown, creator=creator, fed=fed, answered=answered, held=held))
     threads.sort(key=lambda t: (t.state != DONE, t.written, t.received, t.thread))
     damaged = tuple(view.snapshot.damaged.items())
     return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
@@ -215,15 +216,16 @@ def pending_view(
     written: Written | None,
     life: Life | None,
     *,
-    known: bool,
+    creator: Peer | None,
     fed: bool,
     answered: Comments,
     held: Collection[str] = (),
 ) -> ThreadView:
-    """A pending thread; with ``life`` its chain too. ``known``: its creator is a peer now; ``fed``: this hub gives its
+    """A pending thread; with ``life`` its chain too. ``creator``: as it is a peer now; ``fed``: this hub gives its
     threads to an agent; ``answered`` are the heads that a comment waits at (:func:`answered_heads`), ``held`` those
     that main has (:func:`held_heads`).
     """
+    known, signature = creator is not None, item.get("signature") or "unverified"
     state = _state(item, written, known=known, fed=fed)
     # Who withdrew a branch and pushed it again has answered what was said before.
     if state == PENDING and set(answered.get((peer, item.head), ())) - set(item.get("said").split()):
@@ -246,7 +248,7 @@ def pending_view(
         head=item.head,
         kind=get("kind") or "proposal",
         subject=get("subject") or get("title"),
-        signature=get("signature") or "unverified",
+        signature=signature_now(signature, creator.key) if creator else signature,
         state=state,
         received=item.since,
         written=item.written,

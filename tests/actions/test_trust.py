@@ -77,7 +77,9 @@ def test_a_clone_does_nothing_for_the_hub_it_holds_before_a_person_accepts_it(si
     assert "+name: sigma" in shown.stdout
     assert "state/peers.md: new file" in shown.stdout
     assert "base_url" in shown.stdout
+    assert "no run can work" in fresh.cn("status").stdout
     assert "✓ accepted" in fresh.cn("trust", "--yes").stdout
+    assert "no run can work" not in fresh.cn("status", "--check").stdout
     fresh.sync()
 
 

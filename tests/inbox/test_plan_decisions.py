@@ -16,7 +16,7 @@ from cn.protocol.ledger import IN, Event, Item, fold_history
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
 from cn.protocol.own_thread import concern_path
-from cn.protocol.peers_file import PICKUP, Peer
+from cn.protocol.peers_file import PICKUP, Peer, fingerprint
 from cn.protocol.rules import MergeFacts, Person, TreeChange
 from cn.protocol.thread_file import (
     Custom,
@@ -50,6 +50,7 @@ AT = parse_stamp("2026-02-05T15:00Z")
 NOW = parse_stamp("2026-02-05T15:30:07Z")
 THREAD = "20260205-pi-proposal.md"
 CONFIG = HubConfig(SIGMA, reviewers=(Reviewer(ALICE),))
+KEY = "ssh-ed25519 AAAA"
 PEERS = {PI: Peer(PI, Url("/srv/pi")), OMEGA: Peer(OMEGA, Url("/srv/omega"), deliver=PICKUP)}
 FIELDS = {"branch": str(BRANCH), "thread": THREAD, "kind": "proposal", "signature": "unverified", "hops": "0"}
 ITEM = Item(IN, "proposal", HEAD, "received", RECEIVED, FIELDS)
@@ -352,19 +353,23 @@ def test_the_rules_of_merging_bind_merges_alone(case: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("signature", "signed", "ok"),
+    ("signature", "key", "signed", "ok"),
     [
-        ("unverified", "optional", True),
-        ("", "optional", True),
-        ("unverified", "required", False),
-        ("verified SHA256:x", "required", True),
-        ("bad", "optional", False),
+        ("unverified", "", "optional", True),
+        ("", "", "optional", True),
+        ("unverified", "", "required", False),
+        (f"verified {fingerprint(KEY)}", "", "required", False),  # it was taken out
+        (f"verified {fingerprint(KEY)}", KEY, "required", True),
+        ("verified SHA256:x", KEY, "optional", False),
+        ("unverified", KEY, "optional", False),
+        ("bad", "", "optional", False),
     ],
 )
-def test_a_hub_can_require_signed_merges(signature: str, signed: str, ok: bool) -> None:
+def test_a_hub_can_require_signed_merges(signature: str, key: str, signed: str, ok: bool) -> None:
     triage = decide(Merge())
     item = ITEM._replace(fields={**FIELDS, "signature": signature})
-    outcome = plan_decision(facts(triage, item, CONFIG._replace(signed=signed)), triage)
+    known = facts(triage, item, CONFIG._replace(signed=signed))
+    outcome = plan_decision(replace(known, peers={PI: PEERS[PI]._replace(key=key)}), triage)
     assert isinstance(outcome, Plan) == ok
     assert ok or (isinstance(outcome, Refusal) and outcome.rule == rules.SIGNATURE)
 

@@ -187,8 +187,8 @@ def test_a_merge_must_be_signed_with_the_key_that_is_pinned_when_it_is_decided(
     text = (sigma.root / "state/peers.md").read_text("utf-8")
     sigma.write({"state/peers.md": text.replace(" ".join(keys.public.split()[:2]), " ".join(other.split()[:2]))})
     sigma.cn("trust", "--yes", check=None)
-    sigma.triage("pi/proposal", "do:merge")
-    assert "signature-policy" in sigma.cn("inbox", "process", check=None).stderr
+    sigma.write_triage(sigma.only_thread(), "do:merge")
+    assert "signature-policy" in sigma.cn("inbox", "process").stderr
     assert not is_in_main(sigma, head)
 
 

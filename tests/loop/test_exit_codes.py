@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import cn, cn_env, git
+from tests.support.hubs import cn, cn_env, git, make_ssh_key
 from tests.support.terminal import Terminal
 from tests.support.world import Node, World
 
@@ -215,6 +215,29 @@ def test_a_held_lock_is_told_once_and_status_shows_it_until_it_is_gone(sigma: No
             assert "()" not in sigma.cn("doctor", check=None).stdout
         assert "no run can work" not in sigma.cn("status").stdout
         sigma.sync()
+
+
+def test_a_run_that_had_nothing_to_commit_does_not_say_that_others_work(world: World, tmp_path: Path) -> None:
+    """The key with which the hub signs is gone: a sync cannot commit, and a process need not."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    private, _ = make_ssh_key(tmp_path / "key")
+    sigma.cn("sign", str(private))
+    private.rename(tmp_path / "gone")
+    world.propose(pi, sigma)
+    for _ in range(2):
+        sigma.sync(check=1)
+        assert "no run can work" in sigma.cn("status").stdout
+        sigma.process()
+        assert "no run can work" in sigma.cn("status", "--check", check=1).stdout
+    (tmp_path / "gone").rename(private)
+    sigma.cn("send", "pi", "hello")  # which is committed, and signed
+    assert "no run can work" not in sigma.cn("status").stdout
+    private.rename(tmp_path / "gone")
+    sigma.sync(check=1)
+    world.withdraw(pi, sigma)
+    sigma.sync()  # as good as before: there is nothing to commit
+    assert "no run can work" not in sigma.cn("status").stdout
 
 
 def test_a_head_that_is_back_stops_nothing_any_more(sigma: Node) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.desk import work_queue
 from tests.support.hubs import git
 from tests.support.servers import git_daemon
 from tests.support.world import Node, World
@@ -154,3 +155,22 @@ def test_a_merge_that_origin_does_not_take_keeps_no_other_decision_back_and_is_n
     refuse("")
     assert "pi/bad: do:merge by sigma" in sigma.process().stdout
     assert standing(sigma) == []
+
+
+def test_what_origin_takes_of_one_run_does_not_say_that_it_takes_what_it_refused_of_another(
+    sigma: Node, pi: Node, refuse: Refuse
+) -> None:
+    """What the agent wrote is refused, and nothing else."""
+    work_queue(sigma)
+    pi.cn("send", "sigma", "a question")
+    sigma.sync()
+    sigma.cn("input")
+    sigma.cn("out", "do", "reply", "--message", "this is BAD")
+    refuse(MINDS_BAD)
+    sigma.process(check=1)
+    assert "no run can work" in sigma.cn("status").stdout
+    sigma.cn("send", "pi", "hello")
+    assert "no run can work" in sigma.cn("status").stdout
+    refuse("")
+    sigma.process()
+    assert "no run can work" not in sigma.cn("status").stdout

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
+from cn.protocol import rules
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.ledger import Item
 from cn.protocol.log import Row
+from cn.protocol.peers_file import Peer
 
 _MANY = 5
 _WORDLESS = frozenset({("ack", "✓ acked"), ("ack", "✓ acked (no op)")})
@@ -20,16 +22,22 @@ def count_hops(item: Item) -> int:
     return int(item.get("hops") or 0)
 
 
-def waits_for_person(item: Item, config: HubConfig) -> bool:
-    """Would an automatic answer be one too many?"""
-    return count_hops(item) >= config.limits.hops
+def why_held(item: Item, creator: Peer, config: HubConfig) -> str:
+    """Why no agent is given it, but a person decides; empty: an agent may. An automatic answer would be one too many,
+    or the key that is pinned for its ``creator`` did not sign it.
+    """
+    if rules.signed_by_its_key(item.get("signature"), creator, ""):
+        return f"the key that is pinned for {creator.name} did not sign it"
+    hops = count_hops(item)
+    return f"{hops} automatic answers in a row led to it" if hops >= config.limits.hops else ""
 
 
 class Held(NamedTuple):
-    """What waits for a person: ``peer/topic``, and how many automatic answers led to it."""
+    """What waits for a person: ``peer/topic``, how many automatic answers led to it, and ``why`` it waits."""
 
     source: str
     hops: int
+    why: str
 
 
 class Burst(NamedTuple):

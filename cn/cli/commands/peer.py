@@ -112,7 +112,7 @@ peer.add_command(action("accept", "actions.peers:accept", _ACCEPT, _NAME))
 def key_command(env: Env, name: str, key: str) -> None:
     """Pin another KEY for the peer NAME: an SSH public key, or a .pub file.
 
-    What it sent and was refused for its signature is looked at again at the next sync.
+    What waits, or was refused for its signature, is checked by that key.
     """
     from cn.actions.peers import pin_key
 

@@ -42,8 +42,8 @@ def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True, margin: st
         again = f", tried {'once' if item.attempts == 1 else f'{item.attempts} times'}" if item.attempts else ""
         tell(f"{_asked(item)}: waits {age(item.queued, now)}{again}")
     _tell_more(tell, view.waiting, most, "waiting")
-    for source, hops in view.held[:most]:
-        tell(f"{clean(source)} waits for a person: {hops} automatic answers in a row led to it", "yellow")
+    for source, _, why in view.held[:most]:
+        tell(f"{clean(source)} waits for a person: {why}", "yellow")
         lines += next_step(command("cn inbox show {}", source), deep + 4)
     _tell_more(tell, view.held, most, "waiting for a person")
     for burst in view.bursts[-most:]:

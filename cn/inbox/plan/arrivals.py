@@ -14,11 +14,11 @@ from cn.protocol.log import Row
 from cn.protocol.message import About
 from cn.protocol.states import RECEIVER, read_step
 from cn.protocol.states import Step as Step
-from cn.protocol.thread_file import Words, add_form, add_words, came_back, format_thread, refresh
+from cn.protocol.thread_file import Words, add_form, add_words, came_back, format_thread, refresh, set_verdict
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, parse_oid
 from cn.values.text import one_line
-from cn.values.timestamps import format_second
+from cn.values.timestamps import format_second, parse_stamp
 
 LOOKED = frozenset({"received", "refreshed", "repeated", "noticed"})
 """Kinds of events that say: this head was there, and let in."""
@@ -162,9 +162,16 @@ def part_of(peer: Name, whole: Event) -> str:
     return f"holds only a part of {which}; a signature shows who made commits, not who proposes these alone"
 
 
+def came_before_as(peer: Name, event: Event) -> str:
+    """What is said of a signed proposal that came before as another peer's."""
+    which = f"{peer}/{one_line(event.topic, 80)} ({event.head[:8]}), {format_second(event.at)}"
+    return (
+        f"holds what came before as {which}; a signature shows who made commits, not who proposes them under which name"
+    )
+
+
 def _sentence(back: str) -> str:
-    said = came_back(back)
-    return said[0].upper() + said[1:]
+    return _sentence_of(came_back(back))
 
 
 def plan_revived(
@@ -249,6 +256,55 @@ def plan_shown_anew(
     return Plan(arrival.source, tuple(effects))
 
 
+_NOT_SIGNED = "is not signed with "
+
+
+def plan_checked_anew(
+    arrival: Arrival, item: Item, key: str, working: str, fresh: str, known: Sequence[str], *, us: Name | None
+) -> Plan:
+    """A pending thread of which ``arrival`` has the word for its signature by the ``key`` that is pinned now
+    (a fingerprint; empty: none), and that was checked by another. What was decided of it was decided by that, and is
+    void; put off or assigned it stays as it was.
+
+    ``working`` is what lies in the work tree or in main, ``fresh`` the thread as cn wrote it, ``known`` what main had
+    of it. Where ``us`` is given its creator is told that it has to be signed.
+    """
+    name = ThreadName(item.get("thread"))
+    unsigned = bool(key) and arrival.signature != f"verified {key}"
+    back = item.get("back")
+    if not back or back.startswith(_NOT_SIGNED):
+        back = f"{_NOT_SIGNED}{key}, the key that is pinned for {arrival.peer} now" if unsigned else arrival.part
+    why = f"it {_NOT_SIGNED}{key}" if unsigned else f"its signature is {arrival.signature} now"
+    why = f"the key that is pinned for {arrival.peer} changed: {why}"
+    text = refresh(working, set_verdict(fresh, arrival.signature, back), f"{_sentence_of(why)}; decide again.", known)
+    told = {"told": arrival.head} if unsigned and us is not None else {}
+    changed = arrival.event("refreshed", signature=arrival.signature, pinned=key if unsigned else "", back=back, **told)
+    effects: list[Effect] = [Put(inbox_path(name), text), changed, *_stays(arrival, item)]
+    effects += [arrival.row("shown anew", why, thread=name), Wake(name)]
+    if us is not None and unsigned:
+        reason = f"signature-policy: {why}; {SIGN_ANEW}"
+        about = About(arrival.branch, arrival.head, "refused", None, reason)
+        effects.append(notice(us, arrival.peer, arrival.topic, about, arrival.at, name))
+    return Plan(arrival.source, tuple(effects))
+
+
+def _stays(arrival: Arrival, item: Item) -> list[Effect]:
+    """What a head that did not move keeps: who has it assigned, until when it is put off, that its branch is gone."""
+    kept = {"assigned": ("actor", "by"), "deferred": ("until", "reason", "by")}.get(item.state, ())
+    stays: list[Effect] = []
+    if kept:
+        fields = {key: item.get(key) for key in kept}
+        stays.append(arrival.event(item.state, **fields, thread=item.get("thread")))
+    if item.get("gone"):
+        stays.append(arrival._replace(at=parse_stamp(item.get("gone"))).event("gone"))
+    return stays
+
+
+def _sentence_of(why: str) -> str:
+    return why[0].upper() + why[1:]
+
+
+SIGN_ANEW = "'git commit --amend --no-edit -S' signs a proposal, then push it again; a message is sent again"
 GOT_PART = "main has got a part of it since"
 
 

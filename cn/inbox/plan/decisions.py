@@ -21,7 +21,7 @@ from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
 from cn.protocol.own_thread import concern_path, format_own, new_own
-from cn.protocol.peers_file import Peer
+from cn.protocol.peers_file import Peer, signature_now
 from cn.protocol.rules import MergeFacts
 from cn.protocol.thread_file import (
     Custom,
@@ -91,6 +91,12 @@ class Facts:
         return self.item.fields.get("kind", "proposal") in ("", "proposal")
 
     @cached_property
+    def signature(self) -> str:
+        """What its signature is by the key that is pinned now."""
+        word, peer = self.item.get("signature") or "unverified", self.peers.get(self.peer)
+        return signature_now(word, peer.key) if peer is not None else word
+
+    @cached_property
     def about_head(self) -> str:
         """What a decision names as that which it is about."""
         return showing(self.item.head, self.item.get("back"))
@@ -132,6 +138,12 @@ def check_decision(facts: Facts, triage: Triage) -> Refusal | None:
     if not isinstance(decision, Delete | Defer):
         remedy = "add it again with 'cn peer add', or delete"
         if refused := rules.creator_known(facts.peer, facts.peers, remedy):
+            return refused
+        creator, assigns = (
+            facts.peers[facts.peer],
+            isinstance(decision, Delegate) and facts.config.is_actor(decision.actor),
+        )
+        if not assigns and (refused := rules.signed_by_its_key(facts.signature, creator, facts.source)):
             return refused
     if merging and not facts.is_proposal:
         return Refusal(rules.VALID_TRIAGE, "this is a message, there is nothing to merge", "reply or delete it")
@@ -291,7 +303,7 @@ def _forward(facts: Facts, triage: Triage, actor: Name, hops: int) -> Post:
         f"- from: {facts.peer}",
         f"- branch: {one_line(facts.branch)}",
         f"- head: {facts.item.head}",
-        f"- signature: {facts.item.get('signature') or 'unverified'}",
+        f"- signature: {facts.signature}",
         f"- received: {format_stamp(facts.item.since)}",
     ]
     body = [*origin, *(["", triage.body] if triage.body else []), "", *_quoted(facts)]
@@ -365,7 +377,7 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
         [
             rules.no_self_merge(triage.actor, facts.peer, merge.people, facts.identities),
             rules.approval(triage, merge.head, facts.config.explicit_approval),
-            rules.signed_merge(facts.item.fields.get("signature", ""), facts.config.signed == "required"),
+            rules.signed_merge(facts.signature, facts.config.signed == "required"),
             rules.readable_signatures(merge),
             rules.readable_commits(merge),
             rules.no_protected_path(merge.changes),
