@@ -41,8 +41,8 @@ class Result(NamedTuple):
 class ThreadView(NamedTuple):
     """One thread as people see it; texts are empty where there is nothing to say.
 
-    ``state`` is pending, answered (by a comment, to which its creator has said nothing yet), withdrawn (its branch is not
-    there any more, and nothing else of these), decided (waiting for process), refused, deferred, assigned, queued,
+    ``state`` is pending, answered (by a comment, to which its creator has said nothing yet), withdrawn (its branch is
+    not there any more, and nothing else of these), decided (waiting for process), refused, deferred, assigned, queued,
     claimed (the agent has it), dead (given up by the agent), or done. ``refused`` is the rule that
     said no to the decision. ``chain`` is filled only where the history was asked for. ``subject`` is that of a
     message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
