@@ -11,6 +11,8 @@ from cn.values.names import HubPath, Name, is_branch
 from cn.values.text import one_line
 
 PATH = HubPath(".cn/hub.yaml")
+LEAVE = "if that is meant, 'cn cron remove' ends cn's runs here"
+"""What is left to do in a clone of a project that left cn."""
 AGENT_PATH = HubPath(".cn/agent.yaml")
 
 
