@@ -21,6 +21,7 @@ from cn.outbox.deliver import deliver
 from cn.peers.observe import main_of
 from cn.protocol import rules
 from cn.protocol.effects import Drop, Effect, Offer, Plan, Post
+from cn.protocol.hub_config import NO_HUB, PATH
 from cn.protocol.layout import FINAL, MESSAGE, PROPOSAL, TO_MEND
 from cn.protocol.ledger import OUT, Event, Item
 from cn.protocol.message import Message
@@ -407,6 +408,13 @@ def _tell_what_follows(run: Run, target: Target, item: Item) -> None:
         run.report.info("it stays in the outbox, and the next 'cn sync' tries again; 'cn outbox' shows why it waits")
         return
     where = "" if peer.deliver == MAILBOX else f" (it lies at our {run.settings.mailbox or 'own repository'})"
+    if read_info(run.hub.git, [f"{target.tip}:{PATH}"]) == [None]:
+        text = f"{peer.name}'s {target.main} has no {PATH}: {NO_HUB}"
+        text += f"; its people see {target.branch} with git{where}, and no cn answers"
+        take = command("git push {} :{}", target.place, HEADS + target.branch)
+        remove = command("cn peer remove {}", peer.name)
+        run.report.info(f"{text}. {take} takes it back, {remove} takes {peer.name} out", source=source)
+        return
     text = f"{peer.name} decides, once its cn has fetched it{where}; 'cn sync' brings the answer here"
     run.report.info(f"{text}, {command('cn why {}', f'{peer.name}:{topic}')} tells where it stands", source=source)
     more, onto = command("cn propose {}", topic), command("cn rebase {}", topic)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from cn.git.far_file import read_far
 from cn.git.remote import HEADS, SERVED_AS_FILES, head_of, in_the_way, list_remotes, remedy_of, serves_files
 from cn.git.repository import Hub
 from cn.git.shared_places import others_may_write
 from cn.peers.peer_main import Found, learn_mains
+from cn.protocol.hub_config import NO_HUB, PATH
 from cn.protocol.peers_file import MAILBOX, Peer, say_moved
 from cn.run.settings import Settings
 from cn.transaction.base import origin_url
@@ -83,12 +85,25 @@ def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True
         )
     if not tries:
         return
+    if named:
+        yield from _look_for_hub_file(hub, peer, named, seconds)
     prefix, where, ask = settings.outbound_prefix(peer), "at origin", "allow it there"
     if peer.deliver == MAILBOX:
         where = f"in {peer.name}'s hub"
         ask = f"ask {peer.name} to allow it, or both use --deliver pickup: then each pushes to its own hub alone"
     if url := peer.hub if peer.deliver == MAILBOX else _pickup_url(hub, settings):
         yield from _look_at_rights(hub, settings, url, {f"{HEADS}{prefix}/": f"branches {prefix}/* {where}"}, ask)
+
+
+def _look_for_hub_file(hub: Hub, peer: Peer, main: str, seconds: float) -> Iterator[Lack]:
+    """Is it still, or at all, the repository of a hub?"""
+    if read_far(hub.git, {"": (peer.hub, main)}, PATH, seconds)[""] == b"":
+        yield Lack(
+            f"{peer.name}'s {visible(main)} shows no {PATH}: {NO_HUB}",
+            "nothing that is sent or proposed there is answered by cn; its people see the branches with git",
+            f"ask {peer.name}, by another way; {command('cn peer remove {}', peer.name)} takes it out here",
+            False,
+        )
 
 
 def _pickup_url(hub: Hub, settings: Settings) -> str:
