@@ -44,7 +44,7 @@ from cn.inbox.plan.arrivals import (
     said_again,
     stepped_back,
 )
-from cn.inbox.working_copies import Working, is_stale, lenient_text, read_working, renewed
+from cn.inbox.working_copies import Working, is_stale, lenient_text, may_decide, read_working, renewed
 from cn.outbox.our_branches import PinnedTopics, apply_notice, read_theirs
 from cn.outbox.plan.receipts import Arrival, plan_notice, plan_words
 from cn.peers.observe import ARRIVAL, MORE, UNREAD, Observation, fetch_mains, forget_gone, head_name
@@ -145,7 +145,7 @@ def _record_other_names(executor: Executor, seen: Observation) -> None:
         name, past = ThreadName(item.get("thread")), executor.snapshot.events_at_heads(peer, IN, [item.head])
         arrival = Arrival(peer, item.topic, branch, item.head, executor.now, item=item)
         with executor.apart(arrival.source):
-            executor.perform(plan_renamed(arrival, name))
+            _rename(executor, arrival, item, name)
             executor.perform(_let_in_after_all(arrival, past.get(item.head, ()), executor.settings.us, name))
             why = f"{item.get('branch')} has moved away from it"
             text = f"{name} goes on as {visible(branch)}, at the same commit: {visible(why)}"
@@ -225,11 +225,24 @@ def _go_on(executor: Executor, arrival: Arrival, item: Item, *, stood: bool) -> 
     arrival = arrival._replace(topic=item.topic, item=item)
     executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
     if stood or arrival.message is not None:
-        executor.perform(plan_renamed(arrival, name))
+        _rename(executor, arrival, item, name)
     else:
         _revive(executor, arrival)
     executor.perform(let_in)
     executor.notes.info(f"{name} goes on as {visible(arrival.branch)}, at the same commit", source=arrival.source)
+
+
+def _rename(executor: Executor, arrival: Arrival, item: Item, name: ThreadName) -> None:
+    if inbox_path(name) not in executor.changed:  # what goes into main shows what main does
+        renew_stale(executor, arrival.peer, item, read_working(executor.hub, name))
+    copy = read_working(executor.hub, name)
+    if copy is not None and may_decide(copy):  # a decision that stands is carried out as it is
+        executor.perform(plan_renamed(arrival, name, None))
+        return
+    working = use_working_text(executor, name)
+    if working is not None:
+        working = mask_thread(executor, name, working, read_mains(executor, inbox_path(name)))
+    executor.perform(plan_renamed(arrival, name, working))
 
 
 def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], first: str) -> Refusal:

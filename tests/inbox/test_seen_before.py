@@ -210,3 +210,26 @@ def test_a_thread_stays_with_the_name_that_stands_at_its_head_when_another_moves
     again = sigma.cn("sync", check=None)
     assert "received" not in again.stdout
     assert "goes on as" not in again.stdout
+
+
+@pytest.mark.parametrize("deliver", ["mailbox", "pickup"])
+def test_a_renamed_branch_names_its_thread_and_stands_in_its_file(world: World, deliver: str) -> None:
+    """Both names stood there for a while; the thread is called by the old one too."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, deliver)
+    head = world.propose(pi, sigma, "old")
+    sigma.sync()
+    name = sigma.only_thread()
+    path = sigma.root / "threads/inbox" / name
+    path.write_text(path.read_text().replace("<!-- To decide", "A note of mine.\n\n<!-- To decide"))
+    world.offer(pi, sigma, "new", head)
+    assert "seen-before" in sigma.cn("sync", check=None).stderr
+    world.withdraw(pi, sigma, "old")
+    sigma.sync()
+    branch, _ = world.branch(pi, sigma, "new")
+    assert f"\n**Branch:** {branch}\n" in sigma.thread(name)
+    assert "A note of mine." in sigma.thread(name)
+    assert f"**Branch:** {branch}" in sigma.cn("inbox", "show", "pi/new").stdout
+    assert sigma.cn("inbox", "show", "pi/old").stdout == sigma.cn("inbox", "show", "pi/new").stdout
+    sigma.decide("pi/new", "do:merge")
+    assert is_in_main(sigma, head)
