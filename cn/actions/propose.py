@@ -132,12 +132,13 @@ def propose(
     nothing = "nothing was proposed, and your commits are as they were"
     with telling_what_waits(nothing), open_run(hub, dry_run=dry_run) as run:
         target = find_target(run, _peer(run.settings, work, hub, peer), topic, work)
+        # Whose it is stays known where this proposal is refused.
+        if not dry_run and work.git_dir != hub.git_dir and work.note_hub(hub.root):
+            run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
         _bring(run, work, head)
         if left := [path for path in work.uncommitted() if not (rev or is_owned(path))]:
             run.report.info(f"not part of it: {_some(left)}, with changes that are not committed")
         queued = queue_proposal(run, target, head, may_replace, message=message)
-        if not dry_run and work.git_dir != hub.git_dir and work.note_hub(hub.root):
-            run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
         deliver(run, force=True)
         if queued and (now := run.snapshot.item(target.peer.name, OUT, target.topic)) and not dry_run:
             _tell_what_follows(run, target, now)
@@ -227,7 +228,8 @@ def queue_proposal(
         raise _same_as(target, twin, head)
     base = _check(run, target, head)
     history = read_histories(run.hub.git, target.tip, [head], Patience()).get(head)
-    title = first_title(history) if history is not None else ""
+    others = {item.head for to, item in run.snapshot.outbound() if to == peer and item.topic != target.topic}
+    title = first_title(history, others) if history is not None else ""
 
     def propose_it(executor: Executor) -> tuple[str | None, bool]:
         if told := _settled(run, executor.snapshot, target, head, may_replace):  # by another clone, meanwhile

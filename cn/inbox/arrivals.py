@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.objects import is_ancestor, read_in_halves, read_object
@@ -400,7 +400,7 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
     let_in = [arrival for arrival, refusal in checked if refusal is None]
     shown = {a.key: a for a in let_in if a.message is None and (a.step is not Step.REPEATED or _is_revived(a))}
     histories = _histories(executor, seen, list(shown.values()), patience)
-    texts = show_proposals(git, list(histories.values()), limits, patience)
+    texts = show_proposals(git, list(histories.values()), limits, patience, _beside(executor, shown.values()))
     attachments = read_attachments(git, [a.head for a in let_in if a.message is not None])
     arrivals = []
     for arrival, refusal in checked:
@@ -433,16 +433,30 @@ class ShownProposal(NamedTuple):
 
 
 def show_proposals(
-    git: Git, histories: Sequence[History], limits: Limits, patience: Patience
+    git: Git,
+    histories: Sequence[History],
+    limits: Limits,
+    patience: Patience,
+    beside: Mapping[Oid, Collection[Oid]] | None = None,
 ) -> dict[Oid, ShownProposal]:
-    """The text of each proposal that can be read, by its head."""
+    """The text of each proposal that can be read, by its head; ``beside``: the heads of others of its creator's."""
     bases = {one.head: one.base for one in histories}
     found = {}
     for head, proposal in read_proposals(git, histories, limits, patience):
         text = format_proposal(proposal, limits.thread_bytes, limits.file_bytes)
         base = bases[head] if names_all_files(text, proposal) else None
-        found[head] = ShownProposal(text, base or "none", first_title(proposal))
+        found[head] = ShownProposal(text, base or "none", first_title(proposal, (beside or {}).get(head, ())))
     return found
+
+
+def _beside(executor: Executor, shown: Iterable[Arrival]) -> dict[Oid, set[Oid]]:
+    """By head, the heads of all proposals of its creator's that wait, or came in this run."""
+    heads: dict[Name, set[Oid]] = {}
+    for peer, item in executor.snapshot.pending():
+        heads.setdefault(peer, set()).add(item.head)
+    for arrival in (shown := list(shown)):
+        heads.setdefault(arrival.peer, set()).add(arrival.head)
+    return {arrival.head: heads[arrival.peer] for arrival in shown}
 
 
 def _histories(

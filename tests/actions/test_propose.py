@@ -115,6 +115,14 @@ def test_a_project_that_left_cn_is_called_that_by_who_proposes_there_and_by_doct
     assert "'cn peer remove sigma' takes it out here" in told
 
 
+def test_the_hub_that_was_named_is_remembered_where_the_proposal_is_refused(desk: Desk) -> None:
+    git(desk.root, "config", "--unset", "cn.hub")
+    desk.begin({"state/fix.md": "one\n"})
+    assert "protected-paths" in desk.cn("propose", "fix", "--hub", desk.pi.root, check=1).stderr
+    desk.begin({"docs/fix.md": "one\n"}, "good")
+    assert "✓ delivered pi/good at sigma" in desk.cn("propose", "good").stdout
+
+
 def test_a_name_that_is_no_topic_is_refused_with_one_that_would_do(shared: Desk) -> None:
     for name, would in {"feature/login": "feature-login", "Feature-X": "feature-x", "issue#4": "issue-4"}.items():
         told = shared.cn("propose", name, check=2).stderr
