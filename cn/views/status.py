@@ -195,6 +195,8 @@ def _stopped(view: View) -> ShownCondition | None:
         if not has_room(state):
             return ShownCondition(f"the disk of {state} is full", "make room on the disk, then run again", view.now)
         return None
+    if not view.on_main:  # that is told apart, and comes first
+        return None
     try:  # no run was here yet: would one work?
         find_accepted(view.hub, view.snapshot.commit, view.settings.us)
     except Blocked as blocked:
