@@ -12,10 +12,10 @@ from cn.protocol.layout import FINAL, NOTICE, TO_MEND
 from cn.protocol.ledger import Item
 from cn.run.memory import Condition
 from cn.run.settings import not_in_effect
-from cn.run.view import View, find_accepted, has_agent
+from cn.run.view import View, has_agent
 from cn.system.files import has_room, is_writable, read_regular
 from cn.threads.refused_edits import drop_mended
-from cn.values.errors import Blocked, Refused
+from cn.values.errors import Refused
 from cn.values.names import Name, Oid, ThreadName
 from cn.values.text import one_line, visible
 from cn.values.timestamps import from_epoch, is_old, parse_stamp, stamp_or_none
@@ -194,13 +194,6 @@ def _stopped(view: View) -> ShownCondition | None:
             return ShownCondition(f"cannot write in {state}", remedy, _at(state.stat().st_ctime))
         if not has_room(state):
             return ShownCondition(f"the disk of {state} is full", "make room on the disk, then run again", view.now)
-        return None
-    if not view.on_main:  # that is told apart, and comes first
-        return None
-    try:  # no run was here yet: would one work?
-        find_accepted(view.hub, view.snapshot.commit, view.settings.us)
-    except Blocked as blocked:
-        return ShownCondition(blocked.text, blocked.hint, view.now)
     return None
 
 

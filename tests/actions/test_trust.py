@@ -81,18 +81,6 @@ def test_a_clone_does_nothing_for_the_hub_it_holds_before_a_person_accepts_it(si
     fresh.sync()
 
 
-def test_status_says_before_the_first_run_that_none_will_work(world: World, sigma: Node) -> None:
-    fresh = world.second(sigma, trusted=False)
-    told = " ".join(fresh.cn("status").stdout.split())
-    assert "no run can work: this clone has not accepted what it was cloned with" in told
-    assert "'cn trust' shows and accepts it" in told
-    assert not (fresh.root / ".git/cn").exists(), "looking writes nothing"
-    fresh.cn("trust", check=1)
-    fresh.cn("trust", "--yes")
-    assert "no run can work" not in fresh.cn("status").stdout
-    assert "no run can work" not in sigma.cn("status").stdout
-
-
 def test_nothing_to_accept(sigma: Node) -> None:
     done = sigma.cn("trust")
     assert "nothing to accept" in done.stdout
