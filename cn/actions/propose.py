@@ -21,6 +21,7 @@ from cn.outbox.deliver import deliver
 from cn.peers.observe import main_of
 from cn.protocol import rules
 from cn.protocol.effects import Drop, Effect, Offer, Plan, Post
+from cn.protocol.hub_config import NO_HUB, PATH
 from cn.protocol.layout import FINAL, MESSAGE, PROPOSAL, TO_MEND
 from cn.protocol.ledger import OUT, Event, Item
 from cn.protocol.message import Message
@@ -131,12 +132,13 @@ def propose(
     nothing = "nothing was proposed, and your commits are as they were"
     with telling_what_waits(nothing), open_run(hub, dry_run=dry_run) as run:
         target = find_target(run, _peer(run.settings, work, hub, peer), topic, work)
+        # Whose it is stays known where this proposal is refused.
+        if not dry_run and work.git_dir != hub.git_dir and work.note_hub(hub.root):
+            run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
         _bring(run, work, head)
         if left := [path for path in work.uncommitted() if not (rev or is_owned(path))]:
             run.report.info(f"not part of it: {_some(left)}, with changes that are not committed")
         queued = queue_proposal(run, target, head, may_replace, message=message)
-        if not dry_run and work.git_dir != hub.git_dir and work.note_hub(hub.root):
-            run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
         deliver(run, force=True)
         if queued and (now := run.snapshot.item(target.peer.name, OUT, target.topic)) and not dry_run:
             _tell_what_follows(run, target, now)
@@ -230,7 +232,8 @@ def queue_proposal(
         raise _same_as(target, twin, head)
     base = _check(run, target, head)
     history = read_histories(run.hub.git, target.tip, [head], Patience()).get(head)
-    title = first_title(history) if history is not None else ""
+    others = {item.head for to, item in run.snapshot.outbound() if to == peer and item.topic != target.topic}
+    title = first_title(history, others) if history is not None else ""
 
     def propose_it(executor: Executor) -> tuple[str | None, bool]:
         if told := _settled(run, executor.snapshot, target, head, may_replace):  # by another clone, meanwhile
@@ -411,6 +414,13 @@ def _tell_what_follows(run: Run, target: Target, item: Item) -> None:
         run.report.info("it stays in the outbox, and the next 'cn sync' tries again; 'cn outbox' shows why it waits")
         return
     where = "" if peer.deliver == MAILBOX else f" (it lies at our {run.settings.mailbox or 'own repository'})"
+    if read_info(run.hub.git, [f"{target.tip}:{PATH}"]) == [None]:
+        text = f"{peer.name}'s {target.main} has no {PATH}: {NO_HUB}"
+        text += f"; its people see {target.branch} with git{where}, and no cn answers"
+        take = command("git push {} :{}", target.place, HEADS + target.branch)
+        remove = command("cn peer remove {}", peer.name)
+        run.report.info(f"{text}. {take} takes it back, {remove} takes {peer.name} out", source=source)
+        return
     text = f"{peer.name} decides, once its cn has fetched it{where}; 'cn sync' brings the answer here"
     run.report.info(f"{text}, {command('cn why {}', f'{peer.name}:{topic}')} tells where it stands", source=source)
     more, onto = command("cn propose {}", topic), command("cn rebase {}", topic)

@@ -187,7 +187,8 @@ def check_repository(facts: HubFacts) -> Iterator[Finding]:
     if not has_room(hub.git_dir, _ROOM):
         why = "git and cn fail where they cannot write; nothing is lost by that"
         yield problem(f"less than {_ROOM >> 20} MB are free on the disk of {hub.git_dir}", why, "make room on the disk")
-    if not (hub.root / CONFIG).is_file() and facts.main is not None:
+    # What main has not either is told by the check of the configuration.
+    if not (hub.root / CONFIG).is_file() and facts.main is not None and facts.snapshot.oid(CONFIG) is not None:
         why = f"runs read {hub.main}'s; a commit of everything would take it out of {hub.main}"
         back = command("git -C {} checkout {} -- {}", str(hub.root), hub.main, CONFIG)
         yield problem(f"{CONFIG} is missing from the work tree", why, back)

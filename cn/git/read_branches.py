@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import takewhile
 from typing import NamedTuple, TypeVar
 
 from cn.git.encodings import is_readable, read_words
@@ -105,9 +106,16 @@ class Proposal(NamedTuple):
     base: Oid | None
 
 
-def first_title(branch: Proposal | History) -> str:
-    """What the first of its commits is called, of those that are shown: the title of a proposal at both sides."""
-    return one_line(branch.commits[-1].message.strip().partition("\n")[0]) if branch.commits else ""
+def first_title(branch: Proposal | History, others: Collection[Oid] = ()) -> str:
+    """What the first of its commits is called, of those that are shown: the title of a proposal at both sides.
+
+    ``others`` are the heads of its creator's other proposals that wait: what stands below one of them is that one's.
+    """
+    if not branch.commits:
+        return ""
+    tip, *below = branch.commits
+    first = [tip, *takewhile(lambda commit: commit.id not in others, below)][-1]
+    return one_line(first.message.strip().partition("\n")[0])
 
 
 def format_proposal(proposal: Proposal, limit: int, file_limit: int) -> str:

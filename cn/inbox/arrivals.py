@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.objects import is_ancestor, read_in_halves, read_object
@@ -44,7 +44,7 @@ from cn.inbox.plan.arrivals import (
     said_again,
     stepped_back,
 )
-from cn.inbox.working_copies import Working, is_stale, lenient_text, read_working, renewed
+from cn.inbox.working_copies import Working, is_stale, lenient_text, may_decide, read_working, renewed
 from cn.outbox.our_branches import PinnedTopics, apply_notice, read_theirs
 from cn.outbox.plan.receipts import Arrival, plan_notice, plan_words
 from cn.peers.observe import ARRIVAL, MORE, UNREAD, Observation, fetch_mains, forget_gone, head_name
@@ -146,7 +146,7 @@ def _record_other_names(executor: Executor, seen: Observation) -> None:
         name, past = ThreadName(item.get("thread")), executor.snapshot.events_at_heads(peer, IN, [item.head])
         arrival = Arrival(peer, item.topic, branch, item.head, executor.now, item=item)
         with executor.apart(arrival.source):
-            executor.perform(plan_renamed(arrival, name))
+            _rename(executor, arrival, item, name)
             executor.perform(_let_in_after_all(arrival, past.get(item.head, ()), executor.settings.us, name))
             why = f"{item.get('branch')} has moved away from it"
             text = f"{name} goes on as {visible(branch)}, at the same commit: {visible(why)}"
@@ -233,11 +233,24 @@ def _go_on(executor: Executor, arrival: Arrival, item: Item, *, stood: bool) -> 
     arrival = arrival._replace(topic=item.topic, item=item)
     executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
     if stood or arrival.message is not None:
-        executor.perform(plan_renamed(arrival, name))
+        _rename(executor, arrival, item, name)
     else:
         _revive(executor, arrival)
     executor.perform(let_in)
     executor.notes.info(f"{name} goes on as {visible(arrival.branch)}, at the same commit", source=arrival.source)
+
+
+def _rename(executor: Executor, arrival: Arrival, item: Item, name: ThreadName) -> None:
+    if inbox_path(name) not in executor.changed:  # what goes into main shows what main does
+        renew_stale(executor, arrival.peer, item, read_working(executor.hub, name))
+    copy = read_working(executor.hub, name)
+    if copy is not None and may_decide(copy):  # a decision that stands is carried out as it is
+        executor.perform(plan_renamed(arrival, name, None))
+        return
+    working = use_working_text(executor, name)
+    if working is not None:
+        working = mask_thread(executor, name, working, read_mains(executor, inbox_path(name)))
+    executor.perform(plan_renamed(arrival, name, working))
 
 
 def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], first: str) -> Refusal:
@@ -397,7 +410,7 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
     let_in = [arrival for arrival, refusal in checked if refusal is None]
     shown = {a.key: a for a in let_in if a.message is None and (a.step is not Step.REPEATED or _is_revived(a))}
     histories = _histories(executor, seen, list(shown.values()), patience)
-    texts = show_proposals(git, list(histories.values()), limits, patience)
+    texts = show_proposals(git, list(histories.values()), limits, patience, _beside(executor, shown.values()))
     attachments = read_attachments(git, [a.head for a in let_in if a.message is not None])
     arrivals = []
     for arrival, refusal in checked:
@@ -430,16 +443,30 @@ class ShownProposal(NamedTuple):
 
 
 def show_proposals(
-    git: Git, histories: Sequence[History], limits: Limits, patience: Patience
+    git: Git,
+    histories: Sequence[History],
+    limits: Limits,
+    patience: Patience,
+    beside: Mapping[Oid, Collection[Oid]] | None = None,
 ) -> dict[Oid, ShownProposal]:
-    """The text of each proposal that can be read, by its head."""
+    """The text of each proposal that can be read, by its head; ``beside``: the heads of others of its creator's."""
     bases = {one.head: one.base for one in histories}
     found = {}
     for head, proposal in read_proposals(git, histories, limits, patience):
         text = format_proposal(proposal, limits.thread_bytes, limits.file_bytes)
         base = bases[head] if names_all_files(text, proposal) else None
-        found[head] = ShownProposal(text, base or "none", first_title(proposal))
+        found[head] = ShownProposal(text, base or "none", first_title(proposal, (beside or {}).get(head, ())))
     return found
+
+
+def _beside(executor: Executor, shown: Iterable[Arrival]) -> dict[Oid, set[Oid]]:
+    """By head, the heads of all proposals of its creator's that wait, or came in this run."""
+    heads: dict[Name, set[Oid]] = {}
+    for peer, item in executor.snapshot.pending():
+        heads.setdefault(peer, set()).add(item.head)
+    for arrival in (shown := list(shown)):
+        heads.setdefault(arrival.peer, set()).add(arrival.head)
+    return {arrival.head: heads[arrival.peer] for arrival in shown}
 
 
 def _histories(

@@ -292,7 +292,8 @@ def _what_it_is(executor: Executor, seen: Observation, peer: Name, tip: Oid) -> 
     git, history = executor.hub.git, None
     if read_info(git, [tip]) != [None] and peer in fetch_mains(executor, seen, [peer]):
         history = read_histories(git, seen.mains[peer][1], [tip], Patience()).get(tip)
-    return (history.base or "", mask_line(first_title(history), executor.settings)) if history else ("", "")
+    others = [item.head for item in executor.open(peer, OUT)]
+    return (history.base or "", mask_line(first_title(history, others), executor.settings)) if history else ("", "")
 
 
 def _is_message(executor: Executor, tip: Oid) -> bool:

@@ -11,8 +11,7 @@ from cn.git.repository import Hub
 from cn.git.shared_places import others_may_write
 from cn.peers.links import name_told
 from cn.peers.peer_main import Found, learn_mains
-from cn.protocol.hub_config import PATH as CONFIG
-from cn.protocol.hub_config import name_in
+from cn.protocol.hub_config import NO_HUB, PATH, name_in
 from cn.protocol.peers_file import MAILBOX, Peer, say_moved
 from cn.run.settings import Settings
 from cn.transaction.base import origin_url
@@ -85,8 +84,8 @@ def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True
             f"ask {peer.name}, by another way, which it is: {command('cn peer accept {}', peer.name)} takes the other",
             False,
         )
-    if named and (told := _look_at_name(hub, settings, peer, named)):
-        yield told
+    if named:
+        yield from _look_at_hub_file(hub, settings, peer, named)
     if not tries:
         return
     prefix, where, ask = settings.outbound_prefix(peer), "at origin", "allow it there"
@@ -97,12 +96,18 @@ def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True
         yield from _look_at_rights(hub, settings, url, {f"{HEADS}{prefix}/": f"branches {prefix}/* {where}"}, ask)
 
 
-def _look_at_name(hub: Hub, settings: Settings, peer: Peer, main: str) -> Lack | None:
-    """Is the hub there called as it is here?"""
-    seconds = settings.config.limits.peer_seconds
-    data = read_far(hub.git, {"": (peer.hub, main)}, CONFIG, seconds)[""]
-    told = name_told(settings, peer, name_in(data)) if isinstance(data, bytes) else None
-    return Lack(told.text, "", told.remedy, True) if told is not None else None
+def _look_at_hub_file(hub: Hub, settings: Settings, peer: Peer, main: str) -> Iterator[Lack]:
+    """Is it still, or at all, the repository of a hub, which is called as it is here?"""
+    data = read_far(hub.git, {"": (peer.hub, main)}, PATH, settings.config.limits.peer_seconds)[""]
+    if data == b"":
+        yield Lack(
+            f"{peer.name}'s {visible(main)} shows no {PATH}: {NO_HUB}",
+            "nothing that is sent or proposed there is answered by cn; its people see the branches with git",
+            f"ask {peer.name}, by another way; {command('cn peer remove {}', peer.name)} takes it out here",
+            False,
+        )
+    elif isinstance(data, bytes) and (told := name_told(settings, peer, name_in(data))):
+        yield Lack(told.text, "", told.remedy, True)
 
 
 def _pickup_url(hub: Hub, settings: Settings) -> str:

@@ -11,6 +11,10 @@ from cn.values.names import HubPath, Name, is_branch, is_name
 from cn.values.text import one_line
 
 PATH = HubPath(".cn/hub.yaml")
+LEAVE = "if that is meant, 'cn cron remove' ends cn's runs here"
+"""What is left to do in a clone of a project that left cn."""
+NO_HUB = "the project left cn, or never used it"
+"""What it means that the main of a peer has no such file."""
 AGENT_PATH = HubPath(".cn/agent.yaml")
 
 

@@ -283,6 +283,7 @@ def _without_form_end(body: str) -> str:
 
 # The document.
 
+_BRANCH = "**Branch:** "
 _HEAD = re.compile(r"\*\*Head:\*\*[ \t]*([0-9a-f]+)[ \t]*")
 _CAUTION = re.compile(r"\*\*Caution:\*\*[ \t]*(.*?)[ \t]*")
 _AGAIN = re.compile(r"(?:gone at|withdrawn|went back) .*?(?:\(time ([0-9]+)\))?", re.DOTALL)
@@ -362,7 +363,7 @@ def format_thread(header: Header, content: str) -> str:
         f"# {header.peer}/{_shown(header.topic)}",
         "",
         f"**From:** {header.peer}",
-        f"**Branch:** {_shown(header.branch)}",
+        f"{_BRANCH}{_shown(header.branch)}",
         f"**Received:** {format_stamp(header.received)}",
         f"**Head:** {header.head}",
         f"**Signature:** {header.signature}",
@@ -436,6 +437,16 @@ def seen_head(text: str) -> str:
 def _in_header(text: str, field: re.Pattern[str]) -> str:
     above = takewhile(lambda line: not line.startswith(">"), text.split("\n"))
     return next((match[1] for line in above if (match := field.fullmatch(line))), "")
+
+
+def name_branch(text: str, branch: Branch) -> str:
+    """A thread as it is, but for its ``Branch:``."""
+    lines = text.split("\n")
+    above = takewhile(lambda line: not line.startswith(">"), lines)
+    at = next((number for number, line in enumerate(above) if line.startswith(_BRANCH)), None)
+    if at is not None:
+        lines[at] = f"{_BRANCH}{_shown(branch)}"
+    return "\n".join(lines)
 
 
 def shows(text: str, head: str, back: str) -> bool:

@@ -9,7 +9,7 @@ from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import OUT, Item
 from cn.run.snapshot import Snapshot
 from cn.values.errors import Refused
-from cn.values.names import Name, NameRefused, ThreadName, parse_thread_name, reply_topic
+from cn.values.names import Branch, Name, NameRefused, ThreadName, parse_thread_name, reply_topic, topic_of
 from cn.values.shell_words import command
 from cn.values.text import one_line
 
@@ -44,9 +44,13 @@ def read_call(text: str) -> Called:
 
 
 def list_called(snapshot: Snapshot, text: str) -> list[tuple[Name, Item]]:
-    """The pending threads of that name, the one of exactly that source first."""
-    called = read_call(text)
-    found = [(peer, item) for peer, item in snapshot.pending() if called.means_item(peer, item)]
+    """The pending threads of that name, the one of exactly that source first; where there is none, those that go on as
+    another branch of their peer, by its name.
+    """
+    called, pending = read_call(text), snapshot.pending()
+    found = [(peer, item) for peer, item in pending if called.means_item(peer, item)]
+    if not found:
+        return [one for one in pending if text == f"{one[0]}/{topic_of(Branch(one[1].get('branch')))}"]
     return sorted(found, key=lambda one: text != f"{one[0]}/{one[1].topic}")
 
 

@@ -116,6 +116,7 @@ def read_head_settings(hub: Hub, known: Settings | None = None) -> tuple[Hub, Se
 def explain_missing_config(hub: Hub) -> CnError:
     """Why HEAD has no configuration: HEAD is elsewhere, main is gone, or main lost the file."""
     # With all that a fetch needs, which who only looks does not.
+    from cn.git.removals import find_removals, is_of_hub
     from cn.git.repository import ORIGIN_REF
     from cn.transaction.base import work_place
     from cn.transaction.protected_files import TRUSTED_REF
@@ -132,10 +133,14 @@ def explain_missing_config(hub: Hub) -> CnError:
         return error
     if (hub.root / hub_config.PATH).is_file() or known is None:
         return NoConfig(*_NOT_COMMITTED)
-    return NoConfig(
-        f"{hub.main} has no {hub_config.PATH} any more",
-        f"{command('git checkout {} -- {}', known, hub_config.PATH)} brings it back; then commit it",
-    )
+    text = f"{hub.main} has no {hub_config.PATH} any more"
+    commits = find_removals(hub.git, known, hub.main_ref, (".",), is_of_hub)
+    if not commits:
+        back = command("git checkout {} -- {}", known, hub_config.PATH)
+        return NoConfig(text, f"{hub_config.LEAVE}; to come back, {back} brings it; then commit it")
+    named = ", ".join(f"{one.commit[:12]} {one.title}" for one in commits)
+    steps = ", then ".join([*(one.revert for one in commits), "'cn sync'"])
+    return NoConfig(f"{text}: it was taken out by {named}", f"{hub_config.LEAVE}; to come back, {steps}")
 
 
 def read_settings(hub: Hub, commit: Oid | str, known: Settings | None = None) -> Settings:

@@ -8,7 +8,7 @@ changed on both sides origin's stands, and ours is kept beside.
 from __future__ import annotations
 
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +31,7 @@ from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
 from cn.git.remote import Listing, fetch_tips, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.git.work_clone import work_trees
+from cn.protocol.hub_config import LEAVE, PATH
 from cn.system.files import write_file
 from cn.transaction.checkout import LAYOUT, kept_sentence
 from cn.transaction.journal import read_journal, restore_path
@@ -275,9 +276,45 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
         dropping = command("git reset --keep {}", tip) if is_ancestor(hub.git, local, known) else onto
         raise _rewound(hub, known, tip, text, dropping, dry_run)
     before = known or (local if is_ancestor(hub.git, local, tip) else None)
-    if before is not None and (lost := ledger_losses(hub, before, tip)):
-        text = f"origin's main lost entries of the ledger: {', '.join(sorted(lost)[:5])}"
-        raise _rewound(hub, before, tip, text, "", dry_run)
+    if before is None or not (lost := ledger_losses(hub, before, tip)):
+        return
+    # Who took that back on main here has mended it: this run brings it to origin.
+    if not is_ancestor(hub.git, tip, local) or ledger_losses(hub, before, local):
+        raise _taken_out(hub, before, tip, sorted(lost), dry_run)
+
+
+def _taken_out(hub: Hub, known: Oid, tip: Oid, lost: Sequence[str], dry_run: bool) -> Blocked:
+    """Origin's main went on from ``known``, and commits of it took lines out of the ledger: these are taken back."""
+    from cn.git.removals import find_removals, is_of_hub, is_of_ledger  # every run comes by here, and few stop
+
+    rescue, beside = f"refs/cn/rescue/{known[:16]}", f"refs/cn/rescue/{tip[:16]}"
+    if not dry_run:
+        update_refs(hub.git, [(rescue, known), (beside, tip)])
+    has = [one is not None for one in read_all(hub.git, [f"{commit}:{PATH}" for commit in (known, tip)])]
+    left = has == [True, False]
+    commits = find_removals(hub.git, known, tip, (".",) if left else (_LEDGER,), is_of_hub if left else is_of_ledger)
+    merge = command("git merge {}", beside)
+    steps = [one.revert for one in commits] or [
+        command("git checkout {} -- {}", rescue, _LEDGER),
+        *([command("git checkout {} -- {}", rescue, PATH)] if left else []),
+        command("git commit -m {}", "restored"),
+    ]
+    named = f" by {', '.join(f'{one.commit[:12]} {one.title}' for one in commits)}" if commits else ""
+    does = "takes back what it did, and nothing else" if commits else "brings it back"
+    back = f"{', then '.join([merge, *steps])}, then 'cn sync' {does}"
+    if left:
+        text = f"the project left cn: origin's main has no {PATH} any more, it was taken out{named}"
+        return Blocked(f"{text}; what this clone knew is kept at {rescue}", f"{LEAVE}; to come back, {back}")
+    text = f"origin's main lost entries of the ledger: {', '.join(lost[:5])}{named and f', taken out{named}'}"
+    hint = f"{back}; if the loss is meant, {', then '.join(_accepting(hub, tip))}"
+    return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint)
+
+
+def _accepting(hub: Hub, tip: Oid, dropping: str = "") -> list[str]:
+    """How what origin has now is taken for right; ``dropping`` is what has to be done to main here before."""
+    fetch, forget = (command("git fetch origin {}", hub.main_ref), command("git update-ref {} {}", ORIGIN_REF, tip))
+    steps = [fetch, dropping, forget, "'cn doctor --fix', so that branches which came since come again"]
+    return [step for step in steps if step]
 
 
 def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dry_run: bool) -> Blocked:
@@ -297,10 +334,7 @@ def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dr
         drops = f": {counted(count, 'commit')} that this clone did not know, {titles}" if count else ""
         hint += f", and {command('git merge {}', beside)}, then 'cn sync' takes in what that drops{drops}"
     if tip is not None:
-        fetch, forget = (command("git fetch origin {}", hub.main_ref), command("git update-ref {} {}", ORIGIN_REF, tip))
-        steps = [fetch, dropping, forget]
-        steps.append("'cn doctor --fix', so that branches which came since come again")
-        hint += f"; if the loss is meant, {', then '.join(filter(None, steps))}"
+        hint += f"; if the loss is meant, {', then '.join(_accepting(hub, tip, dropping))}"
     return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint)
 
 

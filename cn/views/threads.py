@@ -42,8 +42,8 @@ class Result(NamedTuple):
 class ThreadView(NamedTuple):
     """One thread as people see it; texts are empty where there is nothing to say.
 
-    ``state`` is pending, answered (by a comment, which its creator has not ended yet), withdrawn (its branch is not
-    there any more, and nothing else of these), decided (waiting for process), refused, deferred, assigned, queued,
+    ``state`` is pending, answered (by a comment, to which its creator has said nothing yet), withdrawn (its branch is
+    not there any more, and nothing else of these), decided (waiting for process), refused, deferred, assigned, queued,
     claimed (the agent has it), dead (given up by the agent), or done. ``refused`` is the rule that
     said no to the decision. ``chain`` is filled only where the history was asked for. ``subject`` is that of a
     message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
@@ -175,7 +175,8 @@ def answered_heads(view: View) -> Comments:
     ended = (*FINAL, *TO_MEND)
     found: dict[tuple[Name, str], list[str]] = {}
     for peer, item in view.snapshot.outbound():
-        words = bool(item.get("answer")) and not item.get("status")
+        # An older ledger has no ``words``; a comment comes with words alone.
+        words = item.get("words") or (item.get("answer") and item.get("status") in ("", COMMENTED))
         if item.get("about_status") == COMMENTED and item.get("status") not in ended and not words:
             found.setdefault((peer, item.get("about_head")), []).append(item.head)
     return found

@@ -97,6 +97,32 @@ def test_what_is_delivered_is_named_by_commit_number_and_title(desk: Desk) -> No
     assert f"✓ delivered {said}" in " ".join(desk.cn("propose", "fix").stdout.split())
 
 
+def test_a_project_that_left_cn_is_called_that_by_who_proposes_there_and_by_doctor(desk: Desk) -> None:
+    assert "left cn" not in desk.pi.cn("doctor", "--full", check=None).stdout
+    git(desk.sigma.root, "rm", "-rq", ".cn", "threads", "logs", "state", "spec", "skills")
+    git(desk.sigma.root, "commit", "-qm", "Without cn")
+    push(desk.sigma.root, desk.sigma.url, "main")
+    desk.begin({"docs/fix.md": "one\n"})
+    told = desk.cn("propose", "fix").stdout
+    assert "sigma's main has no .cn/hub.yaml: the project left cn, or never used it" in told
+    assert "sigma decides" not in told
+    assert "pi/fix" in branches(desk.sigma.home)
+    (back,) = re.findall(r"'(git push [^']* :[^']*)' takes it back", told)
+    git(desk.root, *shlex.split(back)[1:])
+    assert "pi/fix" not in branches(desk.sigma.home)
+    told = " ".join(desk.pi.cn("doctor", "--full", check=None).stdout.split())
+    assert "sigma's main shows no .cn/hub.yaml: the project left cn, or never used it" in told
+    assert "'cn peer remove sigma' takes it out here" in told
+
+
+def test_the_hub_that_was_named_is_remembered_where_the_proposal_is_refused(desk: Desk) -> None:
+    git(desk.root, "config", "--unset", "cn.hub")
+    desk.begin({"state/fix.md": "one\n"})
+    assert "protected-paths" in desk.cn("propose", "fix", "--hub", desk.pi.root, check=1).stderr
+    desk.begin({"docs/fix.md": "one\n"}, "good")
+    assert "✓ delivered pi/good at sigma" in desk.cn("propose", "good").stdout
+
+
 def test_a_name_that_is_no_topic_is_refused_with_one_that_would_do(shared: Desk) -> None:
     for name, would in {"feature/login": "feature-login", "Feature-X": "feature-x", "issue#4": "issue-4"}.items():
         told = shared.cn("propose", name, check=2).stderr

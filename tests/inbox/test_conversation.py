@@ -123,6 +123,45 @@ def test_what_was_answered_waits_for_its_creator_until_that_has_said_or_done_som
     assert state() == "pending", "its creator has read it, and has nothing to say"
 
 
+@pytest.mark.parametrize("deliver", ["mailbox", "pickup"])
+@pytest.mark.parametrize("act", ["comment", "reply", "defer"])
+def test_a_creator_that_answers_by_whichever_command_waits_for_a_decision(world: World, deliver: str, act: str) -> None:
+    """What it decides later about our question takes that back no more."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, deliver)
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.cn("comment", "pi/proposal", "Which colour?")
+    pi.sync()
+    sigma.sync()
+    assert "answered, waits for its creator" in sigma.cn("status").stdout
+    question = pi.only_thread()
+    if act == "defer":
+        pi.decide(question, "defer:lunch", "--body", "Red.")
+    else:
+        pi.cn(act, question, "Red.")
+    sigma.sync()
+    assert "> Red." in sigma.thread(sigma.only_thread())
+    if act == "comment":  # the comment's own state at pi: a notice without words
+        pi.decide(question, "defer:lunch")
+        sigma.sync()
+    (found,) = json.loads(sigma.cn("inbox", "--json").stdout)
+    assert found["state"] == "pending"
+    told = sigma.cn("status").stdout
+    assert "to decide" in told
+    assert "answered, waits for its creator" not in told
+
+
+def test_a_creator_that_only_puts_a_comment_off_is_waited_for(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.cn("comment", "pi/proposal", "Which colour?")
+    pi.sync()
+    pi.decide(pi.only_thread(), "defer:lunch")
+    sigma.sync()
+    assert "answered, waits for its creator" in sigma.cn("status").stdout
+
+
 def test_what_a_person_wrote_meanwhile_stays_where_it_is(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma)
     sigma.sync()

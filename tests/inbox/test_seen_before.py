@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import branches, commit, git, make_ssh_key, push, sign_with
+from tests.support.hubs import branches, checkout, cn, commit, git, make_ssh_key, push, sign_with
 from tests.support.world import Node, World, is_in_main
 
 
@@ -210,3 +210,50 @@ def test_a_thread_stays_with_the_name_that_stands_at_its_head_when_another_moves
     again = sigma.cn("sync", check=None)
     assert "received" not in again.stdout
     assert "goes on as" not in again.stdout
+
+
+@pytest.mark.parametrize("deliver", ["mailbox", "pickup"])
+def test_a_renamed_branch_names_its_thread_and_stands_in_its_file(world: World, deliver: str) -> None:
+    """Both names stood there for a while; the thread is called by the old one too."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, deliver)
+    head = world.propose(pi, sigma, "old")
+    sigma.sync()
+    name = sigma.only_thread()
+    path = sigma.root / "threads/inbox" / name
+    path.write_text(path.read_text().replace("<!-- To decide", "A note of mine.\n\n<!-- To decide"))
+    world.offer(pi, sigma, "new", head)
+    assert "seen-before" in sigma.cn("sync", check=None).stderr
+    world.withdraw(pi, sigma, "old")
+    sigma.sync()
+    branch, _ = world.branch(pi, sigma, "new")
+    assert f"\n**Branch:** {branch}\n" in sigma.thread(name)
+    assert "A note of mine." in sigma.thread(name)
+    assert f"**Branch:** {branch}" in sigma.cn("inbox", "show", "pi/new").stdout
+    assert sigma.cn("inbox", "show", "pi/old").stdout == sigma.cn("inbox", "show", "pi/new").stdout
+    sigma.decide("pi/new", "do:merge")
+    assert is_in_main(sigma, head)
+
+
+def test_proposals_upon_each_other_are_called_by_what_is_their_own(world: World, sigma: Node, pi: Node) -> None:
+    """At both sides, whether they come one by one or together."""
+    person = world.person(pi, sigma)
+    git(person, "config", "cn.hub", str(pi.root))
+    for number in "123":
+        checkout(person, f"s{number}", "HEAD")
+        commit(person, {f"docs/{number}.md": "x\n"}, f"Part {number}")
+        commit(person, {f"docs/{number}.md": "y\n"}, f"More of {number}")
+        cn("propose", f"s{number}", cwd=person, check=0)
+        if number != "2":  # the last two come together
+            sigma.sync()
+    found = {one["topic"]: one["subject"] for one in json.loads(sigma.cn("inbox", "--json").stdout)}
+    assert found == {"s1": "Part 1", "s2": "Part 2", "s3": "Part 3"}
+    waiting = pi.cn("status").stdout
+    assert [f"Part {number}" in waiting for number in "123"] == [True] * 3
+    sigma.configure("reviewers:\n  - name: rev\n    email: pi@people.example\n")
+    sigma.write_refused_triage("pi/s1", "do:merge", "--actor", "rev")
+    sigma.process(check=1)
+    sigma.decide("pi/s3", "do:merge")
+    refused = sigma.cn("status").stdout.partition("\nrefused\n")[2]
+    assert "no-self-merge" in refused
+    assert "main already holds this" in refused

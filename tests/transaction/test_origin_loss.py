@@ -113,6 +113,86 @@ def test_a_ledger_that_lost_lines_is_accepted(world: World, sigma: Node, pi: Nod
     assert made in git(sigma.home, "rev-list", "main").split()
 
 
+@pytest.mark.parametrize("how", ["commit", "merge", "two commits", "stale merge"])
+def test_lines_of_the_ledger_that_a_commit_took_come_back_without_a_push_over_it(
+    world: World, sigma: Node, pi: Node, how: str
+) -> None:
+    """What came since stays, and origin's main is never rewound."""
+    other = other_clone(world, sigma)
+    world.propose(pi, sigma)
+    sigma.sync()
+    (month,) = (str(p.relative_to(sigma.root)) for p in sigma.root.glob("state/ledger/pi/2*"))
+    known = branches(sigma.home)["main"]
+    if how == "stale merge":  # begun before the entries came, and main taken in without them
+        commit(other, {"docs/old.md": "old\n"}, "old")
+        git(other, "fetch", "-q")
+        git(other, "merge", "-q", "--no-commit", "origin/main")
+        git(other, "rm", "-qrf", "state/ledger")
+        git(other, "commit", "-qm", "bad merge")
+    else:
+        git(other, "pull", "-q")
+        git(other, "switch", "-qc", "side")
+        if how == "two commits":
+            commit(other, {month: "".join((other / month).read_text().splitlines(True)[1:])}, "shorter")
+            commit(other, {"docs/between.md": "x\n"}, "between")
+        commit(other, {month: None}, "bad")
+        git(other, "switch", "-q", "main")
+        git(other, "merge", "-q", "side", *(["--no-ff"] if how == "merge" else []))
+    bad = commit(other, {"docs/since.md": "since\n"}, "work that followed")
+    push(other, sigma.url, "main")
+    told = sigma.cn("sync", check=1).stderr
+    assert "lost entries of the ledger" in told
+    assert "push" not in told
+    back = told_commands(told.partition("; if the loss is meant")[0], "→")
+    assert {"commit": 1, "merge": 1, "two commits": 2, "stale merge": 0}[how] == sum("revert" in one for one in back)
+    obey(sigma, *back)
+    main = branches(sigma.home)["main"]
+    assert {known, bad} <= set(git(sigma.home, "rev-list", main).split())
+    assert read(sigma.home, "main:docs/since.md") == b"since\n"
+    assert read(sigma.home, f"main:{month}") == read(sigma.home, f"{known}:{month}")
+    assert "healthy" in sigma.cn("doctor").stdout
+    sigma.decide("pi/proposal", "do:merge")
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_project_that_left_cn_is_called_that_and_comes_back_as_told(
+    world: World, sigma: Node, pi: Node, merged: bool
+) -> None:
+    second = world.second(sigma)
+    world.propose(pi, sigma)
+    second.sync()
+    sigma.sync()
+    other = other_clone(world, sigma)
+    git(other, "switch", "-qc", "side")
+    kept = commit(other, {"docs/since.md": "since\n"}, "work")
+    git(other, "rm", "-rq", ".cn", "threads", "logs", "state", "spec", "skills")
+    git(other, "commit", "-qm", "Without cn")
+    left = tip(other, "HEAD")
+    git(other, "switch", "-q", "main")
+    git(other, "merge", "-q", "side", *(["--no-ff"] if merged else []))
+    left = tip(other, "HEAD") if merged else left
+    push(other, sigma.url, "main")
+    told = sigma.cn("sync", check=1).stderr
+    assert "the project left cn: origin's main has no .cn/hub.yaml any more, it was taken out by" in told
+    assert f"{left[:12]} " in told
+    assert "if that is meant, 'cn cron remove' ends cn's runs here" in told
+    assert "push" not in told
+    assert "lost entries" not in told
+    merge, *back = told_commands(told, "to come back")
+    obey(sigma, merge)
+    gone = sigma.cn("sync", check=3).stderr
+    assert f"main has no .cn/hub.yaml any more: it was taken out by {left[:12]}" in gone
+    assert "'cn cron remove' ends cn's runs here" in gone
+    obey(sigma, *back)
+    assert kept in git(sigma.home, "rev-list", "main").split()
+    there = "docs/since.md" in git(sigma.home, "ls-tree", "-r", "--name-only", "main").split()
+    assert there != merged, "what is taken back is what that commit did"
+    second.sync()
+    assert sigma.threads() == second.threads() != []
+    for node in (sigma, second):
+        assert "healthy" in node.cn("doctor").stdout
+
+
 def test_a_conflict_is_resolved_as_told(world: World, sigma: Node, pi: Node) -> None:
     sigma.write({"docs/d.md": "1\n"}, "base")
     sigma.sync()

@@ -278,7 +278,8 @@ def _thread(thread: ThreadView, now: datetime) -> list[str]:
     match thread.state:
         case "refused":
             rule, reason, remedy, *_ = thread.refused or Refusal("", "")
-            return [name, *wrap("      ", f"{rule}: {clean(reason)}"), *next_step(remedy, 6)]
+            lines = [name, *wrap("      ", f"{rule}: {clean(reason)}"), *next_step(remedy, 6)]
+            return [*lines, *wrap("      ", IN_MAIN), *next_step(END_IN_MAIN, 6)] if thread.in_main else lines
         case "decided" if decided.problem:
             text = problem_text(decided.problem)
         case "decided":

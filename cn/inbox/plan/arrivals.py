@@ -14,7 +14,16 @@ from cn.protocol.log import Row
 from cn.protocol.message import About
 from cn.protocol.states import RECEIVER, read_step
 from cn.protocol.states import Step as Step
-from cn.protocol.thread_file import Words, add_form, add_words, came_back, format_thread, refresh, set_verdict
+from cn.protocol.thread_file import (
+    Words,
+    add_form,
+    add_words,
+    came_back,
+    format_thread,
+    name_branch,
+    refresh,
+    set_verdict,
+)
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, parse_oid
 from cn.values.text import one_line
@@ -192,10 +201,14 @@ def plan_revived(
     return Plan(arrival.source, (Put(inbox_path(name), text), again, row, Wake(name)))
 
 
-def plan_renamed(arrival: Arrival, name: ThreadName) -> Plan:
-    """A thread whose branch is gone goes on as another one that stands at the same head."""
+def plan_renamed(arrival: Arrival, name: ThreadName, working: str | None) -> Plan:
+    """A thread whose branch is gone goes on as another one that stands at the same head, as its file says.
+
+    ``working`` is its text in the work tree (or in main), None when it is nowhere.
+    """
     row = arrival.row("received again", f"goes on as {arrival.branch}", thread=name)
-    return Plan(arrival.source, (arrival.event("repeated", branch=arrival.branch), row, Wake(name)))
+    put = () if working is None else (Put(inbox_path(name), name_branch(working, arrival.branch)),)
+    return Plan(arrival.source, (*put, arrival.event("repeated", branch=arrival.branch), row, Wake(name)))
 
 
 def plan_moved(

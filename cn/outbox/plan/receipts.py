@@ -145,6 +145,8 @@ def plan_notice(
     fields = {"status": about.status, "reason": about.reason, "merge": about.merge or "", "answer": arrival.head}
     if about.status == COMMENTED and mine and ours is not None and ours.get("status"):
         fields = {"answer": arrival.head}  # words about it change nothing of what became of it
+    if message.kind != NOTICE:
+        fields["words"] = arrival.head
     if proof is not None:
         fields["unproven"] = proof.reason
         told = f"claimed, unproven: {proof.reason}"
@@ -167,7 +169,7 @@ def plan_notice(
 
 def plan_words(arrival: Arrival, ours: Item) -> Plan:
     """Words in reply to a message of ours, which say nothing of what becomes of it: it was put off no more."""
-    fields = {"answer": str(arrival.head)}
+    fields = {"answer": str(arrival.head), "words": str(arrival.head)}
     if ours.get("status") not in (*FINAL, *TO_MEND):
         fields |= {key: "" for key in ("status", "reason") if ours.get(key)}
     answered = Event(arrival.at, OUT, "answered", ours.topic, ours.head, fields)
