@@ -246,7 +246,7 @@ class Index(Rows):
 
     def capabilities(self, holder: Uuid, tenure: int, resource: str) -> Sequence[Capability]:
         """By one question for all links of all chains."""
-        rows = self._ask(_CHAINS, (holder, tenure, resource))
+        rows = self._ask(CHAINS, (holder, tenure, resource))
         return [Capability._make((*row[:-2], bool(row[-2]), bool(row[-1]))) for row in rows]
 
     def grants_of(self, holder: Uuid, tenure: int) -> Sequence[Grant]:
@@ -358,7 +358,7 @@ _OPEN_OF = f"FROM outcome WHERE responsible = ? AND NOT inbox AND status = '{OPE
 
 
 _OF_GRANT = tuple(field for field in Capability._fields if field in Grant._fields)
-_CHAINS: Final = f"""WITH RECURSIVE chain (link, seq, grantor, grantor_tenure) AS (
+CHAINS: Final = f"""WITH RECURSIVE chain (link, seq, grantor, grantor_tenure) AS (
     SELECT rowid, seq, grantor, grantor_tenure FROM "grant" WHERE holder = ?1 AND holder_tenure = ?2 AND resource = ?3
     UNION SELECT g.rowid, g.seq, g.grantor, g.grantor_tenure FROM chain JOIN "grant" g
     ON g.holder = chain.grantor AND g.holder_tenure = chain.grantor_tenure AND g.resource = ?3 AND g.seq < chain.seq
