@@ -26,8 +26,8 @@ class Removal(NamedTuple):
     @property
     def revert(self) -> str:
         """The command that takes it back."""
-        words = "git revert --no-edit -m 1 {}" if self.merge else "git revert --no-edit {}"
-        return command(words, self.commit[:12])
+        oid = self.commit[:12]
+        return command("git revert --no-edit -m 1 {}", oid) if self.merge else command("git revert --no-edit {}", oid)
 
 
 def is_of_ledger(path: str, whole: bool) -> bool:

@@ -84,10 +84,10 @@ def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True
             f"ask {peer.name}, by another way, which it is: {command('cn peer accept {}', peer.name)} takes the other",
             False,
         )
-    if named:
-        yield from _look_at_hub_file(hub, settings, peer, named)
     if not tries:
         return
+    if named:
+        yield from _look_at_hub_file(hub, settings, peer, named)
     prefix, where, ask = settings.outbound_prefix(peer), "at origin", "allow it there"
     if peer.deliver == MAILBOX:
         where = f"in {peer.name}'s hub"

@@ -188,10 +188,9 @@ def test_the_hub_is_named_once_and_a_clone_that_accepted_nothing_is_nobodys(desk
     assert "there is no hub at /nowhere, which cn.hub names in" in desk.cn("status", check=3).stderr
 
 
-def test_what_is_not_proposed_leaves_no_note_and_a_missing_peer_is_named_with_its_place(desk: Desk) -> None:
+def test_a_missing_peer_is_named_with_its_place_and_leaves_no_note(desk: Desk) -> None:
     git(desk.root, "config", "--unset", "cn.hub")
-    desk.begin({".cn/hub.yaml": "name: pi\n"})
-    desk.cn("propose", "fix", "--hub", desk.pi.root, check=1)
+    desk.begin({"docs/fix.md": "one\n"})
     git(desk.root, "remote", "set-url", "origin", "/nowhere/project.git")
     refused = desk.cn("propose", "fix", "--hub", desk.pi.root, check=1).stderr
     assert "pi has no peer at /nowhere/project.git" in refused

@@ -91,7 +91,7 @@ PEER = Peer(PI, Url("https://git.example.org/pi/hub.git"), peered="2026-02-05", 
 
 def facts(triage: Triage) -> Facts:
     merge = MergeFacts(HEAD, True, commit=RESULT)
-    return Facts(HubConfig(SIGMA), {PI: PEER}, PI, ITEM, set_triage(THREAD, triage), NOW, merge=merge)
+    return Facts(HubConfig(SIGMA), {PI: PEER._replace(key="")}, PI, ITEM, set_triage(THREAD, triage), NOW, merge=merge)
 
 
 MERGED, REPLIED = plan_decision(facts(MERGE), MERGE), plan_decision(facts(REPLY), REPLY)

@@ -24,6 +24,7 @@ CHOICES = (
     "GIT_PROXY_SSL_",
     "GIT_HTTP_PROXY_AUTHMETHOD",
     "GIT_HTTP_USER_AGENT",
+    "GIT_PROXY_COMMAND",
     "GIT_DEFAULT_HASH",
 )
 """Beginnings of what the user chooses there, beside the files and values of the configuration (``GIT_CONFIG_…``)."""
