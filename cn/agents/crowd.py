@@ -48,11 +48,13 @@ class AtWork(NamedTuple):
 
 def is_crowded(why: BaseException | None) -> bool:
     """Did an error come of it that the system starts no process and no thread any more (fork(2), ``EAGAIN``)?"""
-    while why is not None:
+    seen: list[BaseException] = []  # a chain of causes may come back to where it began
+    while why is not None and why not in seen:
         if isinstance(why, OSError) and why.errno == errno.EAGAIN:
             return True
         if isinstance(why, RuntimeError) and _NO_THREAD in str(why):
             return True
+        seen.append(why)
         why = why.__cause__ or why.__context__
     return False
 

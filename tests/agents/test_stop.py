@@ -147,3 +147,12 @@ def test_that_the_system_starts_no_process_is_known_by_its_errors(start: Callabl
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert not is_crowded(OSError(errno.ENOSPC, "full"))
+
+
+def test_causes_that_go_round_in_a_circle_are_looked_at_once() -> None:
+    """As those of a full disk do, where what cleans up fails for the same reason."""
+    first, second = OSError(errno.ENOSPC, "No space left on device"), OSError(errno.ENOSPC, "again")
+    first.__cause__, second.__cause__ = second, first
+    assert not is_crowded(first)
+    second.__cause__ = OSError(errno.EAGAIN, "Resource temporarily unavailable")
+    assert is_crowded(first)
