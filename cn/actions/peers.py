@@ -42,7 +42,7 @@ from cn.values.errors import Refused
 from cn.values.names import Name, NameRefused, ThreadName, Url, is_local, parse_name, parse_url
 from cn.values.report import Report
 from cn.values.shell_words import command
-from cn.values.text import one_line, redact
+from cn.values.text import one_line, redact, some_of
 from cn.values.timestamps import format_stamp
 
 _INSTEAD = "leave it out: use a git credential helper, or an ssh URL"
@@ -109,7 +109,7 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
             _tell_same_key(executor, peer)
             if owed := [entry for _, entry in executor.snapshot.outbox()[0] if entry.to == peer.name]:
                 executor.notes.info(
-                    f"in the outbox for {peer.name}, and sent by the next sync: {_some([one.branch for one in owed])}"
+                    f"in the outbox for {peer.name}, and sent by the next sync: {some_of([one.branch for one in owed])}"
                 )
             return f"cn: peer add {peer.name}"
 
@@ -132,8 +132,8 @@ def _tell_same_key(executor: Executor, peer: Peer) -> None:
     for names, verb in ((others, "has"), (had, "had")):
         if names:
             executor.notes.info(
-                f"{_some(names)} {verb} the same key: whoever can push here can show as {peer.name}'s what was signed "
-                f"for another; what came before under another name is not merged, a new signed commit is"
+                f"{some_of(names)} {verb} the same key: whoever can push here can show as {peer.name}'s what was "
+                f"signed for another; what came before under another name is not merged, a new signed commit is"
             )
 
 
@@ -187,17 +187,10 @@ def _left_open(executor: Executor, peer: Name) -> list[str]:
         (others, f"in the outbox: it stays there, and is tried when {peer} is added again"),
         (ours, f"ours, without an end: {peer} is not asked about them before it is added again"),
     ]
-    return [f"{what}: {_some(names)}" for names, what in told if names]
+    return [f"{what}: {some_of(names)}" for names, what in told if names]
 
 
 _AT_PEER = ("delivered", "adopted", "answered")
-_SHOWN = 5
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(one_line(name, 120) for name in names[:_SHOWN])}{more}"
 
 
 def pin_key(hub: Hub, name: str, key: str, *, dry_run: bool = False) -> Report:

@@ -39,7 +39,7 @@ from cn.values.errors import ConfigError, Refused, UsageError
 from cn.values.names import Branch, HubPath, Oid, Topic, is_owned, join_branch, parse_topic
 from cn.values.report import Report
 from cn.values.shell_words import command
-from cn.values.text import decode, in_quotes, is_text, one_line, redact
+from cn.values.text import decode, in_quotes, is_text, one_line, redact, some_of
 from cn.values.timestamps import format_stamp
 
 _LARGE = 1 << 20
@@ -137,7 +137,7 @@ def propose(
             run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
         _bring(run, work, head)
         if left := [path for path in work.uncommitted() if not (rev or is_owned(path))]:
-            run.report.info(f"not part of it: {_some(left)}, with changes that are not committed")
+            run.report.info(f"not part of it: {some_of(left, 3, 80)}, with changes that are not committed")
         queued = queue_proposal(run, target, head, may_replace, message=message)
         deliver(run, force=True)
         if queued and (now := run.snapshot.item(target.peer.name, OUT, target.topic)) and not dry_run:
@@ -283,7 +283,8 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         raise Refused.by(refused, refused.remedy + (hint if refused.rule == rules.PROTECTED_PATHS else ""))
     if facts.stale:
         rebase = command("cn rebase {}", target.topic)
-        text = f"{whose} changed since: {_some(facts.stale)}; as it stands it will be refused, {rebase} mends that"
+        text = f"{whose} changed since: {some_of(facts.stale, 3, 80)}"
+        text += f"; as it stands it will be refused, {rebase} mends that"
         run.report.info(text, source=target.source)
     refuse_unsigned(run, target.peer, target.tip, head)
     base = own_base(git, target.tip, head)
@@ -425,8 +426,3 @@ def _tell_what_follows(run: Run, target: Target, item: Item) -> None:
     run.report.info(f"{text}, {command('cn why {}', f'{peer.name}:{topic}')} tells where it stands", source=source)
     more, onto = command("cn propose {}", topic), command("cn rebase {}", topic)
     run.report.info(f"{more} again moves it to what you committed since, {onto} onto the latest main", source=source)
-
-
-def _some(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return ", ".join(one_line(path, 80) for path in paths[:3]) + more

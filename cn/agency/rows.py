@@ -104,18 +104,11 @@ class Grant(NamedTuple):
 
 
 class Capability(NamedTuple):
-    """A :class:`Grant` with what it takes to be looked at: is its outcome open, and is its grantor still in the tenure
-    in which it granted it? Of a user ``current`` says nothing.
+    """A grant with what tells whether it holds: is its outcome open, and is its grantor still in the tenure in which it
+    granted it? Of a user ``current`` says nothing.
     """
 
-    id: Uuid
-    seq: int
-    holder: Uuid
-    holder_tenure: int
-    grantor: Party
-    grantor_tenure: int
-    level: str
-    scope: Uuid
+    grant: Grant
     in_scope: bool
     current: bool
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from cn.git.objects import read_info, read_objects
 from cn.peers.observe import Observation, fetch_mains
@@ -16,7 +16,7 @@ from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
 from cn.values.names import Name
 from cn.values.shell_words import command
-from cn.values.text import counted, one_line, redact
+from cn.values.text import counted, redact, some_of
 
 ROUTE, FORMER, MISNAMED = "route", "former", "misnamed"
 """Kinds of conditions, by peer: a changed route waits for what is open; that has a name which this hub had before; a
@@ -24,7 +24,6 @@ peer calls itself otherwise than we do.
 """
 ONE_NAME = "a hub has one name, and refuses what is sent to it under another"
 _MOST_BYTES = 1 << 16
-_SHOWN = 5
 
 
 def find_routes(settings: Settings, items: Mapping[Name, Collection[Item]]) -> dict[str, Condition]:
@@ -41,7 +40,7 @@ def find_routes(settings: Settings, items: Mapping[Name, Collection[Item]]) -> d
         remedy = (
             "it is when they are over: decide what came, and 'cn why' tells what ours wait for; both hubs change it"
         )
-        found[str(name)] = Condition(f"{text}: {_some(held)}", remedy, name)
+        found[str(name)] = Condition(f"{text}: {some_of(held)}", remedy, name)
     return found
 
 
@@ -57,7 +56,7 @@ def find_former(settings: Settings, items: Mapping[Name, Collection[Item]]) -> d
         text = f"this hub is {settings.us} now, and {what} open with {name} under its former name {was}"
         remedy = f"what it sends as {settings.us} is not looked at there before {name} lists it by that name, which it "
         remedy += f"does when they are over; write 'name: {sorted(former)[0]}' in {CONFIG} again until then"
-        found[str(name)] = Condition(f"{text}: {_some(branches)}", remedy, name)
+        found[str(name)] = Condition(f"{text}: {some_of(branches)}", remedy, name)
     return found
 
 
@@ -69,11 +68,6 @@ def _called(item: Item, names: frozenset[Name]) -> str:
 def open_at(snapshot: Snapshot) -> dict[Name, Collection[Item]]:
     """What is open in a commit, by peer."""
     return {name: items.values() for name, items in snapshot.open_items.items()}
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(one_line(name, 120) for name in names[:_SHOWN])}{more}"
 
 
 def tell_links(executor: Executor, seen: Observation) -> None:

@@ -148,17 +148,18 @@ def parse_config(text: str) -> HubConfig:
 
 def name_in(data: bytes) -> str:
     """The name that the hub file of another hub has, whatever else is in it; empty: it is none that can be read."""
-    try:
-        name = Reader.load(data.decode(), PATH).text("name", "")
-    except (ConfigError, UnicodeDecodeError):
-        return ""
+    name = _text_in(data, "name", "")
     return name if is_name(name) else ""
 
 
 def main_named_in(data: bytes) -> str:
     """The main that the hub file of another hub names, whatever else is in it; empty: it is none that can be read."""
+    return _text_in(data, "main", "main")
+
+
+def _text_in(data: bytes, key: str, otherwise: str) -> str:
     try:
-        return Reader.load(data.decode(), PATH).text("main", "main")
+        return Reader.load(data.decode(), PATH).text(key, otherwise)
     except (ConfigError, UnicodeDecodeError):
         return ""
 

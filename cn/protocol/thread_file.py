@@ -381,14 +381,13 @@ def format_thread(header: Header, content: str) -> str:
 
 def set_verdict(text: str, signature: str, caution: str) -> str:
     """The thread with another ``Signature`` and ``Caution`` in its header."""
-    lines = text.split("\n")
-    end = next((at for at, line in enumerate(lines) if line.startswith(">")), len(lines))
-    top = [line for line in lines[:end] if not line.startswith("**Caution:** ")]
+    header, rest = _split_header(text)
+    top = [line for line in header if not line.startswith("**Caution:** ")]
     top = [f"**Signature:** {signature}" if line.startswith("**Signature:** ") else line for line in top]
     fields = [at for at, line in enumerate(top) if line.startswith(("**Signature:** ", "**Earlier:** "))]
     if caution and fields:
         top.insert(fields[-1] + 1, f"**Caution:** {_caution(caution)}")
-    return "\n".join([*top, *lines[end:]])
+    return "\n".join([*top, *rest])
 
 
 def _caution(back: str) -> str:
@@ -434,19 +433,25 @@ def seen_head(text: str) -> str:
     return _in_header(text, _HEAD)
 
 
+def _split_header(text: str) -> tuple[list[str], list[str]]:
+    """The lines above what is quoted, and all from there on."""
+    lines = text.split("\n")
+    end = next((at for at, line in enumerate(lines) if line.startswith(">")), len(lines))
+    return lines[:end], lines[end:]
+
+
 def _in_header(text: str, field: re.Pattern[str]) -> str:
-    above = takewhile(lambda line: not line.startswith(">"), text.split("\n"))
+    above, _ = _split_header(text)
     return next((match[1] for line in above if (match := field.fullmatch(line))), "")
 
 
 def name_branch(text: str, branch: Branch) -> str:
     """A thread as it is, but for its ``Branch:``."""
-    lines = text.split("\n")
-    above = takewhile(lambda line: not line.startswith(">"), lines)
-    at = next((number for number, line in enumerate(above) if line.startswith(_BRANCH)), None)
+    header, rest = _split_header(text)
+    at = next((number for number, line in enumerate(header) if line.startswith(_BRANCH)), None)
     if at is not None:
-        lines[at] = f"{_BRANCH}{_shown(branch)}"
-    return "\n".join(lines)
+        header[at] = f"{_BRANCH}{_shown(branch)}"
+    return "\n".join([*header, *rest])
 
 
 def shows(text: str, head: str, back: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 # As text: compiled when first used, since a short command uses few of them.
 _CREDENTIALS = r"(?<=://)(?!(?<=ssh://)[\w.+-]+@[^/\s@]*(?![^/\s]))[^/\s]+@"
@@ -113,6 +114,12 @@ def one_line(text: str, limit: int = 200) -> str:
     """The text on one visible line of at most ``limit`` characters."""
     line = visible(" ".join(text.split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def some_of(names: Sequence[str], most: int = 5, limit: int = 120) -> str:
+    """The first of them on one visible line, each of at most ``limit`` characters, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(one_line(name, limit) for name in names[:most])}{more}"
 
 
 def in_quotes(text: str) -> str:

@@ -252,7 +252,7 @@ def test_a_capability_is_worth_what_its_grantor_has_now(office: Office) -> None:
     assert office.level(office.left, f"outcome:{part}") == "none"
     row = office.rows.grant(grant)
     assert row
-    assert not stands(row.id, office.rows)
+    assert not stands(row, office.rows)
 
 
 def test_a_capability_does_not_outlive_the_tenure_of_who_granted_it(office: Office) -> None:

@@ -389,7 +389,7 @@ class History:
             assert not handler.active or (person.parent, person.boss) == (handler.parent, handler.boss)
         rights = naive.effective()
         standing = {id for id, one in naive.rights.items() if one in rights}
-        assert standing == {one.id for one in rows.of(Grant) if stands(one.id, rows)}
+        assert standing == {one.id for one in rows.of(Grant) if stands(one, rows)}
         for handler in rows.of(Handler):
             if handler.active:
                 self._compare_levels(handler, rights)
@@ -448,7 +448,7 @@ class History:
             )
             if ended or grant.id in self.dead:
                 self.dead.add(grant.id)
-                assert not stands(grant.id, rows)
+                assert not stands(grant, rows)
 
     def _check_no_raise(
         self, before: dict[tuple[Uuid, str], int], operation: Operation, principal: Principal, done: Planned

@@ -132,8 +132,7 @@ class Memory(Rows):
                 if one.seq < before and one.id not in found:
                     scope, grantor = self.outcome(one.scope), self.get(Handler, one.grantor)
                     current = grantor is not None and grantor.active and grantor.tenure == one.grantor_tenure
-                    rest = (one.level, one.scope, scope is not None and scope.is_open, current)
-                    found[one.id] = Capability._make((*one[:6], *rest))
+                    found[one.id] = Capability(one, scope is not None and scope.is_open, current)
                     todo.append((one.grantor, one.grantor_tenure, one.seq))
         return list(found.values())
 

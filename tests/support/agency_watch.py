@@ -18,7 +18,7 @@ from cn.agency.events import Event
 from cn.agency.names import LEVELS, Party, Uuid, is_user, is_uuid
 from cn.agency.plan.access import stands
 from cn.agency.plan.structure import is_workable
-from cn.agency.rows import Outcome
+from cn.agency.rows import Grant, Outcome
 from tests.support.agency_memory import Memory
 
 Tenure = tuple[str, int]
@@ -126,7 +126,7 @@ class Watch:
                 self._say(f"{first.actor} acts in tenure {first.tenure}, which is over")
             if is_uuid(agent) and self.agents.get(agent) != (handler, first.tenure):
                 self._say(f"agent {agent} acts, and does not live")
-        if first.grant and not stands(first.grant, self.rows):
+        if first.grant and not stands(self._grant(first.grant), self.rows):
             self._say(f"{first.grant} allows something, and is not effective")
         if slash:
             new = {event.change.handler for event in events if isinstance(event.change, ev.Delegated)}
@@ -349,11 +349,16 @@ class Watch:
     def _check_right(self, id: str, right: Right) -> None:
         if right.resource.startswith("outcome:"):
             return
-        grant = Uuid(Party(id))
-        if stands(grant, self.rows) is not self._holds(right):
+        row = self._grant(id)
+        if stands(row, self.rows) is not self._holds(right):
             self._say(f"capability {id} is {'not ' * self._holds(right)}effective, and should be otherwise")
-        if id in self.dead and stands(grant, self.rows):
+        if id in self.dead and stands(row, self.rows):
             self._say(f"capability {id} is back")
+
+    def _grant(self, id: str) -> Grant:
+        row = self.rows.grant(Uuid(Party(id)))
+        assert row is not None, id
+        return row
 
     def _current(self, who: Tenure) -> bool:
         person = self.people.get(who[0])

@@ -14,7 +14,7 @@ from cn.agency.names import GRANTABLE, LEVELS, NO_ID, Party, Resource, Uuid, is_
 from cn.agency.operations import ByHandler, BySystem, ByUser, Principal
 from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import above, active, below, delegated, holder, open_children, owner, walk, writer
-from cn.agency.rows import Capability, Facts, File, Mail, Outcome
+from cn.agency.rows import Capability, Facts, File, Grant, Mail, Outcome
 
 ACCESS = "access"
 ACTIVE = "active-handler"
@@ -31,7 +31,7 @@ class Reason(NamedTuple):
     level: int
     holds: bool
     text: str
-    grant: Capability | None = None
+    grant: Grant | None = None
     because: tuple[Reason, ...] = ()
 
 
@@ -92,15 +92,15 @@ class _About:
 
     def __init__(self, resource: Resource, facts: Facts) -> None:
         self.resource, self.facts, self.judged = resource, facts, dict[Uuid, Reason]()
-        self._granted: dict[tuple[Party, int], list[Capability]] | None = None
+        self._granted: dict[tuple[Uuid, int], list[Capability]] | None = None
 
-    def granted(self, holder: Party, tenure: int) -> list[Capability]:
+    def granted(self, holder: Uuid, tenure: int) -> list[Capability]:
         """What it was granted on it, oldest first: with the first question come all links above."""
         if self._granted is None:
             self._granted = {}
-            found = self.facts.capabilities(Uuid(holder), tenure, str(self.resource))
-            for one in sorted(found, key=attrgetter("seq")):
-                self._granted.setdefault((one.holder, one.holder_tenure), []).append(one)
+            found = self.facts.capabilities(holder, tenure, str(self.resource))
+            for one in sorted(found, key=attrgetter("grant.seq")):
+                self._granted.setdefault((one.grant.holder, one.grant.holder_tenure), []).append(one)
         return self._granted.get((holder, tenure), [])
 
     @cached_property
@@ -133,24 +133,24 @@ class _About:
 
 def _reasons_of(handler: Uuid, tenure: int, about: _About, before: int) -> Iterator[Reason]:
     yield from _from_structure(handler, tenure, about)
-    for grant in about.granted(handler, tenure):
-        if grant.seq < before:
-            if grant.id not in about.judged:
-                about.judged[grant.id] = _judge(grant, about)
-            yield about.judged[grant.id]
+    for one in about.granted(handler, tenure):
+        if one.grant.seq < before:
+            if one.grant.id not in about.judged:
+                about.judged[one.grant.id] = _judge(one, about)
+            yield about.judged[one.grant.id]
 
 
-def _judge(grant: Capability, about: _About) -> Reason:
+def _judge(one: Capability, about: _About) -> Reason:
     """Does a capability still hold?
 
     It stands on what its grantor had before it, so that two of them can never hold up each other.
     """
-    level = rank(about.resource, grant.level)
-    if not grant.in_scope:
+    grant, level = one.grant, rank(about.resource, one.grant.level)
+    if not one.in_scope:
         return Reason(level, False, f"its outcome {grant.scope} has ended", grant)
     if is_user(grant.grantor):
         return Reason(level, True, f"granted by {grant.grantor}", grant)
-    if not grant.current:
+    if not one.current:
         return Reason(level, False, f"the tenure of {grant.grantor}, who granted it, is over", grant)
     tried = []
     for reason in _reasons_of(Uuid(grant.grantor), grant.grantor_tenure, about, grant.seq):
@@ -160,19 +160,20 @@ def _judge(grant: Capability, about: _About) -> Reason:
     return Reason(level, False, f"{grant.grantor}, who granted it, has that level no more", grant, tuple(tried))
 
 
-def granted(holder: Uuid, tenure: int, resource: str, facts: Facts) -> list[Capability]:
+def granted(holder: Uuid, tenure: int, resource: str, facts: Facts) -> list[Grant]:
     """What it was granted on one resource, oldest first."""
-    return _About(parse_resource(resource), facts).granted(holder, tenure)
+    return [one.grant for one in _About(parse_resource(resource), facts).granted(holder, tenure)]
 
 
-def stands(id: Uuid, facts: Facts) -> bool:
+def stands(grant: Grant, facts: Facts) -> bool:
     """Is a capability effective now?"""
-    grant = facts.grant(id)
-    handler = active(grant.holder, facts) if grant else None
-    if grant is None or handler is None or handler.tenure != grant.holder_tenure:
+    handler = active(grant.holder, facts)
+    if handler is None or handler.tenure != grant.holder_tenure:
         return False
     about = _About(parse_resource(grant.resource), facts)
-    return any(one.id == id and _judge(one, about).holds for one in about.granted(grant.holder, grant.holder_tenure))
+    return any(
+        one.grant.id == grant.id and _judge(one, about).holds for one in about.granted(handler.id, handler.tenure)
+    )
 
 
 def _from_structure(handler: Uuid, tenure: int, about: _About) -> Iterator[Reason]:

@@ -35,7 +35,7 @@ def _granted_already(change: Granted, facts: Facts) -> Refused | None:
     wanted = (change.grantor, change.grantor_tenure, change.level, change.scope)
     held = granted(change.holder, change.holder_tenure, change.resource, facts)
     same = (one for one in held if (one.grantor, one.grantor_tenure, one.level, one.scope) == wanted)
-    if not (found := next((one for one in same if stands(one.id, facts)), None)):
+    if not (found := next((one for one in same if stands(one, facts)), None)):
         return None
     return Refused(NOTHING, f"capability {found.id} gives that already", "go on: it may do so")
 

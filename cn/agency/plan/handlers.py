@@ -212,7 +212,7 @@ def plan_remove(operation: RemoveHandler, principal: Principal, facts: Facts, mo
         one = facts.handler(id)
         boss = one.boss if one and one.boss != handler.id else handler.boss
         draft.add(HandlerMoved(id, heir, boss))
-    grants = [one.id for one in facts.grants_by(handler.id, handler.tenure) if stands(one.id, facts)]
+    grants = [one.id for one in facts.grants_by(handler.id, handler.tenure) if stands(one, facts)]
     if grants:
         draft.add(GrantsPassed(heir, tuple(grants)))
     end_handlers(draft, [(handler, REMOVED)], facts, moment)
@@ -229,7 +229,7 @@ def lost_by_removal(handler: Handler, facts: Facts) -> list[Grant]:
     for one in facts.grants_by(handler.id, handler.tenure):
         resource = parse_resource(one.resource)
         reason = reason_for(me, resource, one.level, facts)
-        if heir and reason and reason.grant and stands(one.id, facts):
+        if heir and reason and reason.grant and stands(one, facts):
             above_it = ByHandler(heir.id, heir.tenure, "")
             lost += [] if reason_for(above_it, resource, one.level, facts) else [one]
     return lost

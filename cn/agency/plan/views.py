@@ -194,7 +194,7 @@ def list_permissions(handler: Uuid, principal: Principal, facts: Facts) -> View 
 
 
 def _grant(grant: Grant, facts: Facts) -> View:
-    return grant._asdict() | {"time": format_second(grant.time), "effective": stands(grant.id, facts)}
+    return grant._asdict() | {"time": format_second(grant.time), "effective": stands(grant, facts)}
 
 
 def _not_its_mail(party: Party, principal: Principal, facts: Facts, own: Refused) -> Refused | None:

@@ -247,7 +247,8 @@ class Index(Rows):
     def capabilities(self, holder: Uuid, tenure: int, resource: str) -> Sequence[Capability]:
         """By one question for all links of all chains."""
         rows = self._ask(CHAINS, (holder, tenure, resource))
-        return [Capability._make((*row[:-2], bool(row[-2]), bool(row[-1]))) for row in rows]
+        table = _TABLES[Grant]
+        return [Capability(_load(Grant, table, row[:-2]), bool(row[-2]), bool(row[-1])) for row in rows]
 
     def grants_of(self, holder: Uuid, tenure: int) -> Sequence[Grant]:
         """Oldest first."""
@@ -357,12 +358,11 @@ class Index(Rows):
 _OPEN_OF = f"FROM outcome WHERE responsible = ? AND NOT inbox AND status = '{OPEN}'"
 
 
-_OF_GRANT = tuple(field for field in Capability._fields if field in Grant._fields)
 CHAINS: Final = f"""WITH RECURSIVE chain (link, seq, grantor, grantor_tenure) AS (
     SELECT rowid, seq, grantor, grantor_tenure FROM "grant" WHERE holder = ?1 AND holder_tenure = ?2 AND resource = ?3
     UNION SELECT g.rowid, g.seq, g.grantor, g.grantor_tenure FROM chain JOIN "grant" g
     ON g.holder = chain.grantor AND g.holder_tenure = chain.grantor_tenure AND g.resource = ?3 AND g.seq < chain.seq
-) SELECT {", ".join(f"g.{field}" for field in _OF_GRANT)}, o.status = '{OPEN}', h.active AND h.tenure = g.grantor_tenure
+) SELECT g.*, o.status = '{OPEN}', h.active AND h.tenure = g.grantor_tenure
 FROM chain JOIN "grant" g ON g.rowid = link
 LEFT JOIN outcome o ON o.id = g.scope LEFT JOIN handler h ON h.id = g.grantor"""  # noqa: S608
 """UNION takes a row once, however many chains lead to it (sqlite.org/lang_with.html)."""
