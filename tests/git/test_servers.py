@@ -27,7 +27,7 @@ def push(repo: Path, url: str, *words: str, check: bool = True) -> tuple[bool, s
     done = Git(repo).run(
         "push", "--porcelain", *options, *transport_options(url), "--", url, *specs, check=check, network=True
     )
-    return done.ok, done.text
+    return done.ok, done.text or f"{done.reason}\n{done.err}"
 
 
 def listing(repo: Path, url: str) -> list[str]:

@@ -481,6 +481,9 @@ def _bridge(program: Path, root: Path, user: str, expected: str) -> type[BaseHTT
             )
             head, _, content = done.stdout.partition(b"\r\n\r\n")
             fields = [line.partition(": ")[::2] for line in head.decode("latin-1").split("\r\n") if line]
+            if done.returncode:  # the client sees a status only
+                said = done.stderr.decode(errors="replace").strip()
+                print(f"git http-backend ended with {done.returncode} at {self.path}: {said}", file=sys.stderr)
             status = next((int(v.split()[0]) for n, v in fields if n.lower() == "status"), 200 if fields else 500)
             self._send(status, [(n, v) for n, v in fields if n.lower() != "status"], content)
 
