@@ -151,6 +151,12 @@ def _last_unheld(repository: Repository) -> Oid | None:
 
 def _check_index(places: Places, rebuilt: Index) -> Iterator[Flaw]:
     """Only one that names this tip says something: any other is caught up or made anew."""
+    file = places.index_file
+    if file.is_dir() and not file.is_symlink():
+        what = "a folder lies in the place of the index of Agency's records"
+        away = command("mv -- {} {}", str(file), f"{file}.away")
+        yield Flaw(what, "each command makes the index anew, in memory, which takes its time", away)
+        return
     try:
         found = open_file(places.index_file, "ro")
         if found is None:

@@ -318,7 +318,7 @@ def _with_titles(text: str, facts: Facts) -> str:
     "--by", default="", metavar="WHO", shell_complete=complete_handler, help="Only by this handler, or user:NAME."
 )
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of this type: outcome_created.")
-@click.option("-n", "--count", type=click.IntRange(min=0), help=f"The last so many; {_COUNT} unless --since is given.")
+@click.option("-n", "--count", type=click.IntRange(min=1), help=f"The last so many; {_COUNT} unless --since is given.")
 @options(AS)
 def log_command(
     env: Env, since: str, about: str, by: str, types: tuple[str, ...], count: int | None, acting: str
@@ -385,7 +385,7 @@ def _log_lines(opened: Desk, events: list[Event]) -> list[str]:
     lines = [line for one in grid(rows, 1, [""] * len(rows)) for line in one]
     if any(isinstance(event.change, AgentEnded) for event in events):
         lines.append("· 'cn agency said AGENT' shows what an agent said last, and where all of it is")
-    return lines or ["nothing happened"]
+    return lines or ["nothing that fits"]
 
 
 @agency.command("export")

@@ -54,7 +54,7 @@ def _status_lines(status: Status, warn_after: int, *, everything: bool) -> list[
 @click.option(
     "-n",
     "--count",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=1),
     help=f"The last so many rows; {DEFAULT_COUNT} unless --since or --thread is given.",
 )
 @options()

@@ -83,6 +83,13 @@ def _another_row(store: Store) -> None:
         index.database.execute("UPDATE file SET description = 'forged'")
 
 
+def _folder_for_index(store: Store) -> None:
+    store.close()
+    file = store.repository.places.index_file
+    file.unlink()
+    (file / "below").mkdir(parents=True)
+
+
 def _another_page(store: Store) -> None:
     store.write(decide_files({f"{folder_of(FILE)}/FILE.md": b"forged\n"}))
 
@@ -121,6 +128,7 @@ DAMAGES = [
     (_no_object, "git finds fault with Agency's records", "restore"),
     (_no_ref, "it is missing or damaged", "update-ref refs/heads/main"),
     (_another_row, "the index of Agency's records is not what the events say", "rm -- "),
+    (_folder_for_index, "a folder lies in the place of the index of Agency's records", "mv -- "),
     (_another_page, "FILE.md in refs/heads/main of Agency's records is not what the events say", ""),
     (_unknown_file, "kb/notes.txt in refs/heads/main of Agency's records is nothing that an event names", ""),
     (_no_version, "is missing", "copy"),
