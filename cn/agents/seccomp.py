@@ -1,5 +1,5 @@
 """Run a command that reaches nothing of its user but what its wrap shows: ``python -I -S seccomp.py [--no-inet]
-[--no-watches] command…``.
+[--no-watches] [--few-processes] command…``.
 
 Namespaces and Landlock keep a program from files, memory and signals, and not from all that the kernel keeps for a
 user. A filter of seccomp(2) refuses these system calls, for all that the command starts, and nobody can take it off:
@@ -14,6 +14,9 @@ user. A filter of seccomp(2) refuses these system calls, for all that the comman
 
 Where the kernel has a scope for it (Landlock's sixth interface, Linux 6.12), it reaches no abstract socket (unix(7)) of
 others either, which a wrap with the network of the machine does not hide.
+
+``--few-processes``, within a user namespace of its own: the command and all that it starts are so many processes and
+threads at most that its user can start others (getrlimit(2), ``RLIMIT_NPROC``). Root has no such limit.
 
 A program of the standard library alone. Where it cannot say which calls these are, it starts nothing.
 """
@@ -32,6 +35,11 @@ from typing import Final, NamedTuple
 _CANNOT_START: Final = 127
 NO_INET: Final = "--no-inet"
 NO_WATCHES: Final = "--no-watches"
+FEW_PROCESSES: Final = "--few-processes"
+PROCESSES: Final = 4096
+"""How many at most; a quarter of what its user may have, where that is less."""
+_COUNTS_EACH: Final = (5, 14)
+"""The first Linux that counts the processes of each user namespace; before, all of a user's count."""
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
 """``PR_SET_NO_NEW_PRIVS``, ``PR_SET_SECCOMP``, ``SECCOMP_MODE_FILTER`` (prctl(2))."""
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
@@ -188,6 +196,22 @@ def hold(machine: str, *, inet: bool = True, watches: bool = True) -> None:
     _must(libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(given), 0, 0))
 
 
+def limit_processes() -> None:
+    """For this process, in its user namespace, and all that it starts."""
+    import resource
+
+    if counts_each(os.uname().release):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+        most = PROCESSES if soft == resource.RLIM_INFINITY else min(PROCESSES, max(1, soft // 4))
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most if hard == resource.RLIM_INFINITY else min(most, hard)))
+
+
+def counts_each(release: str) -> bool:
+    """Does the Linux of this release (``6.1.0-13-amd64``) count each user namespace by itself?"""
+    first, second = (int(part) for part in release.partition("-")[0].split(".")[:2])
+    return (first, second) >= _COUNTS_EACH
+
+
 def _must(answer: int) -> int:
     if answer < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -196,11 +220,13 @@ def _must(answer: int) -> int:
 
 def main(words: Sequence[str]) -> int:
     """Become the command; an exit code where that cannot be."""
-    command, without = [*words], set()
-    while command[0] in (NO_INET, NO_WATCHES):
-        without.add(command.pop(0))
+    command, asked = [*words], set()
+    while command[0] in (NO_INET, NO_WATCHES, FEW_PROCESSES):
+        asked.add(command.pop(0))
     try:
-        hold(os.uname().machine, inet=NO_INET not in without, watches=NO_WATCHES not in without)
+        if FEW_PROCESSES in asked:
+            limit_processes()
+        hold(os.uname().machine, inet=NO_INET not in asked, watches=NO_WATCHES not in asked)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # who starts a sandbox waits for signals, and holds them back
         os.execvp(command[0], command)  # noqa: S606  a shell has nothing to do here
     except KeyError:

@@ -268,6 +268,8 @@ def _filter(wrap: Wrap) -> Iterator[str]:
             yield seccomp.NO_INET
         if wrap.name == "sandlock":
             yield seccomp.NO_WATCHES
+        if wrap.name == "bwrap":
+            yield seccomp.FEW_PROCESSES
 
 
 def _has_filter(wrap: Wrap) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -73,7 +74,7 @@ print(*examine(held, hub, Folders(agents)), sep="\\n")
 """
 NO_FILTER = """
 import os, sys
-command = [word for word in sys.argv[1:] if not word.startswith("--no-")]
+command = [word for word in sys.argv[1:] if not word.startswith(("--no-", "--few-"))]
 os.execvp(command[0], command)
 """
 WATCH, KEYS, ABSTRACT, HOST = "can watch which files", "the user's keys", "can call abstract", "virtual machine's host"
@@ -161,6 +162,43 @@ def test_the_kernels_settings_are_not_the_agents_though_root_serves(tmp_path: Pa
     done = subprocess.run(wrap_argv(BWRAP, inside, ["bash", "-c", opens]), capture_output=True, text=True, check=False)
     assert done.stdout == ""
     assert "Read-only file system" in done.stderr
+
+
+_PYTHON = "/usr/bin/python3"
+FORKS = """
+import os, time
+made = 0
+try:
+    while made < 600:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+        made += 1
+except OSError:
+    pass
+print(made, flush=True)
+"""
+
+
+@needs_other_user
+@pytest.mark.skipif(not os.path.exists(_PYTHON), reason="needs a Python that others may run")
+def test_an_agent_takes_a_quarter_of_its_users_processes_and_no_more() -> None:
+    """Its user goes on starting what it likes; others of its processes are not counted with the agent's."""
+    storm = [_PYTHON, "-I", "-S", "-", seccomp.FEW_PROCESSES, _PYTHON, "-c", FORKS]
+    within = shlex.join(["unshare", "--user", "--pid", "--fork", *storm])
+    without = shlex.join([_PYTHON, "-c", FORKS.replace("60)", "1)")])
+    words = f"ulimit -u 400; for i in $(seq 1 150); do sleep 60 & done; {within}; {without}; kill $(jobs -p)"
+    as_nobody = AS_OTHER[: AS_OTHER.index("--clear-groups") + 1]
+    program = Path(seccomp.__file__).read_text()
+    done = subprocess.run([*as_nobody, "bash", "-c", words], input=program, capture_output=True, text=True, check=False)
+    made, unwrapped = (int(one) for one in done.stdout.split())
+    assert 50 < made < 100, done.stderr
+    assert unwrapped > 100, "the limit of the user itself"
+
+
+@pytest.mark.parametrize(("release", "each"), [("6.1.0-13-amd64", True), ("5.14", True), ("5.10.0-30-amd64", False)])
+def test_a_kernel_that_counts_all_of_a_user_gets_no_limit(release: str, each: bool) -> None:
+    assert seccomp.counts_each(release) is each
 
 
 HARMS = """
