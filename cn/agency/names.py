@@ -27,7 +27,6 @@ _LINK = re.compile(rf"kb://({_UUID})", re.IGNORECASE)
 OPEN: Final = "open"
 COMPLETED: Final = "completed"
 CLOSED: Final = "closed"
-STATUSES: Final = (OPEN, COMPLETED, CLOSED)
 
 FILE: Final = "file"
 MESSAGE: Final = "message"
