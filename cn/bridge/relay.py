@@ -27,6 +27,8 @@ _PAUSE = 0.2
 _LONGEST_PAUSE = 2.0
 _AWAY = 503
 """The status by which the server says that it cannot work any more."""
+_BUSY = 429
+"""The same of too many requests at once: nothing was done."""
 _UNREACHABLE, _UNKNOWN_TOKEN, _BAD_ANSWER, _INVALID = -32000, -32001, -32603, -32602
 
 Message = dict[str, Any]
@@ -110,7 +112,8 @@ class Relay:
             try:
                 response = connection.post(body, headers)
                 self._free.append(connection)
-                return response
+                if response.status != _BUSY or time.monotonic() + pause > deadline:
+                    return response
             except Unreachable as why:
                 if (why.sent and once) or time.monotonic() + pause > deadline:
                     raise
@@ -141,7 +144,7 @@ class Relay:
         if response.status == 401:
             told = f"{_reason(response)}: your work has ended, so end" if self._who.token else "a token is needed"
             return _error(request, _UNKNOWN_TOKEN, told)
-        if response.status == _AWAY:
+        if response.status in (_AWAY, _BUSY):
             return _error(request, _UNREACHABLE, _reason(response))
         try:
             answer = json.loads(response.body)

@@ -69,6 +69,8 @@ class RefWriter:
                 said, err = (said + data, err) if pipe is child.stdout else (said, err + data)
                 if not data:
                     child.wait()
+                    while rest := os.read(child.stderr.fileno(), _CHUNK):  # why may stand there still
+                        err += rest
                     return tail(err).strip() or f"update-ref ended with {child.returncode}"
         return ""
 

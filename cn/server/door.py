@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias
 
 from cn.agency.names import Uuid
-from cn.agency.operations import ByHandler, ByUser
+from cn.agency.operations import ByHandler, ByUser, Principal
 from cn.agency.rows import Facts
 from cn.agency.tokens import hash_token, principal_of_token
 from cn.server.toolbox import Caller
@@ -40,12 +41,25 @@ _OF_BEFORE = (
     "the token counts over the server's socket alone"
 )
 _GONE = "the hub was moved or removed while this server ran: nothing was done; its user starts one where it is now"
-_UNAUTHORIZED, _UNAVAILABLE = 401, 503
+_ONLY_POST = "only POST is answered: nothing is sent that was not asked for, and there is no session to end"
+AT_ONCE: Final = 32
+"""Requests of one caller that are under way at a time."""
+_TOO_MANY = f"{AT_ONCE} of your requests are under way: wait for the answer of one, then ask again; nothing was done"
+_UNAUTHORIZED, _NOT_ALLOWED, _TOO_MANY_REQUESTS, _UNAVAILABLE = 401, 405, 429, 503
+_MORE_HEADERS: Final = {
+    _UNAUTHORIZED: (b"www-authenticate", b'Bearer realm="cn"'),
+    _NOT_ALLOWED: (b"allow", b"POST"),
+    _TOO_MANY_REQUESTS: (b"retry-after", b"1"),
+}
+"""What a status has to say besides (RFC 6750, section 3; RFC 9110, section 15.5.6; RFC 6585, section 4)."""
 _MOST_KNOWN = 1000
 
 
 class Door:
     """Lets requests to ``app`` with a :class:`Caller` in their scope, and answers the others with 401.
+
+    Of one caller :data:`AT_ONCE` are under way, and more get 429; all are POST, and others get 405: a stream that a
+    client opens (MCP, "Listening for Messages from the Server") would never end, and hold a connection.
 
     ``look`` asks the records; what comes over the socket at ``user_socket`` without a token is ``user``'s. ``tools`` is
     a digest of what a caller is shown. ``before`` are the agents of servers before this one: while none ran, anybody
@@ -68,26 +82,44 @@ class Door:
         self._app, self._look, self._user, self._user_socket, self._tools = app, look, user, user_socket, tools
         self._before = frozenset(before)
         self._known: dict[str, tuple[float, ByHandler]] = {}
+        self._under_way: Counter[Principal] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, or the server's own start and end."""
-        if scope["type"] == "http":
-            if not self._here():
-                await _refuse(send, _GONE, _UNAVAILABLE)
-                return
-            caller = await self._caller(scope)
-            if isinstance(caller, str):
-                await _refuse(send, caller)
-                return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif not self._here():
+            await _refuse(send, _GONE, _UNAVAILABLE)
+        elif isinstance(caller := await self._caller(scope), str):
+            await _refuse(send, caller, _UNAUTHORIZED)
+        else:
             scope[CALLER] = caller
-            if caller.bridged:
-                send = _with_header(send, TOOLS, (await self._tools(caller)).encode())
-        await self._app(scope, receive, send)
+            await self._let_in(caller, scope, receive, send)
+
+    async def _let_in(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, which is under way until it is answered."""
+        who = caller.principal
+        if scope["method"] != "POST":
+            await _refuse(send, _ONLY_POST, _NOT_ALLOWED)
+        elif self._under_way[who] >= AT_ONCE:
+            await _refuse(send, _TOO_MANY, _TOO_MANY_REQUESTS)
+        else:
+            self._under_way[who] += 1
+            try:
+                if caller.bridged:
+                    send = _with_header(send, TOOLS, (await self._tools(caller)).encode())
+                await self._app(scope, receive, send)
+            finally:
+                self._under_way[who] -= 1
+                if not self._under_way[who]:
+                    del self._under_way[who]
 
     async def _caller(self, scope: Scope) -> Caller | str:
         """Who it is, or why nobody."""
         headers: Mapping[bytes, bytes] = dict(scope["headers"])
         told = headers.get(b"authorization")
+        if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:
+            return _NOBODY
         place, port = scope.get("server") or ("", None)
         if told is None:
             mine = place == self._user_socket
@@ -133,11 +165,10 @@ def _of_bridge(headers: Mapping[bytes, bytes]) -> tuple[bool, str]:
     return BRIDGE in headers, name.decode() if _REQUEST.fullmatch(name) else ""
 
 
-async def _refuse(send: Send, why: str, status: int = _UNAUTHORIZED) -> None:
-    """401 (RFC 6750, section 3), or another status."""
+async def _refuse(send: Send, why: str, status: int) -> None:
+    """An answer that is an error, and why."""
     body = json.dumps({"error": why}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status == _UNAUTHORIZED:
-        headers.append((b"www-authenticate", b'Bearer realm="cn"'))
+    headers += [_MORE_HEADERS[status]] if status in _MORE_HEADERS else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

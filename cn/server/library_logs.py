@@ -2,7 +2,7 @@
 
 They put what others said into their messages, shortened or written in other ways, where no mask finds a secret. So of a
 record is said which line of the library's code made it, as that line stands in its file, and of an exception its kind
-and its place.
+and its place. What one line makes again and again, as a client that sends no requests can have it do, is counted.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import linecache
 import logging
 import sys
 import threading
+import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import PurePath
@@ -25,6 +27,9 @@ ABOUT: ContextVar[str] = ContextVar("about", default="")
 """Of which other server it is, in the tasks that are its own."""
 _PACKAGES: Final = ("site-packages", "dist-packages", "cn")
 _LONGEST: Final = 120
+_MOST: Final = 5
+_WHILE: Final = 60.0
+"""So many records of one line of code are said in so many seconds; the others are counted."""
 Say = Callable[[str, Level], None]
 
 
@@ -34,7 +39,7 @@ def take_logs(say: Say) -> None:
     It is for a process that serves until it ends: nothing gives them back.
     """
     root = logging.getLogger()
-    root.handlers[:] = [_Told(say)]
+    root.handlers[:] = [Told(say)]
     root.setLevel(logging.WARNING)
 
     def warned(
@@ -68,18 +73,36 @@ def kind_and_place(why: BaseException) -> str:
     return f"{kind} at {where}" if where else kind
 
 
-class _Told(logging.Handler):
-    def __init__(self, say: Say) -> None:
+class Told(logging.Handler):
+    """Says records. ``clock`` gives seconds."""
+
+    def __init__(self, say: Say, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._say_line = say
+        self._say_line, self._clock = say, clock
+        self._since = clock()
+        self._made: Counter[tuple[str, int]] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Who, where, the line of its code, and the error's kind."""
         level = Level.ERROR if record.levelno >= logging.ERROR else Level.WARNING
+        self._begin_anew()
+        self._made[record.pathname, record.lineno] += 1
+        if self._made[record.pathname, record.lineno] > _MOST:
+            return
         spoken = linecache.getline(record.pathname, record.lineno).strip()[:_LONGEST]
         text = f"{record.name} at {_place(record.pathname, record.lineno)}: {spoken}"
         error = record.exc_info[1] if record.exc_info else None
         _say(self._say_line, f"{text}: {kind_and_place(error)}" if error else text, level)
+
+    def _begin_anew(self) -> None:
+        """What was counted is said with the first record that comes when the time is over."""
+        if self._clock() - self._since < _WHILE:
+            return
+        for (path, line), made in self._made.items():
+            if made > _MOST:
+                _say(self._say_line, f"{made - _MOST} more at {_place(path, line)}", Level.WARNING)
+        self._made.clear()
+        self._since = self._clock()
 
     def handleError(self, record: logging.LogRecord) -> None:
         """The library's way would print the record."""

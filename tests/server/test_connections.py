@@ -19,7 +19,7 @@ from cn.git.repository import open_hub
 from cn.server.door import CALLER
 from cn.server.health import Health
 from cn.server.places import listen_at, places_of
-from cn.server.sdk.connections import FILES, Bounds, take_files
+from cn.server.sdk.connections import FILES, OF_ONE, Bounds, take_files
 from cn.server.sdk.listen import Listener
 from cn.server.toolbox import Caller
 from cn.system.systemd import Lines
@@ -69,6 +69,13 @@ def _open(stack: ExitStack, path: Path, said: bytes = b"") -> socket.socket:
     made.connect(str(path))
     made.sendall(said)
     return made
+
+
+def _begin(one: socket.socket) -> bytes:
+    """Of what it was answered; nothing where it was closed."""
+    with suppress(ConnectionResetError):
+        return one.recv(12)
+    return b""
 
 
 async def _until(holds: Any) -> None:
@@ -144,6 +151,27 @@ def test_more_idle_connections_than_files_keep_no_agent_out(tmp_path: Path, offi
             files = Path(f"/proc/{server.process.pid}/fd")
             assert not files.is_dir() or len(list(files.iterdir())) < 256
         assert server.process.poll() is None
+    finally:
+        assert stop_server(server) == 0
+
+
+def test_streams_that_an_agent_opens_are_refused_and_keep_nobody_out(office: Office) -> None:
+    """In one a server may say what was not asked for (MCP, streamable HTTP); this one has nothing to say."""
+    hostile, other = (office.lease(office.handler(title)) for title in ("Opens streams", "Asks beside them"))
+    server = start_server(office.root)
+    stream = {"accept": "text/event-stream", "authorization": f"Bearer {hostile.token}"}
+    headers = {**HEADERS, "authorization": f"Bearer {other.token}"}
+    lines = [f"{name}: {value}" for name, value in stream.items()]
+    request = "\r\n".join(["GET /mcp HTTP/1.1", "host: localhost", *lines, "", ""]).encode()
+    try:
+        with ExitStack() as stack, httpx2.Client(transport=httpx2.HTTPTransport(uds=server.socket)) as http:
+            opened = [_open(stack, Path(server.socket), request) for _ in range(300)]
+            assert {_begin(one) for one in opened} <= {b"HTTP/1.1 405", b""}
+            assert http.post("http://localhost/mcp", content=json.dumps(CALL), headers=headers).status_code == 200
+            assert sum(map(_is_open, opened)) <= OF_ONE
+            for method in ("GET", "DELETE", "PUT", "OPTIONS"):
+                said = http.request(method, "http://localhost/mcp", headers=stream)
+                assert (said.status_code, said.headers["allow"]) == (405, "POST")
     finally:
         assert stop_server(server) == 0
 

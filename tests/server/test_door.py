@@ -19,7 +19,7 @@ from cn.agency.names import Party, Uuid
 from cn.agency.operations import ByHandler, EndAgent, StopHandler
 from cn.agency.tokens import hash_token, new_token
 from cn.git.repository import open_hub
-from cn.server.door import Door
+from cn.server.door import AT_ONCE, Door
 from cn.server.places import ServerPlaces, listen_at, listen_on, make_folder, places_of
 from cn.server.toolbox import Caller
 from cn.values.errors import Blocked
@@ -48,6 +48,8 @@ def test_no_other_text_than_the_token_of_a_live_agent_lets_anybody_in(office: Of
         assert agent.token not in refused.text
     for header in (f"Basic {agent.token}", agent.token, "Bearer", "Bearer x y"):
         assert _post(server, authorization=header).status_code == 401
+    twice = [*HEADERS.items(), *(("authorization", f"Bearer {one}") for one in ("x", agent.token))]
+    assert httpx2.post(server.url, content=json.dumps(CALL).encode(), headers=twice).status_code == 401
 
 
 def test_a_token_dies_with_its_agent_and_with_its_handler(office: Office, server: Server) -> None:
@@ -81,7 +83,8 @@ def test_after_a_second_a_dead_token_is_not_even_let_in() -> None:
         return ""
 
     door = Door(app, look, None, "", tools, clock=lambda: clock[0])  # type: ignore[arg-type]
-    scope = {"type": "http", "headers": [(b"authorization", b"Bearer abc")], "server": ("127.0.0.1", 1)}
+    headers = [(b"authorization", b"Bearer abc")]
+    scope = {"type": "http", "method": "POST", "server": ("127.0.0.1", 1), "headers": headers}
     statuses: list[int] = []
 
     async def send(message: Any) -> None:
@@ -95,6 +98,45 @@ def test_after_a_second_a_dead_token_is_not_even_let_in() -> None:
     asyncio.run(work())
     assert asked == [alive, alive]
     assert statuses[0] == 401
+
+
+def test_of_one_caller_so_many_requests_are_under_way_and_others_are_answered() -> None:
+    async def work() -> list[int]:
+        done, told = asyncio.Event(), []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await done.wait()
+            await send({"type": "http.response.start", "status": 200})
+
+        async def look(view: Any) -> Any:
+            return ByHandler(Uuid(Party("h")), 1, whose)
+
+        async def send(message: Any) -> None:
+            told.extend([message["status"]] if "status" in message else [])
+
+        async def ask(token: bytes) -> None:
+            scope = {"type": "http", "method": "POST", "server": ("", None), "headers": [(b"authorization", token)]}
+            await door(scope, None, send)  # type: ignore[arg-type]
+
+        async def tools(caller: Caller) -> str:
+            return ""
+
+        door = Door(app, look, None, "", tools)  # type: ignore[arg-type]
+        whose = "one"
+        first = [asyncio.create_task(ask(b"Bearer one")) for _ in range(AT_ONCE)]
+        await asyncio.sleep(0)
+        await ask(b"Bearer one")
+        assert told == [429]
+        whose = "another"
+        other = asyncio.create_task(ask(b"Bearer another"))
+        await asyncio.sleep(0)
+        done.set()
+        await asyncio.gather(*first, other)
+        whose = "one"
+        await ask(b"Bearer one")
+        return told
+
+    assert asyncio.run(work()) == [429, *[200] * (AT_ONCE + 2)]
 
 
 def test_a_web_page_of_another_name_is_not_answered(office: Office, server: Server) -> None:

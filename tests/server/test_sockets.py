@@ -81,7 +81,7 @@ def test_what_a_mode_closes_of_a_server_is_open_again_at_its_next_look(alone: Of
         for place in places:
             place.chmod(0)
         _until(lambda: all(place.stat().st_mode & 0o700 == mode & 0o700 for place, mode in places.items()))
-        assert "and is open again" in (state / "agency/server.json").read_text()
+        _until(lambda: "and is open again" in (state / "agency/server.json").read_text())
         Path(server.socket).chmod(0o666)
         _until(lambda: Path(server.socket).stat().st_mode & 0o777 == 0o600)
         _asks(server, alone.lease(alone.handler("Calls again")).token)
