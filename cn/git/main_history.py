@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.process import Git, Job
-from cn.git.remote import HEADS, WIDTH, KnownMain, make_outgoing, quarantine_environment, why_not
+from cn.git.remote import HEADS, WIDTH, KnownMain, for_filter, make_outgoing, quarantine_environment, why_not
 from cn.system.removal import remove_tree
 from cn.values.names import Oid, is_oid
 
@@ -61,7 +61,7 @@ def look_at_mains(git: Git, known: Mapping[str, KnownMain], seconds: float) -> d
 
 def _fetch(git: Git, place: Path, url: str, branch: str, depth: str, seconds: float) -> Job:
     environment = quarantine_environment(git, place / "objects")
-    words = (*_FETCH, depth, "--", url, HEADS + branch)
+    words = (*_FETCH, depth, "--", for_filter(url), HEADS + branch)
     return Job(url, words, seconds=seconds, env=environment, git_dir=place)
 
 

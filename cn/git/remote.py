@@ -173,6 +173,17 @@ _FETCH = (
 )
 
 
+def for_filter(url: str) -> str:
+    """The same remote, as git takes it beside ``--filter``: it notes by that name whom it asks for what was left out,
+    and refuses a name that begins with ``/`` (promisor-remote.c) where the host knows filters.
+    """
+    if not url.startswith("/"):
+        return url
+    from urllib.parse import quote
+
+    return f"file://{quote(os.fsencode(url))}"
+
+
 class Listing(dict[str, Oid]):
     """Branch names without ``refs/heads/``, with their tips. No UTF-8: surrogates.
 

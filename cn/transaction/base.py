@@ -155,6 +155,8 @@ def work_place(hub: Hub) -> dict[str, Oid]:
         refuse_broken(hub.git, done)
     rows = [line.split("\0") for line in done.lines]
     refs = {name: Oid(oid) for name, oid, _ in rows}
+    if ORIGIN_REF in refs and not (hub.origin or hub.origin_url):  # a run that shall not push passes over origin
+        raise _without_origin(hub)
     on_main = any(name == hub.main_ref and mark == "*" for name, _, mark in rows)
     if half_done := open_work(hub):
         raise BadPlace(
@@ -177,6 +179,17 @@ def work_place(hub: Hub) -> dict[str, Oid]:
         text = f"{path} is no regular file, and git would wait for it without end"
         raise Blocked(text, f"move it away, and if main has one, {back} brings it back; then run again")
     return refs
+
+
+def _without_origin(hub: Hub) -> Blocked:
+    """Where its name was changed, or a crash left an empty configuration, origin decides all the same."""
+    gone = command("git update-ref -d {}", ORIGIN_REF)
+    return Blocked(
+        f"{visible(str(hub.git_dir / 'config'))} names no remote origin, and this clone had one: alone it would decide "
+        "what others decide too",
+        "'git remote add origin URL' (or 'git remote rename NAME origin') brings it back; "
+        f"if it is gone for good, {gone}",
+    )
 
 
 def open_work(hub: Hub) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.hubs import branches, clone, commit, force_push, git, identify, push, read, tip
-from tests.support.world import Node, World
+from tests.support.world import Node, World, is_in_main
 
 LEDGER = "state/ledger/pi/202602"
 
@@ -215,3 +216,34 @@ def other_clone(world: World, sigma: Node) -> Path:
     path = clone(sigma.url, world.folder / "other")
     identify(path, "other")
     return path
+
+
+def test_where_the_configuration_lost_origin_nothing_is_decided_alone(world: World) -> None:
+    """A crash can leave an empty file, a person can give it another name."""
+    sigma = world.hub("sigma", origin=True)
+    pi = world.hub("pi")
+    world.link(sigma, pi)
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    config = sigma.root / ".git/config"
+    whole, told, main = config.read_text(), branches(pi.home), tip(sigma.root)
+    for lost in ("", whole.replace('"origin"', '"upstream"')):
+        config.write_text(lost)
+        for words in (("sync",), ("inbox", "process")):
+            done = sigma.cn(*words, check=1)
+            assert "names no remote origin, and this clone had one" in done.stderr
+        assert "names no remote origin" in sigma.cn("doctor", check=1).stdout
+        assert (branches(pi.home), tip(sigma.root)) == (told, main)
+    git(sigma.root, "remote", "rename", "upstream", "origin")
+    sigma.process()
+    assert is_in_main(sigma, head)
+
+
+def test_an_origin_that_is_gone_for_good_is_let_go_by_the_command_that_is_told(world: World) -> None:
+    sigma = world.hub("sigma", origin=True)
+    sigma.sync()
+    git(sigma.root, "remote", "remove", "origin")
+    told = sigma.cn("sync", check=1).stderr
+    git(sigma.root, *shlex.split(re.findall("'git (update-ref .*?)'", told)[0]))
+    sigma.sync()
