@@ -60,6 +60,7 @@ from cn.agency.names import (
     links_in,
 )
 from cn.agency.rows import (
+    LINK_BYTES,
     Agent,
     AuditEntry,
     Deferred,
@@ -247,7 +248,7 @@ def _write(rows: Rows, event: Event, file: Uuid, number: int, hash: str, size: i
     """A version, which is the latest; what it names takes the place of what the one before named."""
     rows.put(_known(rows.file(file), event)._replace(version=number, hash=hash, size=size))
     rows.put(Version(file, number, hash, size, event.time, event.actor))
-    _count(rows, event, size)
+    _count(rows, event, size + LINK_BYTES * len(links))
     for target in rows.references(file):
         rows.drop(Reference(file, target))
     for target in dict.fromkeys(links):

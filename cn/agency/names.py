@@ -130,4 +130,4 @@ def rank(resource: Resource, level: str) -> int:
 
 def links_in(text: str) -> tuple[Uuid, ...]:
     """The files that a text names as ``kb://UUID``, each once, in their order."""
-    return tuple(dict.fromkeys(Uuid(Party(found.lower())) for found in _LINK.findall(text)))
+    return tuple(Uuid(Party(found)) for found in dict.fromkeys(map(str.lower, _LINK.findall(text))))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cn.agency.events import Event
 from cn.agency.names import OPEN, Actor, Party, Uuid
@@ -202,6 +202,10 @@ class AuditEntry(NamedTuple):
     actor: Actor
     time: datetime
     text: str
+
+
+LINK_BYTES: Final = 1024
+"""What each file that a version names counts beside the bytes: about what it takes in the index and on pages."""
 
 
 class Written(NamedTuple):

@@ -14,7 +14,7 @@ from cn.agency.events import (
     OutcomeCreated,
     OutcomeUpdated,
 )
-from cn.agency.names import Uuid
+from cn.agency.names import Uuid, links_in
 from cn.agency.pages import told_of
 from cn.agency.rows import Facts
 
@@ -28,6 +28,17 @@ def written_by(change: Change) -> Uuid | None:
             return file
         case _:
             return None
+
+
+def links_of(change: Change) -> tuple[Uuid, ...]:
+    """The files that the version names which a change makes; none where it says again what the one before did."""
+    match change:
+        case FileCreated(links=links) | FileWritten(links=links):
+            return links
+        case Founded(text=text) | OutcomeCreated(text=text) | OutcomeUpdated(text=text):
+            return links_in(text)
+        case _:
+            return ()
 
 
 def pages_of(change: Change, facts: Facts) -> tuple[Uuid, ...]:

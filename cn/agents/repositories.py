@@ -279,13 +279,13 @@ def _too_large(bundle: bytes) -> Refused | None:
 
 
 def _unpack(git: Git, file: Path) -> str | Refused:
-    """The commit of a bundle, with all that it needs, checked."""
+    """The commit of a bundle, with all that it needs, checked. Its names do not count: who pushes says the branch."""
     advice = "in your clone: git bundle create NAME.bundle origin/HEAD..BRANCH, then give the path of that file"
     listed = git.run("bundle", "list-heads", str(file), check=False)
     heads = {line.split(" ", 1)[0] for line in listed.lines if line}
     if not listed.ok or len(heads) != 1:
         reason = f"it names {len(heads)} commits" if listed.ok else listed.reason
-        return Refused(BUNDLE, f"the file is no bundle of one branch: {one_line(reason)}", advice)
+        return Refused(BUNDLE, f"the file is no bundle of one commit: {one_line(reason)}", advice)
     (commit,) = heads
     for words in (("bundle", "unbundle", str(file)), ("rev-list", "--objects", "--quiet", commit)):
         done = git.run(*words, check=False, seconds=SECONDS)

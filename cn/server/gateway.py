@@ -15,7 +15,7 @@ from cn.agency.operations import Principal, UseResource
 from cn.agency.plan.access import no_access, reason_for
 from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
-from cn.server.parameters import CURSOR, OBJECT, TEXT, Parameter
+from cn.server.parameters import CURSOR, NAME, OBJECT, Parameter
 from cn.server.results import MOST, size_of
 from cn.server.tool import FLAG, NEXT, WORD, Call, Records, Result, Tool, a, an_object, several
 from cn.values.text import one_line
@@ -206,7 +206,7 @@ class Gateway:
             "mcp_tools",
             "List tools of other servers",
             "Lists the tools of other servers that you may use. Clients that list tools again see them by name, too.",
-            (Parameter("server", TEXT, "Only of this one", default=""), CURSOR),
+            (Parameter("server", NAME, "Only of this one", default=""), CURSOR),
             an_object({"servers": several(server), "tools": several(row), "next": NEXT}, ["next"]),
             run,
             reads=True,
@@ -228,8 +228,8 @@ class Gateway:
             "Call a tool of another server",
             "Calls a tool of another server that you may use.",
             (
-                Parameter("server", TEXT, "Its name", needed=True),
-                Parameter("tool", TEXT, "The tool's name there", needed=True),
+                Parameter("server", NAME, "Its name", needed=True),
+                Parameter("tool", NAME, "The tool's name there", needed=True),
                 Parameter("arguments", OBJECT, "As its schema says", default={}),
             ),
             an_object(

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import binascii
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from cn.agency.names import GRANTABLE, LEVELS, NameRefused, Uuid, parse_party, parse_resource, parse_uuid
 from cn.agency.operations import Wanted
+from cn.agency.plan.bounds import MOST_NAME, MOST_NAMED, MOST_TEXT, MOST_TITLE
 from cn.agency.plan.result import Refused
 from cn.values.text import is_text, one_line
 
@@ -23,10 +24,16 @@ ROOT = "root"
 """What names the root handler and its outcome where a UUID is taken, as on the command line."""
 MOST_CONTENT = 8 << 20
 """Bytes of a file that a call brings or takes at most; the command line takes as many."""
+_MOST_NUMBER = 2**53 - 1
+"""The largest whole number that each reader of JSON reads as it is (RFC 8259, section 6)."""
 
 
 class Unfit(ValueError):
-    """A value that is none of its kind; the text says what it should be."""
+    """A value that is none of its kind; the text says what it should be, ``hint`` perhaps what to do instead."""
+
+    def __init__(self, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.hint = hint
 
 
 class Kind(NamedTuple):
@@ -61,15 +68,31 @@ def _text(value: Any) -> str:
     return value
 
 
-def _named(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
-    def read(value: Any) -> Any:
-        return parse(_text(value).strip())
+def _text_of(most: int, hint: str = "") -> Kind:
+    """A text of at most so many characters."""
 
-    return read
+    def read(value: Any) -> str:
+        if isinstance(value, str) and len(value) > most:
+            raise Unfit(f"at most {most:,} characters, not {len(value):,}", hint)
+        return _text(value)
+
+    return Kind({"type": "string", "maxLength": most}, read)
+
+
+NAME = _text_of(MOST_NAME)
+"""What names something, or says it in a few words."""
+LINE = _text_of(MOST_TITLE)
+TEXT = _text_of(MOST_TEXT, "put it into a file, and name it as kb://UUID")
+FILE_TEXT = Kind({"type": "string", "maxLength": MOST_CONTENT}, _text)
+"""A file's content: what is too long is refused where it is taken, by its bytes."""
+
+
+def _named(parse: Callable[[str], Any], *, root: bool = False) -> Kind:
+    return Kind(NAME.schema, lambda value: parse(NAME.read(value).strip()), root)
 
 
 def _number(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_NUMBER:
         raise Unfit("a whole number from 0")
     return value
 
@@ -93,15 +116,17 @@ def _base64(value: Any) -> bytes:
         raise Unfit("bytes in base64 (RFC 4648)") from None
 
 
-def list_of(kind: Kind) -> Kind:
-    """Several of a kind, as a tuple."""
+def list_of(kind: Kind, most: int = MOST_NAMED) -> Kind:
+    """Several of a kind, at most so many, as a tuple."""
 
     def read(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise Unfit("a list")
+        if len(value) > most:
+            raise Unfit(f"at most {most:,} of them, not {len(value):,}", "ask several times, with a part of them each")
         return tuple(kind.read(one) for one in value)
 
-    return Kind({"type": "array", "items": kind.schema}, read, kind.root)
+    return Kind({"type": "array", "items": kind.schema, "maxItems": most}, read, kind.root)
 
 
 def one_of(*words: str) -> Kind:
@@ -115,9 +140,6 @@ def one_of(*words: str) -> Kind:
     return Kind({"type": "string", "enum": [*words]}, read)
 
 
-TEXT = Kind({"type": "string"}, _text)
-
-
 class Cursor(NamedTuple):
     """Where a list goes on: behind what a view calls ``after``, and so many entries further."""
 
@@ -129,20 +151,20 @@ class Cursor(NamedTuple):
 
 
 def _cursor(value: Any) -> Cursor:
-    parts = str(_text(value)).split(".")
+    parts = str(NAME.read(value)).split(".")
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
         raise Unfit("the 'next' of the answer before")
     return Cursor(int(parts[0]), int(parts[1]))
 
 
-UUID = Kind({"type": "string"}, _named(parse_uuid), root=True)
-PARTY = Kind({"type": "string"}, _named(parse_party), root=True)
-RESOURCE = Kind({"type": "string"}, _named(lambda text: str(parse_resource(text))))
-CURSOR = Parameter("cursor", Kind({"type": "string"}, _cursor), "'next' of the answer before", default=Cursor())
-NUMBER = Kind({"type": "integer", "minimum": 0}, _number)
+UUID = _named(parse_uuid, root=True)
+PARTY = _named(parse_party, root=True)
+RESOURCE = _named(lambda text: str(parse_resource(text)))
+CURSOR = Parameter("cursor", Kind(NAME.schema, _cursor), "'next' of the answer before", default=Cursor())
+NUMBER = Kind({"type": "integer", "minimum": 0, "maximum": _MOST_NUMBER}, _number)
 TRUTH = Kind({"type": "boolean"}, _truth)
 OBJECT = Kind({"type": "object"}, _object)
-BASE64 = Kind({"type": "string", "contentEncoding": "base64"}, _base64)
+BASE64 = Kind({"type": "string", "contentEncoding": "base64", "maxLength": -(-MOST_CONTENT // 3) * 4}, _base64)
 
 
 def _wanted(value: Any) -> Wanted:
@@ -151,15 +173,15 @@ def _wanted(value: Any) -> Wanted:
         raise Unfit(f"objects of resource, level and scope, not {one_line(min(map(str, unknown)), 40)}")
     if not {"resource", "level"} <= found.keys():
         raise Unfit("objects with a resource and a level")
-    scope = found.get("scope")
-    return Wanted(RESOURCE.read(found["resource"]), _text(found["level"]), None if scope is None else UUID.read(scope))
+    resource, level, scope = RESOURCE.read(found["resource"]), NAME.read(found["level"]), found.get("scope")
+    return Wanted(resource, level, None if scope is None else UUID.read(scope))
 
 
 GRANT = Kind(
     {
         "type": "object",
         "properties": {
-            "resource": {"type": "string", "description": f"KIND:NAME; kinds: {', '.join(sorted(GRANTABLE))}"},
+            "resource": {**RESOURCE.schema, "description": f"KIND:NAME; kinds: {', '.join(sorted(GRANTABLE))}"},
             "level": {"type": "string", "enum": sorted({one for kind in GRANTABLE for one in LEVELS[kind][1:]})},
             "scope": {**UUID.schema, "description": "The outcome with which it ends; the holder's root if left out"},
         },
@@ -205,8 +227,8 @@ def read_arguments(parameters: Sequence[Parameter], given: Mapping[str, Any]) ->
     names = [one.name for one in parameters]
     for name in given:
         if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            takes = f"did you mean {near[0]!r}?" if near else f"it takes: {', '.join(names) or 'nothing'}"
+            near = nearest(name, names)
+            takes = f"did you mean {near!r}?" if near else f"it takes: {', '.join(names) or 'nothing'}"
             return Refused(ARGUMENTS, f"there is no argument {one_line(name, 40)!r}", takes)
     found = {}
     for one in parameters:
@@ -222,5 +244,11 @@ def read_arguments(parameters: Sequence[Parameter], given: Mapping[str, Any]) ->
             return Refused(ARGUMENTS, f"the argument {one.name!r} does not fit: {refused.text}", refused.hint)
         except Unfit as why:
             reason = f"the argument {one.name!r} does not fit: it takes {why}"
-            return Refused(ARGUMENTS, reason, f"{one.name}: {one.about}")
+            return Refused(ARGUMENTS, reason, why.hint or f"{one.name}: {one.about}")
     return found
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The one that a wrong name was meant for, perhaps; empty for none, and for what is too long to be a name."""
+    near = difflib.get_close_matches(name, known, 1) if len(name) <= MOST_NAME else []
+    return near[0] if near else ""

@@ -11,7 +11,7 @@ from cn.agency.names import Party, Uuid
 from cn.agency.operations import ByHandler, Operation, Principal, party_of
 from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
-from cn.server.parameters import TEXT, Parameter, Schema, input_schema
+from cn.server.parameters import NAME, Parameter, Schema, input_schema
 
 T = TypeVar("T")
 View: TypeAlias = Mapping[str, object]
@@ -116,7 +116,7 @@ class Tool:
 
 
 REQUEST = Parameter(
-    "request_id", TEXT, "Your name for this call, unique for you: the same call again gets the same answer", default=""
+    "request_id", NAME, "Your name for this call, unique for you: the same call again gets the same answer", default=""
 )
 
 

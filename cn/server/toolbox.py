@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -14,7 +13,7 @@ from cn.agency.plan.result import Refused
 from cn.agency.plan.titles import title_of, with_titles
 from cn.agency.rows import Facts
 from cn.server.gateway import Gateway
-from cn.server.parameters import Cursor, names_root, read_arguments, with_root
+from cn.server.parameters import Cursor, names_root, nearest, read_arguments, with_root
 from cn.server.results import fit, refusal, say
 from cn.server.tool import Call, Records, Result, Tool, View
 from cn.values.errors import CnError
@@ -80,8 +79,8 @@ class Toolbox:
         """Carry a call out. Never raises what a caller could cause."""
         tool = self.tools.get(name) or self._gateway.find(name)
         if tool is None:
-            near = difflib.get_close_matches(name, self.tools, 1)
-            remedy = f"did you mean {near[0]!r}?" if near else "list the tools"
+            near = nearest(name, self.tools)
+            remedy = f"did you mean {near!r}?" if near else "list the tools"
             return await self._no(Refused("tool", f"there is no tool {one_line(name, 60)!r}", remedy), caller)
         if not tool.reads and not caller.may_write:
             remedy = "start the bridge as 'cn mcp --write' to let this client change things"

@@ -111,8 +111,8 @@ def counted(number: int, noun: str, many: str = "") -> str:
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """The text on one visible line of at most ``limit`` characters."""
-    line = visible(" ".join(text.split()))
+    """The text on one visible line of at most ``limit`` characters. No more of it is looked at: it may be megabytes."""
+    line = visible(" ".join(text.split(None, limit + 1))[: limit + 1])
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

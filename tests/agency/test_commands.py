@@ -27,6 +27,7 @@ from cn.agency.operations import (
     SubmitAudit,
 )
 from cn.agency.perform import Asked, Done, new_entropy, perform
+from cn.agency.plan.bounds import MOST_LINKS, MOST_WORDS
 from cn.agents.workspace import folders_of
 from cn.git.repository import open_hub
 from cn.system.clock import now
@@ -635,3 +636,15 @@ def test_a_command_of_several_parts_takes_any_name_of_a_request_and_no_other_req
     words[2] = "Marketing"
     org.cn(*words, "q")
     assert "at most 200" in org.refused(*words, longest + "z")
+
+
+def test_more_than_may_be_looked_for_or_linked_is_refused_with_what_to_do(org: Org, tmp_path: Path) -> None:
+    words = [f"w{number}" for number in range(MOST_WORDS + 1)]
+    assert "limit-words: 33 different words" in org.refused("kb", "browse", *words)
+    assert "limit-words: 33 different words" in org.refused("outcome", "list", "--search", " ".join(words))
+    assert org.titles("--search", "page start " * 20) == ["Write the start page"]
+    many = tmp_path / "many.md"
+    many.write_text("".join(f"kb://{number:08x}-0000-4000-8000-000000000000\n" for number in range(MOST_LINKS + 1)))
+    said = org.refused("kb", "create", many, "--description", "Links")
+    assert "limit-links: it names 1,001 files" in said
+    assert "several files" in said

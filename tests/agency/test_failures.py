@@ -173,6 +173,8 @@ def test_a_hundred_thousand_files_are_listed_found_and_written(store: Store) -> 
         listed, next_page = list_files(ADA, facts)["files"], list_files(ADA, facts)["next"]
         assert isinstance(listed, list)
         assert (len(listed), bool(next_page)) == (MOST, True)
-        found_files = browse("one more", ADA, facts)["files"]
+        found = browse("one more", ADA, facts)
+        assert not isinstance(found, Refused)
+        found_files = found["files"]
         assert isinstance(found_files, list)
         assert [one["file"] for one in found_files] == [new["file"]]

@@ -152,11 +152,12 @@ def test_a_list_that_goes_on_has_every_file_once(records: Records, monkeypatch: 
         assert Counter(_all_pages(partial(browse, "file", principal, records.rows))) == Counter(made)
 
 
-def _all_pages(ask: Callable[[int], View]) -> list[object]:
+def _all_pages(ask: Callable[[int], View | Refused]) -> list[object]:
     found: list[object] = []
     after: object = 0
     while isinstance(after, int):
         view = ask(after)
+        assert not isinstance(view, Refused)
         found += [one["file"] for one in listed(view, "files")]
         after = view["next"]
     return found

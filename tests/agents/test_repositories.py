@@ -201,7 +201,7 @@ def test_a_password_that_the_host_says_back_reaches_no_agent(
         assert pair.rstrip("=") not in refused.reason
 
 
-def test_what_is_no_bundle_of_one_branch_is_refused(plain: Remote, tmp_path: Path) -> None:
+def test_what_is_no_bundle_of_one_commit_is_refused(plain: Remote, tmp_path: Path) -> None:
     url = filled(plain, tmp_path)
     store = mirrors(tmp_path, url)
     copy = clone(store, tmp_path)
@@ -216,9 +216,25 @@ def test_what_is_no_bundle_of_one_branch_is_refused(plain: Remote, tmp_path: Pat
         refused = store.push(site, "a/b", data, silent)
         assert isinstance(refused, Refused)
         assert refused.rule == "repo-bundle"
+        assert "one branch" not in refused.reason  # its names do not count
         assert "git bundle create" in refused.remedy
     assert git(plain.path("site"), "for-each-ref", "--format=%(refname)") == "refs/heads/main"
     assert not list((tmp_path / "mirrors").glob(".push-*"))
+
+
+def test_what_a_bundle_calls_its_commit_is_not_pushed(plain: Remote, tmp_path: Path) -> None:
+    store = mirrors(tmp_path, filled(plain, tmp_path))
+    copy = clone(store, tmp_path)
+    site = store.find("site")
+    assert isinstance(site, Repository)
+    bundle(copy)
+    git(copy, "branch", "other", "work")
+    git(copy, "tag", "v1", "work")
+    git(copy, "bundle", "create", "--quiet", "many.bundle", "work", "other", "v1")
+    done = store.push(site, "a/b", (copy / "many.bundle").read_bytes(), silent)
+    assert not isinstance(done, Refused), done
+    refs = git(plain.path("site"), "for-each-ref", "--format=%(refname)").split()
+    assert refs == ["refs/heads/a/b", "refs/heads/main"]
 
 
 @pytest.mark.parametrize("hook", ["post-receive", "pre-receive"])

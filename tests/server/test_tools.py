@@ -11,6 +11,7 @@ import pytest
 
 from cn.agency.names import Uuid
 from cn.agency.operations import SendMail
+from cn.agency.plan.bounds import MOST_LINKS, MOST_NAMED, MOST_WORDS
 from cn.server.tools import BASE
 from tests.support.agency_server import Office, Server
 from tests.support.mcp_clients import WAYS, Agent, connect, talk
@@ -108,6 +109,28 @@ def test_what_ends_underlings_with_live_agents_answers_about_its_own_subject(
             assert first[name] == under
             again = await ask.do(tool, **{name: under}, **given, request_id="once")
             assert again == {key: value for key, value in first.items() if key != "stopped"}  # no event keeps that
+
+    talk(work)
+
+
+def test_what_says_more_than_a_call_may_is_refused_and_says_what_next(office: Office, server: Server) -> None:
+    agent = office.lease(office.handler("Says much"))
+    many = ["3f2a9c1e-be04-4d7f-a582-a1c0d94be7f0"] * (MOST_NAMED + 1)
+    text = "\n".join(f"kb://{number:08x}-0000-4000-8000-000000000000" for number in range(MOST_LINKS + 1))
+    says: dict[str, tuple[str, dict[str, Any]]] = {
+        "kb_browse": ("limit-words", {"words": " ".join(map(str, range(MOST_WORDS + 1)))}),
+        "mail_take_back": ("arguments", {"mail": many}),
+        "outcome_create": ("arguments", {"title": "Build", "parents": many}),
+        "kb_create": ("limit-links", {"description": "Links", "content": text}),
+    }
+
+    async def work() -> None:
+        async with connect(server, agent.token) as ask:
+            for tool, (rule, arguments) in says.items():
+                refused = await ask.no(tool, **arguments)
+                assert (refused["rule"], bool(refused["remedy"])) == (rule, True)
+            wordy = await ask.no("kb_browse", words="a " * 3_000_000)
+            assert "at most 1,000 characters, not 6,000,000" in wordy["reason"]
 
     talk(work)
 

@@ -124,6 +124,25 @@ def test_one_line_is_one_line_and_no_longer(text: str, limit: int) -> None:
     assert len(line.splitlines()) <= 1
 
 
+@given(anything, st.integers(1, 50))
+def test_one_line_is_the_beginning_of_all_of_it(text: str, limit: int) -> None:
+    line = visible(" ".join(text.split()))
+    assert one_line(text, limit) == (line if len(line) <= limit else line[: limit - 1] + "…")
+
+
+def test_of_a_text_of_megabytes_one_line_looks_at_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def look(text: str) -> str:
+        seen.append(len(text))
+        return text
+
+    monkeypatch.setattr("cn.values.text.visible", look)
+    for text in ("a\u202e" * 500_000, "a " * 500_000):
+        assert len(one_line(text, 60)) == 60
+    assert seen == [61, 61]
+
+
 @pytest.mark.parametrize(
     ("text", "as_cell"),
     [

@@ -8,6 +8,7 @@ from datetime import datetime
 from cn.agency.names import NO_ID, Party, Uuid, is_user
 from cn.agency.operations import ByHandler, BySystem, ByUser, Principal, Seen
 from cn.agency.plan.access import ACCESS, KNOWN, boss_of
+from cn.agency.plan.bounds import MOST_TEXT, MOST_TITLE
 from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import above, delegated, holder, writer
 from cn.agency.rows import Facts, File, Outcome
@@ -21,9 +22,6 @@ STALE = "stale-version"
 WORDS = "words"
 TIME_TO_COME = "time-to-come"
 NOTHING = "nothing-to-change"
-
-MOST_TITLE = 200
-MOST_TEXT = 64 * 1024
 
 
 def open_outcome(id: Uuid, facts: Facts) -> Outcome | Refused:

@@ -11,6 +11,7 @@ from cn.agency import operations as ops
 from cn.agency.events import MOST_REQUEST, is_request_id
 from cn.agency.operations import BySystem, Moment, Operation, Principal, actor_of
 from cn.agency.plan.access import ACCESS, KNOWN, is_current
+from cn.agency.plan.bounds import fit_lists
 from cn.agency.plan.files import plan_audit, plan_create_file, plan_read, plan_write
 from cn.agency.plan.grants import plan_grant, plan_revoke, plan_use
 from cn.agency.plan.handlers import (
@@ -38,7 +39,7 @@ def plan(operation: Operation, principal: Principal, facts: Facts, moment: Momen
         return Refused(KNOWN, "Agency is not founded", "found it first")
     if isinstance(principal, BySystem) and not isinstance(operation, _OF_SYSTEM):
         return Refused(ACCESS, "Agency itself does no such thing", "ask as a handler or a user")
-    refused = is_current(principal, facts) or no_room(operation, moment)
+    refused = is_current(principal, facts) or fit_lists(operation) or no_room(operation, moment)
     planned = refused or _plan(operation, principal, facts, moment)
     return (
         planned if isinstance(planned, Refused) else too_much(operation, planned, principal, facts, moment) or planned

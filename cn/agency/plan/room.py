@@ -8,8 +8,10 @@ from cn.agency import operations as ops
 from cn.agency.events import AuditSubmitted
 from cn.agency.operations import ByHandler, Moment, Operation, Principal
 from cn.agency.plan.access import boss_of
+from cn.agency.plan.bounds import fit_links
 from cn.agency.plan.result import Planned, Refused
-from cn.agency.rows import Facts
+from cn.agency.rows import LINK_BYTES, Facts
+from cn.agency.touched import links_of
 
 ROOM, LIMIT_MEGABYTES = "room", "limit-megabytes"
 _HOUR = timedelta(hours=1)
@@ -30,10 +32,15 @@ def no_room(operation: Operation, moment: Moment) -> Refused | None:
 def too_much(
     operation: Operation, planned: Planned, principal: Principal, facts: Facts, moment: Moment
 ) -> Refused | None:
-    """What a plan would write has room, and is no more than one handler may write."""
+    """What a plan would write names few files, has room, and is no more than one handler may write."""
+    if isinstance(operation, _ENDS):
+        return None
+    links = [len(links_of(one)) for one in planned.changes]
+    if refused := fit_links(max(links, default=0)):
+        return refused
     said = sum(len(one.text.encode()) for one in planned.changes if isinstance(one, AuditSubmitted))
-    size = said + sum(len(one.data) for one in planned.contents)
-    if not size or isinstance(operation, _ENDS):
+    size = said + sum(len(one.data) for one in planned.contents) + LINK_BYTES * sum(links)
+    if not size:
         return None
     if moment.room is not None and size > moment.room:
         why = f"{size} bytes would leave too little on the disk of Agency's records to stop, close and revoke"

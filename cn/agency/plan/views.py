@@ -30,6 +30,7 @@ from cn.agency.names import FILE, NO_LEVEL, OUTCOME, SYSTEM, Party, Resource, Uu
 from cn.agency.operations import ByHandler, ByUser, Principal
 from cn.agency.pages import outcome_page
 from cn.agency.plan.access import KNOWN, access, no_access, reason_for, stands
+from cn.agency.plan.bounds import fit_words
 from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import active, below, delegated, is_workable, writer
 from cn.agency.rows import Deferred, Facts, File, Grant, Mail, Outcome
@@ -314,11 +315,13 @@ def _file(file: File, principal: Principal, facts: Facts) -> View:
     }
 
 
-def browse(words: str, principal: Principal, facts: Facts, after: int = 0) -> View:
+def browse(words: str, principal: Principal, facts: Facts, after: int = 0) -> View | Refused:
     """Files and outcomes whose description has all the words, readable or not.
 
     Messages, state documents and audit logs of others are left out.
     """
+    if refused := fit_words(words):
+        return refused
     found, following = _page(facts.files_like(words, after, MOST + 1))
     shown = [_file(one, principal, facts) for one in found]
     open_to_all = (FILE, OUTCOME)

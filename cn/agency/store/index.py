@@ -285,7 +285,7 @@ class Index(Rows):
     def files_like(self, words: str, after: int, limit: int) -> Sequence[File]:
         """By their descriptions."""
         found: list[File] = []
-        folded = words.casefold().split()
+        folded = dict.fromkeys(words.casefold().split())
         rows = self._ask("SELECT * FROM file WHERE since > ? ORDER BY since, id", (after,))
         for file in map(File._make, rows):
             if len(found) == limit:

@@ -92,7 +92,7 @@ def _ask(database: sqlite3.Connection, wanted: Wanted, now: int, more: str, wher
     ).fetchall()
     if not wanted.words:
         return found
-    words = wanted.words.casefold().split()
+    words = dict.fromkeys(wanted.words.casefold().split())
     return [row[:-1] for row in found if all(word in f"{row[2]}\n{row[-1]}".casefold() for word in words)]
 
 

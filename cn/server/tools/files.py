@@ -9,17 +9,17 @@ from typing import Any
 from cn.agency.names import Uuid
 from cn.agency.operations import ReadFile, Seen
 from cn.agency.plan.result import Refused
-from cn.server.parameters import ARGUMENTS, BASE64, MOST_CONTENT, NUMBER, TEXT, Parameter
+from cn.server.parameters import ARGUMENTS, BASE64, FILE_TEXT, MOST_CONTENT, NAME, NUMBER, Parameter
 from cn.server.tool import COUNT, ID, IDS, WORD, Call, Records, Result, a, an_object
 
 CONTENT = (
-    Parameter("path", TEXT, "The file in your workspace whose content it is; the bridge 'cn mcp' reads it"),
-    Parameter("content", TEXT, "The content itself, instead of a path"),
+    Parameter("path", NAME, "The file in your workspace whose content it is; the bridge 'cn mcp' reads it"),
+    Parameter("content", FILE_TEXT, "The content itself, instead of a path"),
     Parameter("content_base64", BASE64, "The content itself as base64, for what is no text"),
 )
 SEEN = (
     Parameter("version", NUMBER, "To overwrite: the number of the version that you saw last"),
-    Parameter("hash", TEXT, "To overwrite: the hash of the version that you saw last"),
+    Parameter("hash", NAME, "To overwrite: the hash of the version that you saw last"),
 )
 FROM = Parameter("offset", NUMBER, "The byte at which to begin; 'next' of the answer before", default=0)
 INLINE = 32 << 10

@@ -6,7 +6,7 @@ from cn.agency.names import Uuid
 from cn.agency.operations import CreateFile, WriteFile
 from cn.agency.plan.result import Refused
 from cn.agency.plan.views import LATEST, browse, file_audit, file_history, list_files
-from cn.server.parameters import CURSOR, NUMBER, TEXT, UUID, Parameter
+from cn.server.parameters import CURSOR, LINE, NAME, NUMBER, UUID, Parameter
 from cn.server.tool import (
     BEFORE,
     COUNT,
@@ -79,7 +79,7 @@ KNOWLEDGE = (
         "kb_browse",
         "Browse descriptions",
         "Finds files and outcomes whose description has all the words, readable or not; no words find all.",
-        (Parameter("words", TEXT, "Words of the description", default=""), CURSOR),
+        (Parameter("words", NAME, "Words of the description", default=""), CURSOR),
         _FILES,
         looks(
             lambda call, facts: browse(call.arguments["words"], call.principal, facts, call.arguments["cursor"].after)
@@ -119,7 +119,7 @@ KNOWLEDGE = (
         "kb_create",
         "Create a file",
         "Makes a new file of yours. Everybody sees its description.",
-        (Parameter("description", TEXT, "What it is, on one line", needed=True), *CONTENT, REQUEST),
+        (Parameter("description", LINE, "What it is, on one line", needed=True), *CONTENT, REQUEST),
         answer("file", "version", "hash"),
         _create,
     ),

@@ -9,7 +9,7 @@ from cn.agency.operations import FinishMail, SendMail, TakeBackMail
 from cn.agency.plan.result import Refused
 from cn.agency.plan.views import list_deferred, read_inbox
 from cn.agency.rows import Facts
-from cn.server.parameters import ARGUMENTS, CURSOR, TEXT, UUID, Kind, Parameter, list_of
+from cn.server.parameters import ARGUMENTS, CURSOR, LINE, NAME, TEXT, UUID, Kind, Parameter, list_of
 from cn.server.parameters import PARTY as _PARTY
 from cn.server.tool import (
     ID,
@@ -38,14 +38,14 @@ def _to(value: object) -> Party:
 
 
 _ADDRESSEE = Parameter(
-    "to", Kind({"type": "string"}, _to), "The UUID of a handler: an underling or your own; 'boss'; or user:NAME", True
+    "to", Kind(NAME.schema, _to), "The UUID of a handler: an underling or your own; 'boss'; or user:NAME", True
 )
 _LETTER = (
     Parameter("text", TEXT, "The message; it may name files as kb://UUID", default=""),
     Parameter("file", UUID, "A file of yours that is the message, instead of a text"),
-    Parameter("subject", TEXT, "Its subject on one line; else the beginning of the text", default=""),
+    Parameter("subject", LINE, "Its subject on one line; else the beginning of the text", default=""),
 )
-_AT = Parameter("at", TEXT, "Not before: a time in UTC (2026-02-05T15:00Z), tomorrow, a weekday, or 90m, 12h, 3d", True)
+_AT = Parameter("at", NAME, "Not before: a time in UTC (2026-02-05T15:00Z), tomorrow, a weekday, or 90m, 12h, 3d", True)
 
 
 async def _send(call: Call, records: Records) -> View | Refused:

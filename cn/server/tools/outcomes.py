@@ -10,7 +10,7 @@ from cn.agency.plan.result import Refused
 from cn.agency.plan.views import MOST, list_outcomes, list_some, view_ancestors, view_outcome, view_subtree
 from cn.agency.rows import Facts
 from cn.agency.store.look import ended_outcomes
-from cn.server.parameters import ARGUMENTS, CURSOR, TEXT, TRUTH, UUID, Parameter, list_of, one_of
+from cn.server.parameters import ARGUMENTS, CURSOR, LINE, NAME, TEXT, TRUTH, UUID, Parameter, list_of, one_of
 from cn.server.tool import (
     COUNT,
     FLAG,
@@ -201,7 +201,7 @@ OUTCOMES = (
         "Create an outcome",
         "Makes a new outcome below the open outcomes of yours that it helps to accomplish. You are responsible for it.",
         (
-            Parameter("title", TEXT, "What is to be accomplished, on one line", needed=True),
+            Parameter("title", LINE, "What is to be accomplished, on one line", needed=True),
             Parameter("parents", list_of(UUID), "Outcomes that it serves, at least one", needed=True),
             Parameter("text", TEXT, "More about it, as Markdown", default=""),
             REQUEST,
@@ -215,7 +215,7 @@ OUTCOMES = (
         "Changes title or text, for which version and hash of outcome_view are needed, or the parents of an outcome.",
         (
             _OUTCOME,
-            Parameter("title", TEXT, "Its new title"),
+            Parameter("title", LINE, "Its new title"),
             Parameter("text", TEXT, "Its new text"),
             *SEEN,
             Parameter("link", list_of(UUID), "Further parents", default=()),
@@ -232,8 +232,8 @@ OUTCOMES = (
         "something can again. Also for your own root, when it waits.",
         (
             _OUTCOME,
-            Parameter("reason", TEXT, "Why, on one line; empty to unblock it", default=""),
-            Parameter("until", TEXT, "A time in UTC (2026-02-05T15:00Z), tomorrow, a weekday, or 90m, 12h, 3d"),
+            Parameter("reason", LINE, "Why, on one line; empty to unblock it", default=""),
+            Parameter("until", NAME, "A time in UTC (2026-02-05T15:00Z), tomorrow, a weekday, or 90m, 12h, 3d"),
             REQUEST,
         ),
         answer(),

@@ -21,7 +21,7 @@ from cn.agency.plan.views import list_permissions
 from cn.agency.rows import Facts
 from cn.agents.choice import runner_for_underling
 from cn.agents.machine import Machine
-from cn.server.parameters import GRANT, PARTY, RESOURCE, TEXT, UUID, Parameter, list_of
+from cn.server.parameters import GRANT, NAME, PARTY, RESOURCE, TEXT, UUID, Parameter, list_of
 from cn.server.tool import (
     COUNT,
     FLAG,
@@ -87,7 +87,7 @@ def delegate_with(machine: Machine) -> Tool:
             Parameter("message", TEXT, "A first message to the new handler", default=""),
             Parameter("grants", list_of(GRANT), "Capabilities for it", default=()),
             Parameter(
-                "runner", TEXT, "What works for it: yours if left out, 'person', or one that you may name", default=""
+                "runner", NAME, "What works for it: yours if left out, 'person', or one that you may name", default=""
             ),
             REQUEST,
         ),
@@ -127,7 +127,7 @@ _CAPABILITIES = (
         (
             Parameter("holder", UUID, "The underling", needed=True),
             Parameter("resource", RESOURCE, "kb:UUID, outcome:UUID, mcp:SERVER or repo:NAME", needed=True),
-            Parameter("level", TEXT, "kb, outcome: read, write; mcp: use; repo: clone, push", needed=True),
+            Parameter("level", NAME, "kb, outcome: read, write; mcp: use; repo: clone, push", needed=True),
             Parameter("scope", UUID, "The outcome with which it ends; the underling's root if left out"),
             REQUEST,
         ),

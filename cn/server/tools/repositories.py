@@ -15,13 +15,13 @@ from cn.agents.clones import Clones
 from cn.agents.place import Place
 from cn.agents.repositories import PLACE, Mirrors, Repository, list_repositories, may_clone, may_push
 from cn.server.far_work import UNAVAILABLE, FarWork, Hands
-from cn.server.parameters import TEXT, Parameter
+from cn.server.parameters import NAME, Parameter
 from cn.server.tool import REQUEST, WORD, Call, Records, Tool, View, a, an_object, several
 from cn.server.tools.files import CONTENT, content_of
 from cn.values.text import one_line
 
-_REPO = Parameter("repo", TEXT, "Its name in repo_list, or its URL", needed=True)
-_BRANCH = Parameter("branch", TEXT, "The branch to push to", needed=True)
+_REPO = Parameter("repo", NAME, "Its name in repo_list, or its URL", needed=True)
+_BRANCH = Parameter("branch", NAME, "The branch to push to", needed=True)
 _ROW = an_object({"repo": WORD, "url": WORD, "push": several(WORD, "Patterns of the branches that you may push")})
 
 
