@@ -198,11 +198,11 @@ def fold(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-def digest(*parts: str) -> str:
-    """A short stable digest of a condition, to report it once."""
+def digest(*parts: str, size: int = 16) -> str:
+    """A short stable digest of a condition, to report it once; with 32 digits nobody finds two that have the same."""
     import hashlib  # OpenSSL takes 2 ms, and who only looks needs no digest
 
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:size]
 
 
 _PAGES = {"spec/soul.md", "spec/user.md", "spec/hub.md", "spec/agent.md"}
