@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import NewType
 
 from cn.values.errors import CnError
@@ -70,6 +70,12 @@ def parse_oid(text: str) -> Oid:
 def is_oid(text: str) -> bool:
     """Is it a full object id?"""
     return _OID.fullmatch(text) is not None
+
+
+def short_ids(ids: Sequence[str]) -> list[str]:
+    """The beginnings of some ids, for people: eight digits, or as many more as tell them apart."""
+    size = next((size for size in range(8, 64, 8) if len({one[:size] for one in ids}) == len(set(ids))), 64)
+    return [one[:size] for one in ids]
 
 
 def parse_branch(text: str) -> Branch:
