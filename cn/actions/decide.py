@@ -37,7 +37,7 @@ from cn.secrets.scanner import Text, joined, text_of
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import find_own, use_own
 from cn.values.errors import Refusal, Refused, UsageError
-from cn.values.names import Name, NameRefused, ThreadName, parse_name
+from cn.values.names import Name, NameRefused, ThreadName, parse_name, short_ids
 from cn.values.report import Report
 from cn.values.text import is_text, one_line
 
@@ -78,8 +78,8 @@ def say_comment(run: Run, draft: Draft, commit: Commit, *, head: str = "") -> No
             return "cn: written anew"
         if not isinstance(facts, Facts):
             raise Refused(f"{facts.source} is a thread of our own: nobody else reads it", "write into its file")
-        thread, now = facts.item.get("thread"), facts.item.head
-        refuse_unseen(run.hub, facts.source, thread, now, draft.head or head, "nothing was said")
+        said = draft.head or head
+        refuse_unseen(run.hub, executor.snapshot, facts.peer, facts.item, said, "nothing was said")
         outcome = plan_comment(facts, who, text, draft.written)
         given = unnamed([text_of("the comment", text)], facts.item.topic)
         _perform(run, executor, facts, outcome if isinstance(outcome, Plan) else (outcome,), given)
@@ -222,7 +222,7 @@ def _decide_one(
     if shown is not None and shown.head and isinstance(facts, Facts):
         _require_as_shown(executor, facts, shown)
     if isinstance(facts, Facts):
-        refuse_unseen(run.hub, facts.source, facts.item.get("thread"), facts.item.head, deciding.head)
+        refuse_unseen(run.hub, executor.snapshot, facts.peer, facts.item, deciding.head)
     artifacts = find_artifacts(executor.snapshot, (op,))
     order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", artifacts, deciding.at)
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", deciding.body)]
@@ -235,7 +235,8 @@ def _decide_one(
 def _require_as_shown(executor: Executor, facts: Facts, shown: Chosen) -> None:
     """Who decides several threads saw each at a head, and what others had decided of it: anything newer is left."""
     if facts.item.head != shown.head:
-        raise Refused(f"{facts.source} has moved to {facts.item.head[:8]} since it was shown", "look at it again")
+        now, _ = short_ids([facts.item.head, shown.head])
+        raise Refused(f"{facts.source} has moved to {now} since it was shown", "look at it again")
     working = use_working(executor.hub, facts.thread)
     copies = {str(facts.thread): working} if working is not None and may_decide(working) else {}
     written = read_copies(executor, copies).get(facts.thread)

@@ -172,7 +172,10 @@ def refused_as_usage() -> Iterator[None]:
 
 
 ACTOR = deciding("--actor", "Who decides; the hub's agent if not given.")
-HEAD = deciding("--head", "The head that it is about, seven digits or more; else the one that you were shown last.")
+HEAD = deciding(
+    "--head",
+    "The head that it is about, seven digits or more that are of no other; else the one that you were shown last.",
+)
 
 
 def options(*extra: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -11,7 +11,7 @@ from cn.protocol.layout import OUTBOX, SENT, done_path, inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
 from cn.protocol.message_text import BEFORE, NOW, repeat
-from cn.protocol.outbox_entry import Deliver, Propose, file_name, parse_entry
+from cn.protocol.outbox_entry import Deliver, Propose, file_names, is_about, parse_entry
 from cn.protocol.thread_file import PROPOSED, WROTE, peer_block
 from cn.run.executor import Executor
 from cn.run.snapshot import Snapshot
@@ -106,17 +106,19 @@ def said_before(executor: Executor, earlier: Earlier, arrival: Arrival) -> str:
 
 def _our_words(executor: Executor, peer: Name, event: Event) -> str:
     """A message that we sent, as main's outbox has it."""
-    name = file_name(peer, event.topic, event.head, event.at)
-    data = executor.read(HubPath(f"{SENT}/{name}")) or executor.read(HubPath(f"{OUTBOX}/{name}"))
-    with suppress(RecordRefused, MessageRefused):
-        entry = parse_entry(data or b"", executor.snapshot.algorithm)
-        if isinstance(entry, Propose):
-            said = PROPOSED.format(executor.settings.us, format_stamp(event.at), entry.branch, entry.head[:10])
-            return f"{said}\n\n{quote(_end_of(entry.subject))}"
-        if isinstance(entry, Deliver):
-            message = parse_message(entry.content)
-            said = WROTE.format(message.sender, format_stamp(message.created), entry.branch)
-            return f"{said}\n\n{quote(_end_of(message.body or message.subject))}"
+    for name in file_names(peer, event.topic, event.head, event.at):
+        data = executor.read(HubPath(f"{SENT}/{name}")) or executor.read(HubPath(f"{OUTBOX}/{name}"))
+        with suppress(RecordRefused, MessageRefused):
+            entry = parse_entry(data or b"", executor.snapshot.algorithm)
+            if not is_about(entry, peer, event.topic, event.head):
+                continue
+            if isinstance(entry, Propose):
+                said = PROPOSED.format(executor.settings.us, format_stamp(event.at), entry.branch, entry.head[:10])
+                return f"{said}\n\n{quote(_end_of(entry.subject))}"
+            if isinstance(entry, Deliver):
+                message = parse_message(entry.content)
+                said = WROTE.format(message.sender, format_stamp(message.created), entry.branch)
+                return f"{said}\n\n{quote(_end_of(message.body or message.subject))}"
     return ""
 
 

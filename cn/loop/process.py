@@ -27,7 +27,7 @@ from cn.protocol import rules
 from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import PROPOSAL, inbox_path
 from cn.protocol.ledger import IN, Item
-from cn.protocol.thread_file import Merge, Triage, TriageRefused, format_decision, read_decision, read_text
+from cn.protocol.thread_file import Merge, Triage, TriageRefused, format_decision, named_head, read_decision, read_text
 from cn.run.commit_apart import commit_apart
 from cn.run.executor import Executor
 from cn.run.find_thread import read_call
@@ -35,13 +35,14 @@ from cn.run.memory import Condition, put_bounded
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 from cn.run.settings import Settings
+from cn.run.short_ids import others_like
 from cn.secrets.scanner import Text, own_lines
 from cn.transaction.mailbox_main import publish
 from cn.values.errors import Refusal
 from cn.values.names import Name, Oid, ThreadKey, ThreadName, digest
 from cn.values.report import Progress, Report
 from cn.values.shell_words import command
-from cn.values.text import one_line
+from cn.values.text import one_line, some_of
 
 if TYPE_CHECKING:
     from cn.agent.queue import MayGive
@@ -207,6 +208,14 @@ def _decided(executor: Executor, facts: Facts, working: Working) -> Decided | No
         _refuse(executor, facts, _raw_decision(working.data), "", refusal, working)
         return None
     if triage is None:
+        return None
+    said, item = named_head(triage), facts.item
+    if others := others_like(executor.snapshot, facts.peer, item.topic, item.head, said) if said else []:
+        why = f"void: head: {said} is the beginning of {item.head}, and of {some_of(others)}"
+        refusal = Refusal(
+            rules.VALID_TRIAGE, why, "write the whole id that Head says above, once you have read that one"
+        )
+        _refuse(executor, facts, format_decision(triage.decision), triage.actor, refusal, working)
         return None
     text = with_mains(executor, working.path, text)
     about = mask_line(facts.item.fields.get("subject", ""), executor.settings)

@@ -16,7 +16,7 @@ from typing import assert_never
 from cn.protocol.layout import NOTICE, OUTBOX, SAY, SENT
 from cn.protocol.log import Row
 from cn.protocol.message import object_id, tree_bytes
-from cn.values.names import Branch, HubPath, Name, NameRefused, Oid, topic_of
+from cn.values.names import Branch, HubPath, Name, NameRefused, Oid, digest, topic_of
 from cn.values.record_header import RecordRefused, format_record, parse_record, read_texts, texts_of
 from cn.values.shell_words import command
 from cn.values.text import one_line
@@ -122,15 +122,34 @@ def take_out(path: str) -> str:
 
 
 def entry_name(entry: Entry) -> str:
-    """The file name: day, peer and topic; deletions carry the tip, so a name means one effect."""
+    """The file name: day, peer, topic, and a digest of what it is; deletions say so."""
     ending = "-delete.md" if isinstance(entry, Remove) else ".md"
-    return file_name(entry.to, topic_of(entry.branch), entry_head(entry), entry.queued, ending)
+    return _name(entry.to, topic_of(entry.branch), entry_head(entry), entry.queued, ending)
 
 
-def file_name(to: Name, topic: str, head: Oid, queued: datetime, ending: str = ".md") -> str:
-    """The same of what was queued then, of which the ledger tells."""
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", topic)[:70]
-    return f"{format_day(queued)}-{to}-{plain}-{head[:8]}{ending}"
+def file_names(to: Name, topic: str, head: Oid, queued: datetime) -> tuple[str, str]:
+    """The same of what was queued then, of which the ledger tells, and the name that an earlier cn gave it.
+
+    The latter may be that of something else: :func:`is_about`.
+    """
+    earlier = f"{format_day(queued)}-{to}-{_plain(topic)[:70]}-{head[:8]}.md"
+    return _name(to, topic, head, queued, ".md"), earlier
+
+
+def is_about(entry: Entry, to: Name, topic: str, head: Oid) -> bool:
+    """Is it what delivers or proposes this?"""
+    is_this = (entry.to, topic_of(entry.branch), entry_head(entry)) == (to, topic, head)
+    return is_this and not isinstance(entry, Remove)
+
+
+def _name(to: Name, topic: str, head: Oid, queued: datetime, ending: str) -> str:
+    # Peer and topic can be joined in several ways (pi and x-fix, pi-x and fix), topics look alike when made plain, and
+    # whoever makes commits finds two that begin the same: only the digest means one effect.
+    return f"{format_day(queued)}-{to}-{_plain(topic)[:60]}-{digest(to, topic, head, size=32)}{ending}"
+
+
+def _plain(topic: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", topic)
 
 
 def outbox_path(entry: Entry) -> HubPath:

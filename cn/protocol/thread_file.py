@@ -18,7 +18,7 @@ from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
 from cn.values.errors import CnError
-from cn.values.names import Branch, Name, NameRefused, Oid, Topic, parse_name, parse_topic
+from cn.values.names import Branch, Name, NameRefused, Oid, Topic, parse_name, parse_topic, short_ids
 from cn.values.text import one_line, quote, shown_name, visible
 from cn.values.timestamps import StampRefused, format_stamp, parse_stamp
 
@@ -480,10 +480,6 @@ def _names_other(text: str, about: str) -> str:
     return f"{found[1].lower()}, time {found[2]}" if found[2] else found[1].lower()
 
 
-def _short(about: str) -> str:
-    return re.sub(r"(?<=^[0-9a-f]{8})[0-9a-f]+", "", about)
-
-
 def _conflict(lines: Sequence[str]) -> bool:
     """Are there git's marks of a conflict, all three of them?"""
     rest = iter(lines)
@@ -502,19 +498,32 @@ def came_back(back: str) -> str:
     return f"the branch {'was ' if back.startswith(('gone', 'withdrawn')) else ''}{back}"
 
 
+def _short(*abouts: str) -> list[str]:
+    """What decisions name, each head as short as tells it from the others."""
+    heads, times = zip(*(about.partition(",")[::2] for about in abouts), strict=True)
+    return [f"{head},{time}" if time else head for head, time in zip(short_ids(heads), times, strict=True)]
+
+
+def named_head(triage: Triage) -> str:
+    """The id, or the part of one, that a section names; empty where it names none."""
+    return triage.head.partition(",")[0].strip().lower()
+
+
 def why_void(text: str, head: str, back: str) -> tuple[str, str]:
     """Why a file does not show this (:func:`shows`): in a few words, and as its thread says it; empty: it does."""
     shown = seen_head(text)
     if shown != head:
-        what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"
+        here, there = short_ids([head, shown])
+        what = f"shows the head {there}" if shown else "has lost its Head line"
         reason = f"The file named the head {shown or '(none)'}; the branch is at {head}. Decide again."
-        return f"void: the thread {what}, the branch is at {head[:8]}", reason
+        return f"void: the thread {what}, the branch is at {here}", reason
     if shows(text, head, back):
         return "", ""
     about = showing(head, back)
     if named := _names_other(text, about):
         reason = f"The decision named the head {named}; the branch is at {about}. Decide again."
-        return f"void: the decision names the head {_short(named)}, the branch is at {_short(about)}", reason
+        here, there = _short(about, named)
+        return f"void: the decision names the head {there}, the branch is at {here}", reason
     if _conflict(text.split("\n")):
         return "void: git left the marks of a conflict in the thread", "Git left the marks of a conflict; decide again."
     what = f"does not say that {came_back(back)}" if back else "has a Caution line of another time"

@@ -22,11 +22,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.repository import Hub
+from cn.protocol.ledger import Item
+from cn.run.short_ids import others_like
+from cn.run.snapshot import Snapshot
 from cn.system import session
 from cn.system.files import PRIVATE, drop, read_regular, write_file
 from cn.system.session import Reader, parse_reader, this_reader
 from cn.values.errors import Blocked, Refused, UsageError
+from cn.values.names import Name, short_ids
 from cn.values.shell_words import command
+from cn.values.text import some_of
 
 ITEM, TRUST = "item", "trust"
 """Matters that are no threads: what ``cn input`` printed, and what ``cn trust`` showed."""
@@ -88,22 +93,27 @@ def check_head(text: str) -> str:
 
 
 def refuse_unseen(
-    hub: Hub, source: str, thread: str, head: str, said: str = "", nothing: str = "nothing was decided"
+    hub: Hub, snapshot: Snapshot, peer: Name, item: Item, said: str = "", nothing: str = "nothing was decided"
 ) -> None:
     """Raise :class:`Refused` where the thread is at another head than who decides has ``said``, or was shown.
 
-    ``nothing`` says what did not come of it.
+    A part of an id says nothing where it is one of another commit too. ``nothing`` says what did not come of it.
     """
+    source, head = f"{peer}/{item.topic}", item.head
     look = command("cn inbox show {}", source)
     if said:
         if not head.startswith(said):
-            raise Refused(f"{source} is at {head[:8]}, not at {said[:8]}: {nothing}", f"look at it: {look}")
+            here, there = short_ids([head, said])
+            raise Refused(f"{source} is at {here}, not at {there}: {nothing}", f"look at it: {look}")
+        if others := others_like(snapshot, peer, item.topic, head, said):
+            text = f"{said} is the beginning of {head}, where {source} is, and of {some_of(others)}: {nothing}"
+            raise Refused(text, f"{look} shows what is there; give the whole id of the one that you mean")
         return
-    if others := read_shown(hub, thread) - {head}:
-        before = " and ".join(sorted(other[:8] for other in others))
+    if others := sorted(read_shown(hub, item.get("thread")) - {head}):
+        here, *before = short_ids([head, *others])
         raise Refused(
-            f"{source} has moved since it was shown: from {before} to {head[:8]}; {nothing}",
-            f"{look} shows what is there now; '--head {head[:8]}' is about that one",
+            f"{source} has moved since it was shown: from {' and '.join(before)} to {here}; {nothing}",
+            f"{look} shows what is there now; '--head {head}' is about that one",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import NewType
 
 from cn.values.errors import CnError
@@ -70,6 +70,12 @@ def parse_oid(text: str) -> Oid:
 def is_oid(text: str) -> bool:
     """Is it a full object id?"""
     return _OID.fullmatch(text) is not None
+
+
+def short_ids(ids: Sequence[str]) -> list[str]:
+    """The beginnings of some ids, for people: eight digits, or as many more as tell them apart."""
+    size = next((size for size in range(8, 64, 8) if len({one[:size] for one in ids}) == len(set(ids))), 64)
+    return [one[:size] for one in ids]
 
 
 def parse_branch(text: str) -> Branch:
@@ -198,11 +204,11 @@ def fold(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-def digest(*parts: str) -> str:
-    """A short stable digest of a condition, to report it once."""
+def digest(*parts: str, size: int = 16) -> str:
+    """A short stable digest of a condition, to report it once; with 32 digits nobody finds two that have the same."""
     import hashlib  # OpenSSL takes 2 ms, and who only looks needs no digest
 
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:size]
 
 
 _PAGES = {"spec/soul.md", "spec/user.md", "spec/hub.md", "spec/agent.md"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
@@ -14,7 +15,7 @@ from cn.outbox.our_names import find_ours
 from cn.protocol.layout import OUTBOX, PROPOSAL, SENT
 from cn.protocol.ledger import IN, OUT, Event
 from cn.protocol.message import parse_message
-from cn.protocol.outbox_entry import Deliver, entry_head, file_name, parse_entry
+from cn.protocol.outbox_entry import Deliver, Entry, entry_head, file_names, is_about, parse_entry
 from cn.protocol.sent_life import last_answer, sent_chain, sent_lives
 from cn.protocol.thread_life import Link
 from cn.run.view import View
@@ -130,7 +131,7 @@ def _by_file(view: View, text: str) -> tuple[Name, list[Event]] | None:
         return None
     path = _place(view, name)
     try:
-        entry = parse_entry(view.snapshot.read(path) or b"", view.snapshot.algorithm) if path else None
+        entry = _read(view, path)
     except CnError:
         raise Refused(f"{path} is damaged", "see 'cn doctor'") from None
     if entry is None:
@@ -147,7 +148,21 @@ def _place(view: View, name: str) -> str:
 
 
 def _file_of(view: View, sent: Sent, begin: Event) -> str:
-    return _place(view, file_name(sent.peer, sent.topic, sent.head, begin.at)) if begin.kind == "queued" else ""
+    if begin.kind != "queued":
+        return ""
+    now, earlier = file_names(sent.peer, sent.topic, sent.head, begin.at)
+    if path := _place(view, now):
+        return path
+    path = _place(view, earlier)
+    with suppress(CnError):
+        entry = _read(view, path)
+        return path if entry is not None and is_about(entry, sent.peer, sent.topic, sent.head) else ""
+    return path  # damaged, and said to be
+
+
+def _read(view: View, path: str) -> Entry | None:
+    """The entry in a file, None without one; raises :class:`CnError` where it is damaged."""
+    return parse_entry(view.snapshot.read(path) or b"", view.snapshot.algorithm) if path else None
 
 
 def _text(view: View, sent: Sent, path: str, base: str) -> str:
@@ -169,7 +184,7 @@ def _text(view: View, sent: Sent, path: str, base: str) -> str:
 
 def _message(view: View, path: str) -> str:
     try:
-        entry = parse_entry(view.snapshot.read(path) or b"", view.snapshot.algorithm) if path else None
+        entry = _read(view, path)
         return parse_message(entry.content).body if isinstance(entry, Deliver) else "(its text is not in this hub)"
     except CnError:
         return "(its file is damaged: see 'cn doctor')"

@@ -23,7 +23,17 @@ from cn.outbox.our_names import REPLACED
 from cn.protocol.layout import OUTBOX, PROPOSAL, SAY, SENT
 from cn.protocol.ledger import IN
 from cn.protocol.log import FOLDER, Row, parse_rows
-from cn.protocol.outbox_entry import Deliver, Propose, Remove, Say, entry_source, is_chat, parse_entry, parse_say
+from cn.protocol.outbox_entry import (
+    Deliver,
+    Propose,
+    Remove,
+    Say,
+    entry_name,
+    entry_source,
+    is_chat,
+    parse_entry,
+    parse_say,
+)
 from cn.protocol.own_thread import CONCERNS, Own
 from cn.protocol.queue_item import TURN, Shown, Trigger, Turn, parse_input, parse_trigger, parse_turn
 from cn.protocol.thread_life import read_lives
@@ -199,7 +209,10 @@ def _message(view: View, path: str, data: bytes, sources: frozenset[str], id: st
     if made is None:
         return None
     message, source = made
-    sent = added_by(view.hub.git, view.snapshot.commit, f"{SENT}/{name}")
+    names = (name,) if path.endswith(SAY) else (name, entry_name(parse_entry(data, view.snapshot.algorithm)))
+    # What an earlier cn queued is filed by the name that it has now.
+    found = (added_by(view.hub.git, view.snapshot.commit, f"{SENT}/{one}") for one in dict.fromkeys(names))
+    sent = next(filter(None, found), None)
     if sent is None:
         return message
     files = [(s, p) for s, p in changes_of(view.hub.git, sent) if is_owned(p)]

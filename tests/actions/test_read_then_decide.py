@@ -78,7 +78,7 @@ def test_a_branch_that_moved_since_it_was_shown_is_not_decided(
     before = sigma.main, sigma.thread(sigma.only_thread())
     done = sigma.cn(*words, check=1)
     assert f"pi/proposal has moved since it was shown: from {case.first[:8]} to {case.second[:8]}" in done.stderr
-    assert f"'cn inbox show pi/proposal' shows what is there now; '--head {case.second[:8]}'" in done.stderr
+    assert f"'cn inbox show pi/proposal' shows what is there now; '--head {case.second}'" in done.stderr
     assert (sigma.main, sigma.thread(sigma.only_thread())) == before
     sigma.cn(*SHOW)
     assert f"; head {case.second[:8]}" in sigma.cn(*words).stdout + sigma.cn("log").stdout or "--dry-run" in words

@@ -13,6 +13,7 @@ import pytest
 
 from cn.actions.mail import send
 from cn.git.repository import open_hub
+from cn.protocol.outbox_entry import entry_head, parse_entry
 from cn.transaction.lock import hub_lock
 from tests.support.hubs import branches, cn, cn_env, make_ssh_key, read, tip
 from tests.support.terminal import Terminal
@@ -180,13 +181,14 @@ def test_mail_whose_name_another_took_goes_under_a_free_one(world: World, sigma:
     shutil.move(away, pi.home)
     squatter = world.propose(sigma, pi, "hello")
     (name,) = sigma.outbox()
+    queued = parse_entry((sigma.root / "threads/mail/outbox" / name).read_bytes())
     told = sigma.cn("outbox", "flush").stdout
     there = branches(pi.home)
     (free,) = [branch for branch in there if branch.startswith("sigma/hello-")]
     assert f"sigma/hello at {squatter[:8]} in pi's hub is not ours: somebody else made it" in told
     assert there["sigma/hello"] == squatter
     assert free == f"sigma/hello-{there[free][:8]}"
-    assert there[free].startswith(name.removesuffix(".md").rpartition("-")[2])
+    assert there[free] == entry_head(queued)
     assert sigma.outbox() == []
     again = sigma.sync().stdout
     assert "is not ours" in again, again

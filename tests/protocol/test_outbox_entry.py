@@ -16,12 +16,13 @@ from cn.protocol.outbox_entry import (
     Propose,
     Remove,
     entry_name,
+    file_names,
     format_entry,
     outbox_path,
     parse_entry,
     sent_path,
 )
-from cn.values.names import NameRefused, Oid, parse_branch, parse_hub_path, parse_name
+from cn.values.names import Branch, NameRefused, Oid, digest, fold, parse_branch, parse_hub_path, parse_name
 from cn.values.record_header import RecordRefused
 from cn.values.text import one_line
 from cn.values.timestamps import parse_stamp
@@ -144,10 +145,25 @@ def test_any_bytes_are_an_entry_or_refused(data: bytes) -> None:
 
 
 def test_names_and_places() -> None:
-    assert entry_name(ENTRY) == f"20260205-pi-re-x-{SEALED.id[:8]}.md"
-    assert entry_name(REMOVE) == "20260205-pi-x-3f2a9c1e-delete.md"
-    assert outbox_path(REMOVE) == "threads/mail/outbox/20260205-pi-x-3f2a9c1e-delete.md"
-    assert sent_path(ENTRY).startswith("threads/mail/sent/20260205-")
+    assert file_names(PI, "re-x", SEALED.id, AT) == (entry_name(ENTRY), f"20260205-pi-re-x-{SEALED.id[:8]}.md")
+    assert entry_name(REMOVE) == f"20260205-pi-x-{digest('pi', 'x', TIP, size=32)}-delete.md"
+    assert outbox_path(REMOVE) == f"threads/mail/outbox/{entry_name(REMOVE)}"
+    assert sent_path(ENTRY) == f"threads/mail/sent/{entry_name(ENTRY)}"
+
+
+TOPICS = st.text(st.sampled_from("ab-+/.é"), max_size=8).map(lambda text: "a" * 66 + text)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["pi", "pi-a", "pi-aa"]), TOPICS, st.sampled_from("12")), max_size=30))
+def test_two_things_never_have_one_name(things: list[tuple[str, str, str]]) -> None:
+    things += [("pi", "x-fix", "1"), ("pi-x", "fix", "1"), ("pi", "fix/typo", "1"), ("pi", "fix-typo", "1")]
+    heads = {end: Oid("3f2a9c1e" * 4 + end * 8) for end in "12"}
+    entries = [
+        effect(parse_name(to), Branch(f"sigma/{topic}"), heads[end], AT)
+        for to, topic, end in dict.fromkeys(things)
+        for effect in (Propose, Remove)
+    ]
+    assert len({fold(entry_name(entry)) for entry in entries}) == len(entries)
 
 
 @given(ENTRIES)
