@@ -26,6 +26,7 @@ from cn.protocol.ledger import IN
 from cn.protocol.log import Row
 from cn.protocol.ops import Op, format_op
 from cn.protocol.own_thread import parse_own
+from cn.protocol.thread_file import count_words
 from cn.run.executor import Executor
 from cn.run.find_thread import NoThread, find_pending
 from cn.run.run import Run, open_run
@@ -222,7 +223,8 @@ def _decide_one(
     if shown is not None and shown.head and isinstance(facts, Facts):
         _require_as_shown(executor, facts, shown)
     if isinstance(facts, Facts):
-        refuse_unseen(run.hub, facts.source, facts.item.get("thread"), facts.item.head, deciding.head)
+        words = count_words(facts.text, facts.peer)
+        refuse_unseen(run.hub, facts.source, facts.thread, facts.item.head, deciding.head, words=words)
     artifacts = find_artifacts(executor.snapshot, (op,))
     order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", artifacts, deciding.at)
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", deciding.body)]
