@@ -21,11 +21,13 @@ from cn.inbox.working_copies import ANEW, may_decide, read_copies, use_working
 from cn.outbox.deliver import deliver
 from cn.protocol import rules
 from cn.protocol.draft import Draft
-from cn.protocol.effects import Plan
+from cn.protocol.effects import Plan, WriteHere
+from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN
 from cn.protocol.log import Row
 from cn.protocol.ops import Op, format_op
 from cn.protocol.own_thread import parse_own
+from cn.protocol.thread_file import count_words
 from cn.run.executor import Executor
 from cn.run.find_thread import NoThread, find_pending
 from cn.run.run import Run, open_run
@@ -223,6 +225,8 @@ def _decide_one(
         _require_as_shown(executor, facts, shown)
     if isinstance(facts, Facts):
         refuse_unseen(run.hub, executor.snapshot, facts.peer, facts.item, deciding.head)
+        words = count_words(facts.text, facts.peer)
+        refuse_unseen(run.hub, facts.source, facts.thread, facts.item.head, deciding.head, words=words)
     artifacts = find_artifacts(executor.snapshot, (op,))
     order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", artifacts, deciding.at)
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", deciding.body)]
@@ -284,12 +288,17 @@ def _overtaken(run: Run, executor: Executor, seen: Snapshot, thread: str, op: Op
 
 def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts | None:
     """Of a thread that may be decided; None: it had to be written anew first."""
-    path = find_own(executor, thread)
-    if path is not None:
-        return OwnFacts(run.settings.config, run.settings.peers, use_own(executor, path), executor.now, run.machine)
+    own = find_own(executor, thread)
+    if own is not None:
+        return OwnFacts(run.settings.config, run.settings.peers, use_own(executor, own), executor.now, run.machine)
     peer, item = find_pending(executor.snapshot, thread)
     now = executor.item(peer, IN, item.topic) or item
-    if why := renew_stale(executor, peer, now, use_working(run.hub, ThreadName(now.get("thread")))):
+    path = inbox_path(ThreadName(now.get("thread")))
+    working = use_working(run.hub, ThreadName(now.get("thread")))
+    if why := renew_stale(executor, peer, now, working):
+        fresh = executor.read(path)
+        if working is not None and fresh == executor.snapshot.read(path):  # no commit brings it here
+            executor.perform(Plan(f"{peer}/{now.topic}", (WriteHere(path, fresh),)))
         executor.perform(plan_renewed(peer, now, executor.now, why))
         executor.notes.refused(f"{peer}/{now.topic}: {rules.VALID_TRIAGE}: {why}", ANEW, source=f"{peer}/{now.topic}")
         return None

@@ -174,7 +174,7 @@ def _why_late(run: Run, executor: Executor, turn: Turn | None, output: Output) -
     if output.id != turn.input.id and output.id in run.memory.section("given"):
         return f"it answers {output.id}, which is not in flight any more"
     if (output.is_prose or output.id == turn.input.id) and not is_wanted(executor, turn.input):
-        return f"{source_of(turn.input)} was decided another way, or its branch moved"
+        return f"{source_of(turn.input)} was decided another way, its branch moved, or words came since"
     return ""
 
 

@@ -71,7 +71,8 @@ def update_queue(
     state: str = actor_of(run, turn)
     if turn is not None and not is_wanted(executor, turn.input):
         executor.perform(turns.plan_withdrawn(turn))
-        executor.notes.info(f"{turns.source_of(turn.input)} needs no answer of the agent any more")
+        why = "it was decided another way, its branch moved, or words came since"
+        executor.notes.info(f"{turns.source_of(turn.input)} is taken from the agent: {why}")
         turn, state = None, ACTOR.step(state, "withdrawn")
     fed = run.settings.config.interface == "queue"
     # An answer that is there counts still. Another machine may have one, until its time is over.

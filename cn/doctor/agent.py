@@ -54,7 +54,7 @@ def check_queue(facts: HubFacts) -> Iterator[Finding]:
 
 def _stuck(facts: HubFacts, view: QueueView) -> Iterator[Finding]:
     if os.path.lexists(facts.hub.root / OUTPUT) and (view.turn is None or not view.here):
-        why = "its item was decided another way, or another clone has it"
+        why = "its item was decided another way, its branch moved, words came since, or another clone has it"
         yield info(f"{OUTPUT} answers nothing that is in flight here", why, "'cn inbox process' sets it aside")
     if view.actor is Actor.TIMED_OUT and view.turn is not None:
         yield problem(

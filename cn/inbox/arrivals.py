@@ -43,8 +43,18 @@ from cn.inbox.plan.arrivals import (
     plan_revived,
     said_again,
     stepped_back,
+    takes_words,
 )
-from cn.inbox.working_copies import Working, is_stale, lenient_text, may_decide, read_working, renewed
+from cn.inbox.working_copies import (
+    Working,
+    is_stale,
+    lenient_text,
+    may_decide,
+    own_text,
+    read_working,
+    renewed,
+    shows_triage,
+)
 from cn.outbox.our_branches import PinnedTopics, apply_notice, read_theirs
 from cn.outbox.plan.receipts import Arrival, plan_notice, plan_words
 from cn.peers.observe import ARRIVAL, MORE, UNREAD, Observation, fetch_mains, forget_gone, head_name
@@ -58,7 +68,7 @@ from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
 from cn.protocol.message_text import FORM as MESSAGE_FORM
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, fingerprint
-from cn.protocol.thread_file import TriageRefused, keep_mains, read_text
+from cn.protocol.thread_file import TriageRefused, find_headings, keep_mains, read_text
 from cn.protocol.twins import rename_to
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
@@ -693,6 +703,8 @@ def _back(executor: Executor, arrival: Arrival, item: Item) -> str:
 def _continue(executor: Executor, arrival: Arrival, earlier: Earlier | None) -> bool:
     """Show an answer in the thread about which we wrote what it answers, while that waits for its decision, and a
     message that goes with a proposal in the thread of that.
+
+    Who has decided, or is about to, was not shown it: they decide again (:func:`cn.inbox.plan.arrivals.hold`).
     """
     if arrival.step is Step.MOVED or arrival.message is None or earlier is None:
         return False
@@ -707,15 +719,26 @@ def _continue(executor: Executor, arrival: Arrival, earlier: Earlier | None) -> 
         item = executor.item(arrival.peer, IN, topic)
         if item is None or not item.get("thread") or (names and item.get("thread") not in names):
             continue
-        name = ThreadName(item.get("thread"))
+        if not takes_words(item):
+            return False
+        name, peer, us = ThreadName(item.get("thread")), arrival.peer, executor.settings.us
+        copy = read_working(executor.hub, name) if inbox_path(name) not in executor.changed else None
+        decided = copy is not None and shows_triage(copy)
         if inbox_path(name) not in executor.changed:  # what goes into main shows what main does
-            renew_stale(executor, arrival.peer, item, read_working(executor.hub, name))
+            renew_stale(executor, peer, item, copy)
         working = use_working_text(executor, name)
         if working is None or len(working) + len(arrival.content) > _MOST_SAID:
             return False
         working = mask_thread(executor, name, working, read_mains(executor, inbox_path(name)))
-        executor.perform(plan_continued(arrival, executor.settings.us, item, working))
+        own = own_text(executor.snapshot, us, peer, item) if find_headings(working.split("\n")) else None
+        asked = item.state == "claimed"
+        held = asked or decided or own is not None
+        executor.perform(plan_continued(arrival, us, item, working, own, held=held))
         executor.notes.done(f"{arrival.source} {what} in {inbox_path(name)}", source=arrival.source)
+        if held:
+            again = "the agent is asked again" if asked else f"read {inbox_path(name)}, then decide again"
+            text = f"{peer}/{item.topic}: what was decided without these words is void; {again}"
+            executor.notes.info(text, source=f"{peer}/{item.topic}")
         return True
     return False
 

@@ -24,6 +24,7 @@ from cn.protocol.thread_file import (
     Triage,
     TriageRefused,
     check_section,
+    count_words,
     format_decision,
     parse_decision,
     read_text,
@@ -175,6 +176,8 @@ def _write(
         raise Refused(f"{path}: {why}", ANEW.replace("is written", "would be written") if dry_run else ANEW)
     if shown is None:
         refuse_unseen(hub, snapshot, peer, item, head)
+        words = count_words(lenient_text(data), peer)
+        refuse_unseen(hub, f"{peer}/{item.topic}", name, item.head, head, words=words)
     try:
         text = read_text(data)
     except TriageRefused as refused:

@@ -110,14 +110,25 @@ def shows_item(data: bytes, item: Item) -> bool:
 
 
 def is_stale(snapshot: Snapshot, path: HubPath, data: bytes, item: Item) -> bool:
-    """Does a thread's file show something else than is there, or decide what main keeps as decided before?"""
+    """Does a thread's file show something else than is there, lack words that main shows, or decide what main keeps as
+    decided before?
+    """
     if not shows_item(data, item):
         return True
-    if not _holds_section(data):
+    main = snapshot.read(path) or b""
+    if data == main or not (b" wrote, " in main or _holds_section(data)):
         return False
-    from cn.protocol.thread_file import was_executed
+    from cn.protocol.thread_file import lacks_words, was_executed
 
-    return was_executed(lenient_text(data), lenient_text(snapshot.read(path) or b""))
+    text, there = lenient_text(data), lenient_text(main)
+    return was_executed(text, there) or lacks_words(text, there)
+
+
+def lacks_said(snapshot: Snapshot, working: Working) -> bool:
+    """Was something said in main's thread that its working copy does not show?"""
+    from cn.protocol.thread_file import lacks_words
+
+    return lacks_words(lenient_text(working.data), lenient_text(snapshot.read(working.path) or b""))
 
 
 def lenient_text(data: bytes) -> str:
@@ -143,12 +154,14 @@ def own_text(snapshot: Snapshot, us: Name, peer: Name, item: Item) -> tuple[str,
 
 def renewed(snapshot: Snapshot, us: Name, peer: Name, item: Item, text: str) -> tuple[str, str]:
     """A pending thread with its own header and quotation, what people wrote in ``text``, and why it is so."""
-    from cn.protocol.thread_file import refresh, was_executed, why_void
+    from cn.protocol.thread_file import UNREAD_WORDS, lacks_words, refresh, was_executed, why_void
 
     fresh, known = own_text(snapshot, us, peer, item)
     why, reason = why_void(text, item.head, item.get("back"))
     if was_executed(text, fresh):
         reason, why = "It was carried out before. Decide again.", "void: it was carried out before"
+    elif not why and lacks_words(text, fresh):
+        reason, why = UNREAD_WORDS, "void: words came meanwhile that the thread did not show"
     return refresh(text, fresh, reason or "It stood before the quotation.", known), why
 
 

@@ -15,10 +15,19 @@ from cn.inbox.arrivals import record_arrivals, record_vanished, renew_stale, wit
 from cn.inbox.merges import Merges
 from cn.inbox.pending import check_inbox, record_due, restore_pending
 from cn.inbox.pinned_keys import check_pinned
-from cn.inbox.plan.arrivals import LOOKED, plan_renewed
+from cn.inbox.plan.arrivals import LOOKED, hold, plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of, refusal_digest
 from cn.inbox.shown_anew import show_anew
-from cn.inbox.working_copies import ANEW, Working, edition, has_triage, read_working, shows_triage
+from cn.inbox.working_copies import (
+    ANEW,
+    Working,
+    edition,
+    has_triage,
+    lacks_said,
+    read_working,
+    shows_item,
+    shows_triage,
+)
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import deliver
 from cn.peers.observe import Observation, fetch_changed, observe
@@ -185,8 +194,13 @@ def _read_decided(executor: Executor, later: Container[ThreadKey]) -> list[Decid
         copies.append((Facts(config, peers, peer, now, "", executor.now), working, shows_triage(working)))
     executor.snapshot.read_many(working.path for _, working, decides in copies if decides)
     for facts, working, decides in copies:
+        if not decides and shows_item(working.data, facts.item):
+            continue
+        unread = decides and shows_item(working.data, facts.item) and lacks_said(executor.snapshot, working)
         why = renew_stale(executor, facts.peer, facts.item, working)
         if why and decides:
+            if unread:
+                executor.perform(Plan(facts.source, hold(facts.peer, facts.item, executor.now)))
             refusal = Refusal(rules.VALID_TRIAGE, why, ANEW)
             _refuse(executor, facts, _raw_decision(working.data), "", refusal, working, new=True)
         elif why:

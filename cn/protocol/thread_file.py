@@ -688,6 +688,21 @@ def _said(text: str) -> list[str]:
     return found
 
 
+UNREAD_WORDS = "Words came that were not shown to who decided. Decide again."
+"""Why a decision is void in a thread in which something was said since."""
+
+
+def count_words(text: str, who: Name) -> int:
+    """How often ``who`` has said something in a thread; no line that a peer wrote is counted."""
+    return sum(line.startswith(f"**{who} wrote, ") and bool(_WROTE.match(line)) for line in text.split("\n"))
+
+
+def lacks_words(text: str, main: str) -> bool:
+    """Does ``main`` show words in a thread of which ``text`` has none? Who wrote that has not read them."""
+    have = {line.rstrip() for line in text.split("\n")}
+    return any(line.rstrip() not in have for line in main.split("\n") if _WROTE.match(line))
+
+
 def add_words(text: str, words: Words) -> str:
     """The thread with these words below all that was said, each line behind ``> ``, and above a Triage section."""
     before, section = _cut(text)

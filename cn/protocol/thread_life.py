@@ -153,9 +153,11 @@ def _inbound(event: Event) -> tuple[Link, ...]:
     get = event.fields.get
     by = get("by", "")
     again = f", attempt {get('attempt')}" if get("attempt", "1") != "1" else ""
+    moved = (MOVED, "what was decided about the earlier head, if anything was, is void")
+    said = (RECEIVED, "words about it; what was decided without them is void")
     steps = {
         "received": (RECEIVED, get("branch", "")),
-        "refreshed": (MOVED, "what was decided about the earlier head, if anything was, is void"),
+        "refreshed": said if get("words") else moved,
         "deferred": (DEFERRED, _join(_until(event), get("reason", ""), by)),
         "returned": (RETURNED, "deferred until now"),
         "assigned": (ASSIGNED, _join(f"to {get('actor', '')}", "", by)),

@@ -1,9 +1,9 @@
 """What each reader was shown last: what somebody decides, answers or accepts is what they have read.
 
 Between a look and a decision a branch may move, and a sync of cron's bring the thread up to date without a word. So
-what shows a thread notes its head, ``cn input`` the item, ``cn trust`` the change to protected files; a decision about
-another one is refused. Readers are sessions and wakes (:mod:`cn.system.session`): what a colleague, a program or the
-turn before was shown, the next one has not read.
+what shows a thread notes its head, and how often its creator has said something there; ``cn input`` the item,
+``cn trust`` the change to protected files; a decision about another one is refused. Readers are sessions and wakes
+(:mod:`cn.system.session`): what a colleague, a program or the turn before was shown, the next one has not read.
 
 One file for each reader and matter, ``.git/cn/readers-<user>/<matter>/<reader>``: a number, the highest of the matter
 being that of the latest look, and what was shown. A user's notes are theirs alone. Losing one costs the check, never a
@@ -92,10 +92,17 @@ def check_head(text: str) -> str:
     return text
 
 
+def note_thread(hub: Hub, thread: str, head: str, words: int) -> None:
+    """Note that this reader was shown a thread at a head, with so many ``words`` of its creator about it."""
+    note_shown(hub, thread, f"{head} {words}" if words else head)
+
+
 def refuse_unseen(
     hub: Hub, snapshot: Snapshot, peer: Name, item: Item, said: str = "", nothing: str = "nothing was decided"
+    hub: Hub, source: str, thread: str, head: str, said: str = "", nothing: str = "nothing was decided", words: int = 0
 ) -> None:
-    """Raise :class:`Refused` where the thread is at another head than who decides has ``said``, or was shown.
+    """Raise :class:`Refused` where the thread is at another head than who decides has ``said``, or was shown, or where
+    more ``words`` stand in it than they were shown.
 
     A part of an id says nothing where it is one of another commit too. ``nothing`` says what did not come of it.
     """
@@ -111,10 +118,22 @@ def refuse_unseen(
         return
     if others := sorted(read_shown(hub, item.get("thread")) - {head}):
         here, *before = short_ids([head, *others])
+    seen = [(at, int(count) if count.isdecimal() else 0) for at, _, count in _parted(read_shown(hub, thread))]
+    if others := {at for at, _ in seen} - {head}:
+        before = " and ".join(sorted(other[:8] for other in others))
         raise Refused(
             f"{source} has moved since it was shown: from {' and '.join(before)} to {here}; {nothing}",
             f"{look} shows what is there now; '--head {head}' is about that one",
         )
+    if any(count < words for _, count in seen):
+        raise Refused(
+            f"{source}: its creator has said something since it was shown; {nothing}",
+            f"{look} shows it; '--head {head[:8]}' is about that head, whatever was said",
+        )
+
+
+def _parted(values: Iterable[str]) -> Iterable[tuple[str, str, str]]:
+    return (value.partition(" ") for value in values)
 
 
 def sweep_shown(hub: Hub, waiting: Container[str]) -> None:

@@ -70,6 +70,13 @@ def shown_head(document: Document) -> str:
     return seen_head(document.text) or document.thread.head
 
 
+def shown_words(document: Document) -> int:
+    """How often its creator has said something in the thread, as the document shows it."""
+    from cn.protocol.thread_file import count_words
+
+    return count_words(document.text, document.thread.peer)
+
+
 def done_document(view: View, peer: Name, life: Life) -> Document:
     """A thread that is done."""
     name = life.thread

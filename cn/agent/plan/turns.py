@@ -94,7 +94,7 @@ def plan_promote(asked: Input, content: str, machine: str, at: datetime) -> Plan
 
 
 def plan_withdrawn(turn: Turn) -> Plan:
-    """What is in flight needs no answer any more: it was decided another way, or its branch moved."""
+    """What is in flight needs no answer any more: it was decided another way, its branch moved, or words came."""
     return Plan(source_of(turn.input), _OVER)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cn.run.shown import note_shown
-from cn.views.thread_page import Document, shown_head
+from cn.run.shown import note_thread
+from cn.views.thread_page import Document, shown_head, shown_words
 
 if TYPE_CHECKING:
     from cn.cli.options import Env
@@ -24,6 +24,6 @@ def show_page(env: Env, view: View, document: Document | OwnDocument | SentDocum
 
 
 def note_page(view: View, document: Document) -> None:
-    """Note the head of a thread that waits, after it was shown."""
+    """Note the head of a thread that waits, and what its creator has said there, after it was shown."""
     if document.thread.state != "done" and (head := shown_head(document)):
-        note_shown(view.hub, document.thread.thread, head)
+        note_thread(view.hub, document.thread.thread, head, shown_words(document))

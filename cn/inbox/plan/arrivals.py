@@ -15,6 +15,7 @@ from cn.protocol.message import About
 from cn.protocol.states import RECEIVER, read_step
 from cn.protocol.states import Step as Step
 from cn.protocol.thread_file import (
+    UNREAD_WORDS,
     Words,
     add_form,
     add_words,
@@ -116,23 +117,51 @@ def _what_it_is(arrival: Arrival) -> dict[str, str]:
     }
 
 
-def plan_continued(arrival: Arrival, us: Name, item: Item, working: str) -> Plan:
+def plan_continued(
+    arrival: Arrival, us: Name, item: Item, working: str, own: tuple[str, Sequence[str]] | None, *, held: bool
+) -> Plan:
     """An answer to what we said about a pending thread is shown there, and brings it back if it was put off.
 
     ``working`` is that thread's text in the work tree, or in main; ``item`` is its own. An answer that ends a thread at
     its creator's goes with what it ends; of any other its creator is told that it was shown.
+
+    What was decided before is about less, and void: ``own`` is the thread as main has it, and all that main had of it,
+    where ``working`` holds a decision. ``held``: that is so, or the agent has the thread without these words.
     """
     assert arrival.message is not None
     name, message = ThreadName(item.get("thread")), arrival.message
     what = f"{arrival.branch} at {arrival.head[:10]}, {arrival.signature}"
-    text = add_words(working, Words(arrival.peer, message.created, what, arrival.content))
-    back = plan_returned(arrival.peer, item, arrival.at, message.hops).effects[:1] if item.state == "deferred" else ()
-    row = arrival.row("answered", f"shown in {name}", thread=name)
+    words = Words(arrival.peer, message.created, what, arrival.content)
+    text = add_words(working, words)
+    if own is not None:
+        fresh, known = own
+        text = refresh(working, add_words(fresh, words), UNREAD_WORDS, known)
+    back: tuple[Effect, ...] = ()
+    if item.state == "deferred":
+        back = plan_returned(arrival.peer, item, arrival.at, message.hops).effects[:1]
+    if held:
+        back = (*back, *hold(arrival.peer, item, arrival.at))
+    shown = f"shown in {name}{'; what was decided without it is void' if held else ''}"
+    row = arrival.row("answered", shown, thread=name)
     about = About(arrival.branch, arrival.head, ACKED, None, "shown in the thread that it answers")
     ends = message.about is not None and message.about.final
     told = () if ends else (notice(us, arrival.peer, arrival.topic, about, arrival.at, name),)
     seen = arrival.event("noticed", branch=arrival.branch)
     return Plan(arrival.source, (Put(inbox_path(name), text), seen, *back, row, *told, Wake(name)))
+
+
+def hold(peer: Name, item: Item, at: datetime) -> tuple[Effect, ...]:
+    """Words hold a decision back, once: it waits again, for the agent too, and what comes then is a thread of its own.
+
+    Else whoever says something all the time would keep it from ever being carried out.
+    """
+    shown = Record(peer, Event(at, IN, "refreshed", item.topic, item.head, {"words": format_second(at)}))
+    return (shown, *_stays(peer, item if item.state != "deferred" else item._replace(state="received"), at))
+
+
+def takes_words(item: Item) -> bool:
+    """May what is said about a thread still be shown in it?"""
+    return not item.get("words") or item.state == "deferred"
 
 
 def withdrawn_before(item: Item) -> str:
@@ -237,6 +266,7 @@ def plan_moved(
     news = {key: value for key, value in _what_it_is(arrival).items() if item.get(key) != value}
     news |= {"back": back} if back or item.get("back") else {}
     news |= {"times": str(_times(item))} if back else {}
+    news |= {"words": ""} if item.get("words") else {}
     at = {"branch": arrival.branch, "signature": arrival.signature, "base": arrival.base or "none"}
     events = [arrival.event("refreshed", **at, **news)]
     row = arrival.row(kind, thread=name)
@@ -292,7 +322,7 @@ def plan_checked_anew(
     text = refresh(working, set_verdict(fresh, arrival.signature, back), f"{_sentence_of(why)}; decide again.", known)
     told = {"told": arrival.head} if unsigned and us is not None else {}
     changed = arrival.event("refreshed", signature=arrival.signature, pinned=key if unsigned else "", back=back, **told)
-    effects: list[Effect] = [Put(inbox_path(name), text), changed, *_stays(arrival, item)]
+    effects: list[Effect] = [Put(inbox_path(name), text), changed, *_stays(arrival.peer, item, arrival.at)]
     effects += [arrival.row("shown anew", why, thread=name), Wake(name)]
     if us is not None and unsigned:
         reason = f"signature-policy: {why}; {SIGN_ANEW}"
@@ -301,15 +331,15 @@ def plan_checked_anew(
     return Plan(arrival.source, tuple(effects))
 
 
-def _stays(arrival: Arrival, item: Item) -> list[Effect]:
+def _stays(peer: Name, item: Item, at: datetime) -> list[Effect]:
     """What a head that did not move keeps: who has it assigned, until when it is put off, that its branch is gone."""
     kept = {"assigned": ("actor", "by"), "deferred": ("until", "reason", "by")}.get(item.state, ())
     stays: list[Effect] = []
     if kept:
-        fields = {key: item.get(key) for key in kept}
-        stays.append(arrival.event(item.state, **fields, thread=item.get("thread")))
+        fields = {**{key: item.get(key) for key in kept}, "thread": item.get("thread")}
+        stays.append(Record(peer, Event(at, IN, item.state, item.topic, item.head, fields)))
     if item.get("gone"):
-        stays.append(arrival._replace(at=parse_stamp(item.get("gone"))).event("gone"))
+        stays.append(Record(peer, Event(parse_stamp(item.get("gone")), IN, "gone", item.topic, item.head)))
     return stays
 
 
@@ -387,7 +417,9 @@ def plan_returned(peer: Name, item: Item, at: datetime, hops: int | None = None)
     source = f"{peer}/{item.topic}"
     thread = item.get("thread")
     row = Row(at, source, "returned", "deferred until now", thread, item.get("branch"), item.head, "returned")
-    event = Event(at, IN, "returned", item.topic, item.head, {} if hops is None else {"hops": str(hops)})
+    fields = {} if hops is None else {"hops": str(hops)}
+    fields |= {"words": ""} if item.get("words") else {}
+    event = Event(at, IN, "returned", item.topic, item.head, fields)
     return Plan(source, (Record(peer, event), Log(row), Wake(thread)))
 
 
