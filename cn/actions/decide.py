@@ -224,9 +224,8 @@ def _decide_one(
     if shown is not None and shown.head and isinstance(facts, Facts):
         _require_as_shown(executor, facts, shown)
     if isinstance(facts, Facts):
-        refuse_unseen(run.hub, executor.snapshot, facts.peer, facts.item, deciding.head)
         words = count_words(facts.text, facts.peer)
-        refuse_unseen(run.hub, facts.source, facts.thread, facts.item.head, deciding.head, words=words)
+        refuse_unseen(run.hub, executor.snapshot, facts.peer, facts.item, deciding.head, words=words)
     artifacts = find_artifacts(executor.snapshot, (op,))
     order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", artifacts, deciding.at)
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", deciding.body)]

@@ -175,9 +175,8 @@ def _write(
             _save(hub, path, text, working)
         raise Refused(f"{path}: {why}", ANEW.replace("is written", "would be written") if dry_run else ANEW)
     if shown is None:
-        refuse_unseen(hub, snapshot, peer, item, head)
         words = count_words(lenient_text(data), peer)
-        refuse_unseen(hub, f"{peer}/{item.topic}", name, item.head, head, words=words)
+        refuse_unseen(hub, snapshot, peer, item, head, words=words)
     try:
         text = read_text(data)
     except TriageRefused as refused:

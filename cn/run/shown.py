@@ -98,8 +98,13 @@ def note_thread(hub: Hub, thread: str, head: str, words: int) -> None:
 
 
 def refuse_unseen(
-    hub: Hub, snapshot: Snapshot, peer: Name, item: Item, said: str = "", nothing: str = "nothing was decided"
-    hub: Hub, source: str, thread: str, head: str, said: str = "", nothing: str = "nothing was decided", words: int = 0
+    hub: Hub,
+    snapshot: Snapshot,
+    peer: Name,
+    item: Item,
+    said: str = "",
+    nothing: str = "nothing was decided",
+    words: int = 0,
 ) -> None:
     """Raise :class:`Refused` where the thread is at another head than who decides has ``said``, or was shown, or where
     more ``words`` stand in it than they were shown.
@@ -116,11 +121,11 @@ def refuse_unseen(
             text = f"{said} is the beginning of {head}, where {source} is, and of {some_of(others)}: {nothing}"
             raise Refused(text, f"{look} shows what is there; give the whole id of the one that you mean")
         return
-    if others := sorted(read_shown(hub, item.get("thread")) - {head}):
-        here, *before = short_ids([head, *others])
-    seen = [(at, int(count) if count.isdecimal() else 0) for at, _, count in _parted(read_shown(hub, thread))]
-    if others := {at for at, _ in seen} - {head}:
-        before = " and ".join(sorted(other[:8] for other in others))
+    seen = [
+        (at, int(count) if count.isdecimal() else 0) for at, _, count in _parted(read_shown(hub, item.get("thread")))
+    ]
+    if moved := sorted({at for at, _ in seen} - {head}):
+        here, *before = short_ids([head, *moved])
         raise Refused(
             f"{source} has moved since it was shown: from {' and '.join(before)} to {here}; {nothing}",
             f"{look} shows what is there now; '--head {head}' is about that one",
@@ -128,7 +133,7 @@ def refuse_unseen(
     if any(count < words for _, count in seen):
         raise Refused(
             f"{source}: its creator has said something since it was shown; {nothing}",
-            f"{look} shows it; '--head {head[:8]}' is about that head, whatever was said",
+            f"{look} shows it; '--head {head}' is about that head, whatever was said",
         )
 
 
