@@ -266,7 +266,7 @@ def _count(rows: Rows, event: Event, size: int) -> None:
         minute = minute_of(event.time)
         key = Uuid(Party(handler)), minute % _SLOTS
         old = rows.get(Written, *key)
-        rows.put(Written(*key, minute, size + (old.size if old and old.minute == minute else 0)))
+        rows.put(Written(*key, minute, size + (old.counted if old and old.minute == minute else 0)))
 
 
 def _deliver(rows: Rows, event: Event, change: MailDelivered) -> None:

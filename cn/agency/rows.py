@@ -209,14 +209,14 @@ LINK_BYTES: Final = 1024
 
 
 class Written(NamedTuple):
-    """The bytes that a handler's agents wrote in a minute, counted since 1970. A handler has a row for each slot, in
-    which a later minute takes the place of one that nobody asks for any more.
+    """What a handler's agents wrote in a minute since 1970, ``counted`` in bytes, links with it (:data:`LINK_BYTES`). A
+    handler has a row for each slot, in which a later minute takes the place of one that nobody asks for any more.
     """
 
     handler: Uuid
     slot: int
     minute: int
-    size: int
+    counted: int
 
 
 def minute_of(at: datetime) -> int:
@@ -366,8 +366,8 @@ class Facts(Protocol):
         """What it made in that tenure, oldest first."""
 
     def written(self, handler: Uuid, since: datetime) -> int:
-        """The bytes of all versions and audit entries that agents of this handler wrote later than this, to the minute;
-        of the last hour at most.
+        """The bytes of all versions, with their links, and audit entries that agents of this handler wrote later than
+        this, to the minute; of the last hour at most.
         """
 
     def left_to(self, heir: Uuid, tenure: int) -> Sequence[Tenure]:

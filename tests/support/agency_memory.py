@@ -150,7 +150,7 @@ class Memory(Rows):
 
     def written(self, handler: Uuid, since: datetime) -> int:
         found = (row for row in self.of(Written) if row.handler == handler)
-        return sum(row.size for row in found if row.minute > minute_of(since))
+        return sum(row.counted for row in found if row.minute > minute_of(since))
 
     def left_to(self, heir: Uuid, tenure: int) -> Sequence[Tenure]:
         return sorted(self._in("left_to", (heir, tenure)))

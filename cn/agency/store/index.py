@@ -268,7 +268,7 @@ class Index(Rows):
 
     def written(self, handler: Uuid, since: datetime) -> int:
         """A few rows."""
-        rows = "SELECT TOTAL(size) FROM written WHERE handler = ? AND minute > ?"
+        rows = "SELECT TOTAL(counted) FROM written WHERE handler = ? AND minute > ?"
         return int(self._one(rows, handler, minute_of(since)))
 
     def left_to(self, heir: Uuid, tenure: int) -> Sequence[Tenure]:
