@@ -38,7 +38,7 @@ _MASKS = (
     (re.compile(r"\b\d{10} [+]0000\b"), "TIME"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "PORT"),
     (re.compile(r" \(it was gone already\)"), ""),  # by our own push, whose answer nobody heard
-    (re.compile(r"(?<=-)[0-9a-f]{8}(?=-delete\.md\b|\.md\b)"), "HEX"),
+    (re.compile(r"(?<=-)(?:[0-9a-f]{32}|[0-9a-f]{8})(?=-delete\.md\b|\.md\b)"), "HEX"),
     (re.compile(r"(?<!-)\b\d{8}(?=-|\.md\b)"), "DAY"),
     # Also of letters alone: words that look so are masked on both sides.
     (re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{10}|[0-9a-f]{6,8})\b"), "HEX"),
