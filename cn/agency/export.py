@@ -15,8 +15,8 @@ from cn.agency.plan.access import reason_for
 from cn.agency.rows import Facts, File
 from cn.system.files import PRIVATE, write_file
 from cn.system.owners import refuse_anothers
-from cn.values.errors import Refused
-from cn.values.text import cell, slug
+from cn.values.errors import Blocked, Refused
+from cn.values.text import cell, one_line, slug
 
 _FOLDERS = {"outcome": "outcomes", "file": "files", "message": "mail", "state": "state", "audit": "audit"}
 _BATCH = 200
@@ -25,13 +25,17 @@ _TITLE = 50
 
 
 class Exported(NamedTuple):
-    """The files that were written, by their paths in the folder, and what each is of."""
+    """The files that were written, by their paths in the folder, and what each is of; and what could not be, by what
+    it is called, with the reason.
+    """
 
     paths: dict[str, Uuid]
+    left_out: dict[str, str]
 
 
 def export(agency: Agency, principal: Principal, folder: Path, *, dry_run: bool = False) -> Exported:
-    """Into a new folder, or an empty one of ours; that files were read is recorded.
+    """Into a new folder, or an empty one of ours; that files were read is recorded. What cannot be read is left out,
+    and named with the reason: the rest is saved.
 
     Raises :class:`Refused` for a folder that holds something, ``UsageError`` for one of another user.
     """
@@ -40,27 +44,31 @@ def export(agency: Agency, principal: Principal, folder: Path, *, dry_run: bool 
         raise Refused(f"{folder} is there, and not an empty folder", "name a new one")
     with agency.store.reading() as facts:
         files = [file for file in _all(facts) if _may_read(file, principal, facts)]
-        paths = {_path(file, _EXTENSION): file.id for file in files}
+        kept = [file for file in files if file.kind not in _DERIVED and file.version]
+        derived = [file for file in files if file.kind in _DERIVED]
         if dry_run:
-            return Exported(paths)
-        made = {_path(file, _EXTENSION): _made(file, facts).encode() for file in files if file.kind in (OUTCOME, AUDIT)}
-    for path, data in made.items():
-        _write(folder, path, data)
-    kept = [file for file in files if file.kind not in (OUTCOME, AUDIT) and file.version]
+            return Exported({_path(file, _EXTENSION): file.id for file in (*derived, *kept)}, {})
+        made = {_path(file, _EXTENSION): _made(file, facts).encode() for file in derived}
+    written = {_write(folder, _path(file, _EXTENSION), made[_path(file, _EXTENSION)]): file for file in derived}
+    left_out: dict[str, str] = {}
     for start in range(0, len(kept), _BATCH):
         batch = kept[start : start + _BATCH]
         asked = [Asked(ReadFile(file.id), principal) for file in batch]
         for file, answer in zip(batch, perform(agency.store, asked).answers, strict=True):
             if isinstance(answer, Done):
-                data = read_content(agency.store, file.id, str(answer.answer["hash"]))
-                made[_write(folder, _path(file, _EXTENSION if _is_text(data) else ".bin"), data)] = b""
-    with agency.store.reading() as facts:
-        rows = {_path(file, _EXTENSION).rpartition(".")[0]: file for file in files}
-        written = {path: rows[path.rpartition(".")[0]].id for path in made}
-    _write(folder, "README.md", _contents(written, files).encode())
-    return Exported(written)
+                try:
+                    data = read_content(agency.store, file.id, str(answer.answer["hash"]))
+                except Blocked as why:
+                    left_out[_path(file, "")] = why.text
+                else:
+                    written[_write(folder, _path(file, _EXTENSION if _is_text(data) else ".bin"), data)] = file
+            else:
+                left_out[_path(file, "")] = f"{answer.rule}: {answer.reason}"
+    _write(folder, "README.md", _contents(written, left_out).encode())
+    return Exported({path: file.id for path, file in written.items()}, left_out)
 
 
+_DERIVED = (OUTCOME, AUDIT)
 _EXTENSION = ".md"
 
 
@@ -105,8 +113,11 @@ def _write(folder: Path, path: str, data: bytes) -> str:
     return path
 
 
-def _contents(written: dict[str, Uuid], files: list[File]) -> str:
-    """A table of all of it."""
-    described = {file.id: file.description for file in files}
-    rows = [f"| [{cell(described[id])}]({path}) | {id} |" for path, id in sorted(written.items())]
-    return "\n".join(["# Agency", "", "| what | UUID |", "|---|---|", *rows]) + "\n"
+def _contents(written: dict[str, File], left_out: dict[str, str]) -> str:
+    """A table of all of it, and what is missing."""
+    rows = [f"| [{cell(file.description)}]({path}) | {file.id} |" for path, file in sorted(written.items())]
+    lost = [f"- {path}: {one_line(why)}" for path, why in sorted(left_out.items())]
+    return "\n".join(["# Agency", "", *_TABLE, *rows, *(["", "Left out:", "", *lost] if lost else [])]) + "\n"
+
+
+_TABLE = ("| what | UUID |", "|---|---|")

@@ -135,10 +135,13 @@ def spare_room(folder: Path) -> int | None:
 
 
 def read_content(store: Store, file: Uuid, hash: str) -> bytes:
-    """A version of a file, whose reading was told by an operation before."""
+    """A version of a file, whose reading was told by an operation before. Raises :class:`Blocked` where it is missing,
+    or damaged, which is the same to git.
+    """
     data = store.repository.read(f"{folder_of(file)}/{hash}")
     if data is None:
-        raise Blocked(f"a version of file {file} is missing in the records: {hash}", "'cn doctor' tells how to mend it")
+        what = f"a version of file {file} is missing or damaged in the records: {hash}"
+        raise Blocked(what, "'cn doctor --full' tells how to mend it")
     return data
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from cn.doctor.finding import Finding, HubFacts, info, problem
@@ -43,9 +44,10 @@ def check_records(facts: HubFacts) -> Iterator[Finding]:
         yield problem(error.text, "no command of Agency's works as long as it is so", error.hint)
         return
     try:
-        for flaw in (
-            *check_records(repository, facts.now, full=facts.full),
-            *check_copy(repository, copy_url(facts.hub.config), facts.now, full=facts.full),
+        copy = copy_url(facts.hub.config)
+        for flaw in chain(
+            check_records(repository, facts.now, url=copy, full=facts.full),
+            check_copy(repository, copy, facts.now, full=facts.full),
         ):
             yield (problem if flaw.serious else info)(flaw.what, flaw.why, flaw.remedy)
     finally:

@@ -531,8 +531,24 @@ def test_a_copy_is_pushed_by_tick_and_another_clone_is_made_the_home(
     home = Org(tmp_path / "new", org.ids)
     assert home.cn("agency", "restore", tmp_path / "copy.git", "--dry-run").stdout.startswith("would ")
     assert "11 events taken over" in home.cn("agency", "restore", tmp_path / "copy.git").stdout
+    for words in ((), ("--dry-run",)):
+        assert "has all that the copy" in home.refused("agency", "restore", tmp_path / "copy.git", *words)
+        assert "cannot be read" in home.refused("agency", "restore", tmp_path / "nowhere.git", *words)
     assert home.titles() == org.titles()
     home.check()
+
+
+def test_a_dry_run_of_a_restore_is_refused_where_the_command_is(org: Org, tmp_path: Path, hub_template: Path) -> None:
+    git(tmp_path, "init", "--quiet", "--bare", "copy.git")
+    git(org.hub, "config", "agency.remote", str(tmp_path / "copy.git"))
+    org.cn("agency", "tick")
+    shutil.copytree(hub_template, tmp_path / "new", symlinks=True)
+    other = Org(tmp_path / "new", org.ids)
+    assert "cannot be read" in other.refused("agency", "restore", tmp_path / "nowhere.git", "--dry-run")
+    other.cn("agency", "init")
+    refused = other.refused("agency", "restore", tmp_path / "copy.git", "--dry-run")
+    assert "each have writes that the other has not" in refused
+    assert refused == other.refused("agency", "restore", tmp_path / "copy.git")
 
 
 def test_a_shell_completes_uuids_by_digits_and_by_titles(prepared: Org) -> None:

@@ -249,11 +249,14 @@ def test_where_little_room_is_left_what_ends_something_is_done_and_nothing_else(
     agent = live(records, handler)
     records.room = 100
     assert records.no(CreateFile("Notes", b"x" * 101)).rule == "room"
-    records.do(CreateFile("Notes", b"x" * 100))
+    notes = parse_uuid(str(records.do(CreateFile("Notes", b"x" * 100))["file"]))
     records.room = 0
     for refused in (CreateFile("Notes", b""), SubmitAudit("did it"), LeaseAgent(AGENT, boss, "0" * 64)):
         by = SYSTEM if isinstance(refused, LeaseAgent) else agent
         assert records.no(refused, by).rule == "room"
+    records.do(ReadFile(notes))
+    records.do(ReadFile(handler), ByHandler(handler, 1, "user:ada"))
+    assert records.no(ReadFile(notes), agent).rule == "room"
     records.do(EndAgent(parse_uuid(agent.agent), "it ended", "What it said last.", "An agent ended"), SYSTEM)
     records.do(CloseOutcome(done, "not wanted"))
     records.do(StopHandler(boss))

@@ -39,7 +39,7 @@ def plan(operation: Operation, principal: Principal, facts: Facts, moment: Momen
         return Refused(KNOWN, "Agency is not founded", "found it first")
     if isinstance(principal, BySystem) and not isinstance(operation, _OF_SYSTEM):
         return Refused(ACCESS, "Agency itself does no such thing", "ask as a handler or a user")
-    refused = is_current(principal, facts) or fit_lists(operation) or no_room(operation, moment)
+    refused = is_current(principal, facts) or fit_lists(operation) or no_room(operation, principal, moment)
     planned = refused or _plan(operation, principal, facts, moment)
     return (
         planned if isinstance(planned, Refused) else too_much(operation, planned, principal, facts, moment) or planned

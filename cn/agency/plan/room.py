@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from cn.agency import operations as ops
 from cn.agency.events import AuditSubmitted
-from cn.agency.operations import ByHandler, Moment, Operation, Principal
+from cn.agency.names import is_user
+from cn.agency.operations import ByHandler, ByUser, Moment, Operation, Principal
 from cn.agency.plan.access import boss_of
 from cn.agency.plan.bounds import fit_links
 from cn.agency.plan.result import Planned, Refused
@@ -14,6 +15,7 @@ from cn.agency.rows import LINK_BYTES, Facts
 from cn.agency.touched import links_of
 
 ROOM, LIMIT_MEGABYTES = "room", "limit-megabytes"
+_MAKE = "the user makes room on that disk"
 _HOUR = timedelta(hours=1)
 _ENDS = (
     *(ops.StopHandler, ops.RemoveHandler, ops.RevokeAccess, ops.EndAgent),
@@ -21,12 +23,19 @@ _ENDS = (
 )
 
 
-def no_room(operation: Operation, moment: Moment) -> Refused | None:
-    """Where little is left on the disk, only what ends something is done."""
+def no_room(operation: Operation, principal: Principal, moment: Moment) -> Refused | None:
+    """Where little is left on the disk, only what ends something is done; and people read, of which little is kept."""
     if moment.room is None or moment.room > 0 or isinstance(operation, _ENDS):
         return None
+    if isinstance(operation, ops.ReadFile) and _is_person(principal):
+        return None
     why = "the disk of Agency's records is almost full, and what is left is kept to stop, close and revoke"
-    return Refused(ROOM, why, "who runs the server makes room on that disk; 'cn handler stop' ends who fills it")
+    return Refused(ROOM, why, f"{_MAKE}; 'cn handler stop' ends who fills it")
+
+
+def _is_person(principal: Principal) -> bool:
+    """A user, also one who acts for a handler."""
+    return isinstance(principal, ByUser) or (isinstance(principal, ByHandler) and is_user(principal.agent))
 
 
 def too_much(
@@ -44,7 +53,7 @@ def too_much(
         return None
     if moment.room is not None and size > moment.room:
         why = f"{size} bytes would leave too little on the disk of Agency's records to stop, close and revoke"
-        return Refused(ROOM, why, "write less, or let who runs the server make room on that disk")
+        return Refused(ROOM, why, f"write less, or wait: {_MAKE}")
     if not isinstance(principal, ByHandler):
         return None
     most = moment.limits.megabytes << 20

@@ -14,11 +14,13 @@ from cn.agency.events import type_of
 from cn.agency.pages import README, folder_of, page_of
 from cn.agency.store.behind import ask_again, copy_answered, copy_failure
 from cn.agency.store.copies import ONE_HOME, Lag, lag, look_at_copy
+from cn.agency.store.damage import find_damage, way_out
 from cn.agency.store.derived import build_in_memory, is_damage, open_file, tip_of_file
 from cn.agency.store.index import Index
 from cn.agency.store.look import last_events
 from cn.agency.store.repository import MAIN, Places, Repository
 from cn.git.objects import read_raw
+from cn.git.process import GitError
 from cn.git.running import find_locks
 from cn.protocol.message import object_id
 from cn.system.closed import closed_below
@@ -31,6 +33,7 @@ _AHEAD = timedelta(days=1)
 _LATE = timedelta(days=1)
 _UNHEARD = timedelta(days=7)
 _SHOWN = 20
+_LINES = 3
 _BATCH = 200
 
 
@@ -43,8 +46,12 @@ class Flaw(NamedTuple):
     serious: bool = True
 
 
-def check_records(repository: Repository, now: datetime, *, full: bool = False) -> Iterator[Flaw]:
-    """Every flaw; changes nothing. With ``full`` every byte of every object and content is read."""
+def check_records(
+    repository: Repository, now: datetime, *, url: str | Refusal = "", full: bool = False
+) -> Iterator[Flaw]:
+    """Every flaw; changes nothing. ``url`` is the copy's. With ``full`` every byte of every object and content
+    is read.
+    """
     git, places = repository.git._replace(reader=None), repository.places
     stops = "nothing can be written as long as it is so"
     if closed := closed_below(places.repository):  # git takes what it cannot read for missing
@@ -64,13 +71,14 @@ def check_records(repository: Repository, now: datetime, *, full: bool = False) 
     try:
         tip = repository.tip()
     except CnError as error:  # git's own check would only say so in other words
-        yield Flaw(error.text, stops, _mend(repository))
+        yield Flaw(error.text, stops, _mend(repository, url))
         return
-    words = ("fsck", "--no-dangling", "--no-progress", "--strict", *([] if full else ["--connectivity-only"]))
-    done = git.run(*words, check=False)
-    for line in [*done.lines, *done.err.splitlines()][:_SHOWN] if not done.ok else ():
-        what = f"git finds fault with Agency's records: {one_line(line)}"
-        yield Flaw(what, "an object is missing or damaged", "'cn agency restore' takes a copy; keep what is here")
+    if damage := find_damage(repository, full=full):
+        more = f"; and {len(damage) - _LINES} more" if len(damage) > _LINES else ""
+        said = "; ".join(one_line(line) for line in damage[:_LINES])
+        what = f"git finds fault with Agency's records: {said}{more}"
+        yield Flaw(what, "an object is missing or damaged", way_out(places, url))
+        return  # whatever else is wrong shows when they are whole
     try:
         index = build_in_memory(repository, tip)
     except CnError as error:
@@ -92,7 +100,13 @@ def check_copy(repository: Repository, url: str | Refusal, now: datetime, *, ful
         remedy = "git config agency.remote URL names a private repository that they are copied to"
         yield Flaw("there is no copy of Agency's records", why, remedy, serious=False)
     else:
-        behind, failed = lag(repository, url), copy_failure(repository.places)
+        try:
+            behind = lag(repository, url)
+        except GitError as error:
+            what = f"nobody can tell how far the copy at {redact(url)} is behind: {error.text}"
+            yield Flaw(what, "the records cannot be read", "mend what is said of them first")
+            return
+        failed = copy_failure(repository.places)
         if failed is not None and failed.rule == ONE_HOME:
             yield Flaw(failed.reason, "nothing that is written here is copied", failed.remedy)
         elif behind.writes and (behind.last is None or now - behind.last > _LATE):
@@ -127,9 +141,14 @@ def _of_the_future(index: Index, now: datetime) -> Flaw:
     return Flaw(what, why, "if the clock is right now, nothing need be done: what is due goes by the clock", False)
 
 
-def _mend(repository: Repository) -> str:
-    """What brings main back: to the commit that the index remembers, else to the last one that no ref holds."""
+def _mend(repository: Repository, url: str | Refusal) -> str:
+    """What brings main back: the copy, where main names a commit that is lost; else the commit that the index
+    remembers, else the last one that no ref holds.
+    """
     places = repository.places
+    names = repository.git._replace(reader=None).run("rev-parse", "--verify", "--quiet", MAIN, check=False).ok
+    if names and url and isinstance(url, str):
+        return way_out(places, url)
     known = tip_of_file(places.index_file)
     with suppress(CnError):
         if (last := known if known and repository.has(known) else _last_unheld(repository)) is not None:

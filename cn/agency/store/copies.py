@@ -10,6 +10,7 @@ import os
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from cn.agency.store.damage import find_damage, way_out
 from cn.agency.store.derived import build_in_memory
 from cn.agency.store.repository import MAIN, Commit, Places, Repository, build_records, open_records, parse_commit
 from cn.git.objects import list_refs, read_info, read_raw, update_refs
@@ -20,7 +21,7 @@ from cn.system.removal import remove_tree
 from cn.values.errors import Refusal, Refused
 from cn.values.names import NameRefused, Oid, digest, parse_url
 from cn.values.shell_words import command
-from cn.values.text import redact
+from cn.values.text import one_line, redact
 
 SETTING = "agency.remote"
 ONE_HOME = "one home"
@@ -160,11 +161,25 @@ def lag(repository: Repository, url: str) -> Lag:
     return Lag(writes, datetime.fromtimestamp(seconds, UTC))
 
 
+def rehearse_restore(places: Places, identity: tuple[str, str], url: str, git: Git) -> None:
+    """Raise :class:`Refused` where :func:`restore` would before it takes a copy; ``git`` asks it. Where there are
+    records here, the copy's objects come to them, to be compared; no ref moves.
+    """
+    here = open_records(places, identity)
+    if here is None:
+        _list(git, url)
+        return
+    try:
+        _go_on(here, url, rehearse=True)
+    finally:
+        here.close()
+
+
 def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
     """Make this clone the home of the records that a copy holds. Raises :class:`Refused`; then nothing is changed.
 
     All of it is checked: each object as git receives it, and each event. Records that are here go on to what the copy
-    has, if it has all of theirs.
+    has, if they are whole, and it has all of theirs.
     """
     here = open_records(places, identity)
     if here is not None:
@@ -177,7 +192,7 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
 
     def fill(new: Repository) -> None:
         git = new.git._replace(reader=None)
-        tip = _list(new, url)
+        tip = _list(git, url)
         if why := fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS).get(url):
             raise _unread(url, why)
         remove_tree(new.folder / "cn")  # what the fetch was checked in
@@ -196,11 +211,16 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
     return Restored(repository, *found[0])
 
 
-def _go_on(here: Repository, url: str) -> Restored:
+def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
     """Move main to the copy's, forwards only."""
     git = here.git._replace(reader=None)
+    here.tip()
+    _list(git, url)
+    if damage := find_damage(here, full=True):  # a copy with the same tip may have what is lost here
+        what = f"git finds fault with the records that are here: {one_line(damage[0])}"
+        raise Refused(what, way_out(here.places, url))
     with here.lock.held(_LOCK_SECONDS):
-        old, tip = here.tip().oid, _list(here, url)
+        old, tip = here.tip().oid, _list(git, url)
         if here.has(tip) and _is_ancestor(git, tip, old):
             raise Refused(f"this clone has all that the copy at {redact(url)} has", "there is nothing to restore")
         if why := fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS).get(url):
@@ -215,6 +235,8 @@ def _go_on(here: Repository, url: str) -> Restored:
         index = build_in_memory(here, at)
         head = index.head()
         index.close()
+        if rehearse:
+            return Restored(here, at, head.seq if head else 0)
         git.run("update-ref", MAIN, tip, old)
         git.run("update-ref", _noted(url), tip)
     return Restored(here, at, head.seq if head else 0)
@@ -250,8 +272,8 @@ def refuse_second_home(config: GitConfig, git: Git) -> None:
         raise Refused(text, f"{take} brings them here; {without}")
 
 
-def _list(new: Repository, url: str) -> Oid:
-    listing = list_remotes(new.git._replace(reader=None), {url: url}, _LIST_SECONDS)[url]
+def _list(git: Git, url: str) -> Oid:
+    listing = list_remotes(git, {url: url}, _LIST_SECONDS)[url]
     if isinstance(listing, str):
         raise _unread(url, listing)
     if _BRANCH not in listing:

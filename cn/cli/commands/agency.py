@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # each command imports what it calls
 
 _ROOT_TITLE = "Help the user accomplish all their work"
 _COUNT = 50
+_NAMED = 5
 
 
 @click.group("agency")
@@ -394,20 +395,26 @@ def _log_lines(opened: Desk, events: list[Event]) -> list[str]:
 def export_command(env: Env, folder: Path, acting: str) -> None:
     """Write everything that you may read as plain Markdown files into FOLDER, which is new or empty."""
     from cn.agency.export import export
+    from cn.values.errors import Refused
     from cn.values.report import Report
     from cn.values.text import counted
 
     with desk(env, acting) as opened:
         written = export(opened.agency, opened.principal, folder, dry_run=env.dry_run)
     if env.json:
-        env.facts({"folder": str(folder), "files": written.paths}, list)
-        return
-    report = Report()
-    if env.dry_run:
-        report.plan(f"write {counted(len(written.paths), 'file')} into {folder}")
+        env.facts({"folder": str(folder), "files": written.paths, "left_out": written.left_out}, list)
     else:
-        report.done(f"{counted(len(written.paths), 'file')} now in {folder}")
-    env.show(report)
+        report = Report()
+        if env.dry_run:
+            report.plan(f"write {counted(len(written.paths), 'file')} into {folder}")
+        else:
+            report.done(f"{counted(len(written.paths), 'file')} now in {folder}")
+        env.show(report)
+    if written.left_out:
+        named = [f"{path}: {why}" for path, why in [*written.left_out.items()][:_NAMED]]
+        more = f"; {folder}/README.md names all" if len(written.left_out) > _NAMED else ""
+        what = f"{counted(len(written.left_out), 'file')} left out: {'; '.join(named)}{more}"
+        raise Refused(what, "'cn doctor --full' tells how to mend it; then export into a new folder")
 
 
 @agency.command("restore")
@@ -420,12 +427,14 @@ def restore_command(env: Env, url: str) -> None:
     """
     from cn.agency.agency import person_of, places_of
     from cn.agency.restore import restore_home
+    from cn.agency.store.copies import rehearse_restore
     from cn.values.report import Report
     from cn.values.shell_words import command
     from cn.values.text import counted
 
     hub = env.hub()
     if env.dry_run:
+        rehearse_restore(places_of(hub), hub.identity, url, hub.git)
         report = Report()
         report.plan(f"make this clone the home of Agency, from {url}, with all that is written there")
         env.show(report)

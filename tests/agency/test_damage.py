@@ -1,0 +1,138 @@
+"""Objects of the records are lost: every step that is printed is typed as it stands, and leads back."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.hubs import cn_env, git
+from tests.support.organisation import Org, make_org
+
+Damage = Callable[[Path, str], None]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory, hub_template: Path) -> Org:
+    """With a file of two versions."""
+    org = make_org(tmp_path_factory.mktemp("org") / "cn-sigma", hub_template)
+    first = org.ask("kb", "history", "{plan}")["versions"][0]
+    org.cn("kb", "write", "{plan}", "-", "--seen", f"1:{first['hash']}", stdin="two\n")
+    return org
+
+
+@pytest.fixture
+def org(prepared: Org, tmp_path: Path) -> Org:
+    """A copy of its own, with a copy of its records."""
+    hub = tmp_path / "cn-sigma"
+    shutil.copytree(prepared.hub, hub, symlinks=True)
+    git(tmp_path, "init", "--quiet", "--bare", "copy.git")
+    git(hub, "config", "agency.remote", str(tmp_path / "copy.git"))
+    org = Org(hub, dict(prepared.ids))
+    org.cn("agency", "tick")
+    return org
+
+
+def object_file(records: Path, name: str) -> Path:
+    oid = git(records, "rev-parse", name)
+    return records / "objects" / oid[:2] / oid[2:]
+
+
+def _no_content(records: Path, plan: str) -> None:
+    object_file(records, plan).unlink()
+
+
+def _other_bytes(records: Path, plan: str) -> None:
+    file = object_file(records, plan)
+    file.chmod(0o600)
+    file.write_bytes(b"garbage\n")
+
+
+def _no_tip(records: Path, plan: str) -> None:
+    object_file(records, "main").unlink()
+
+
+def _no_tip_and_no_index(records: Path, plan: str) -> None:
+    _no_tip(records, plan)
+    shutil.rmtree(records.with_name("agency"))
+
+
+def _no_older_write(records: Path, plan: str) -> None:
+    object_file(records, "main~3").unlink()
+    shutil.rmtree(records.with_name("agency"))
+
+
+def _no_tree(records: Path, plan: str) -> None:
+    object_file(records, "main^{tree}").unlink()
+
+
+DAMAGES = [_no_content, _other_bytes, _no_tip, _no_tip_and_no_index, _no_older_write, _no_tree]
+
+
+def damage(org: Org, by: Damage) -> None:
+    version = org.ask("kb", "history", "{plan}")["versions"][-1]["hash"]
+    tree = git(org.hub / ".git/cn/agency.git", "ls-tree", "-r", "--name-only", "main")
+    (path,) = re.findall(rf"^\S*{version}$", tree, re.MULTILINE)
+    by(org.hub / ".git/cn/agency.git", f"main:{path}")
+
+
+def type_literally(org: Org, told: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The one command in a text, in a shell in which ``cn`` is this one."""
+    (line,) = re.findall(r"'(mv -- .*?)'", told)
+    programs = folder / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "cn").write_text(f'#!/bin/sh\nexec {sys.executable} -m cn "$@"\n')
+    (programs / "cn").chmod(0o700)
+    env = cn_env()
+    env["PATH"] = f"{programs}:{env['PATH']}"
+    return subprocess.run(line, shell=True, cwd=org.hub, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("how", ["doctor", "restore"])
+@pytest.mark.parametrize("by", DAMAGES, ids=[by.__name__.strip("_") for by in DAMAGES])
+def test_the_printed_way_out_of_a_damage_leads_back_to_all_that_the_copy_has(
+    org: Org, by: Damage, how: str, tmp_path: Path
+) -> None:
+    before = org.tip
+    damage(org, by)
+    (found,) = (one for one in org.ask("doctor", "--full", code=1) if "mv -- " in one["remedy"])
+    refused = org.refused("agency", "restore", tmp_path / "copy.git")
+    assert "has all" not in refused
+    if by in (_no_tip, _no_tip_and_no_index):
+        assert "'cn doctor' tells how to bring it back" in refused
+    told = refused if how == "restore" and "mv -- " in refused else found["remedy"]
+    done = type_literally(org, told, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (org.hub / ".git/cn/agency.git.aside/objects").is_dir(), "nothing is thrown away"
+    assert git(org.hub / ".git/cn/agency.git", "merge-base", before, "main") == before
+    assert org.cn("kb", "read", "{plan}").stdout.startswith("two\n")
+    assert [one for one in org.ask("doctor", "--full", code=0) if one["level"] == "problem"] == []
+    org.check()
+
+
+@pytest.mark.parametrize("by", [_no_content, _other_bytes])
+def test_an_export_saves_what_is_whole_and_names_what_is_not(org: Org, by: Damage, tmp_path: Path) -> None:
+    damage(org, by)
+    said = org.refused("agency", "export", tmp_path / "saved")
+    name = f"files/the-plan-{org.ids['plan'][:8]}"
+    assert f"1 file left out: {name}: " in said
+    assert "cn doctor --full" in said
+    readme = (tmp_path / "saved/README.md").read_text()
+    assert f"- {name}: a version of file" in readme
+    assert len(list((tmp_path / "saved").rglob("*.md"))) > 8
+    asked = org.ask("agency", "export", tmp_path / "again", code=1)
+    assert list(asked["left_out"]) == [name]
+    assert name not in asked["files"]
+
+
+def test_without_a_copy_the_way_out_says_what_can_still_be_saved(org: Org) -> None:
+    git(org.hub, "config", "--unset", "agency.remote")
+    damage(org, _no_content)
+    (found,) = (one for one in org.ask("doctor", code=1) if "finds fault" in one["what"])
+    assert "'cn agency export DIR' saves what can be read" in found["remedy"]
+    assert "cn agency restore URL" in found["remedy"]
