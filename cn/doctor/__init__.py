@@ -27,6 +27,8 @@ from cn.values.names import Oid
 from cn.values.report import Mark, Report
 from cn.values.text import one_line
 
+_UNFINISHED = "the check '"
+
 
 class Check(NamedTuple):
     """One check. ``fine`` is what is said when it finds nothing; ``needs`` what must be readable."""
@@ -41,6 +43,7 @@ _CHECKS = (
     Check("versions", "git and Python are new enough", config.check_versions, ""),
     Check("repository", "the repository can be read and written", config.check_repository, ""),
     Check("state", "cn's own folder holds no links", clone.check_state, ""),
+    Check("damage", "no ref, object or index of git's is broken", clone.check_damage),
     Check("writers", "no other user may write a thread", clone.check_writers, ""),
     Check("group", "whoever shares this hub can work in it, or nobody does", group.check_group, ""),
     Check("lock", "no run is at work here now", clone.check_lock, ""),
@@ -86,13 +89,27 @@ def examine(hub: Hub, *, full: bool = False, locked: bool = False) -> list[Findi
     facts = examine_from(hub, full=full, locked=locked)
     there = {"", *(["git"] if facts.readable else []), *(["main"] if facts.main else [])}
     found = [finding for check in _CHECKS if check.needs in there for finding in _run(check, facts)]
+    found = _told_once(found)
     seen = {one.what for one in found if one.check != "stopped"}  # what is so now, and stopped the last run, is one
     return [one for one in found if one.check != "stopped" or one.what not in seen]
 
 
+def _told_once(found: Sequence[Finding]) -> list[Finding]:
+    """Without the checks that could not be finished for what another one could not: one damage, one finding."""
+    told: set[tuple[str, str]] = set()
+    kept = []
+    for one in found:
+        cause = (one.what.partition(": ")[2], one.remedy)
+        if not (one.why.startswith(_UNFINISHED) and cause in told):
+            kept.append(one)
+        if one.level is Level.PROBLEM:
+            told.add(cause)
+    return kept
+
+
 def _run(check: Check, facts: HubFacts) -> list[Finding]:
     found: list[Finding] = []
-    unfinished = f"the check '{check.name}' could not be finished"
+    unfinished = f"{_UNFINISHED}{check.name}' could not be finished"
     try:
         found.extend(check.look(facts))
     except CnError as error:

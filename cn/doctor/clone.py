@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cn.actions.trust import find_broken, find_pending
 from cn.doctor.finding import Finding, Fix, HubFacts, Step, from_error, info, problem
+from cn.git.damage import find_damage
 from cn.git.entries import read_index, read_tree
 from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
@@ -57,6 +58,13 @@ def check_place(facts: HubFacts) -> Iterator[Finding]:
         work_place(facts.hub)
     except CnError as error:
         yield from_error(error, "cn works on main only, and never into somebody's unfinished work")
+
+
+def check_damage(facts: HubFacts) -> Iterator[Finding]:
+    """No ref, object, pack or index is as a crash of the machine leaves it; a broken main is told by its place."""
+    found = find_damage(facts.hub.git, facts.hub.git_dir)
+    if found and not found.text.startswith(f"{facts.hub.main_ref} is broken"):
+        yield from_error(found, "git cannot read all that this clone has")
 
 
 def check_state(facts: HubFacts) -> Iterator[Finding]:

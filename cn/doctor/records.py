@@ -11,7 +11,7 @@ from functools import partial
 from cn.doctor.finding import Finding, Fix, HubFacts, Step, info, problem, read_history
 from cn.git.fast_import import FileChange
 from cn.git.objects import list_refs, list_tree, read_info
-from cn.git.process import Git
+from cn.git.process import Git, mend_objects
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.inbox.working_copies import unread
 from cn.protocol import ledger
@@ -230,21 +230,21 @@ def check_objects(facts: HubFacts) -> Iterator[Finding]:
     oids = list(dict.fromkeys(e.oid for e in entries if e.kind == "blob"))
     missing = {o for o, found in zip(oids, read_info(git, oids), strict=True) if found is None}
     names = [visible(e.path) for e in entries if e.oid in missing]
-    damaged, again = "the repository is damaged", "'git fetch --refetch origin' brings"
+    damaged, again = "the repository is damaged", mend_objects(str(facts.hub.git_dir / "objects"))
     if not git.run("rev-parse", "--verify", "--quiet", f"{main}^{{tree}}", check=False).ok or missing:
         what = f"objects of main are missing: {_few(names) or 'its tree'}"
-        yield problem(what, damaged, f"{again} them again, or copy .git/objects from another clone")
+        yield problem(what, damaged, again)
     if cut := _unreadable(git, [oid for oid in oids if oid not in missing]):
         names = [visible(e.path) for e in entries if e.oid in cut]
         what = f"{_few(names) or 'a file of main'} cannot be read: {one_line(cut, 400)}"
-        yield problem(what, damaged, f"move the file that git names away, then {again} the object again")
+        yield problem(what, damaged, f"move the file that git names away; {again}")
     if not facts.full:
         return
     done = git.run("fsck", "--no-dangling", "--no-progress", check=False)
     if not done.ok:
         lines = [line for line in (*done.lines, *done.err.splitlines()) if line.strip()]
         what = f"git fsck: {one_line('; '.join(lines[:_FEW]), 400)}"
-        yield problem(what, damaged, f"{again} missing objects again, or clone the hub anew")
+        yield problem(what, damaged, f"{again}, or clone the hub anew")
 
 
 def _unreadable(git: Git, blobs: list[Oid]) -> str:

@@ -5,33 +5,51 @@ Each command leaves the index and the files as they are, so that nothing staged 
 
 from __future__ import annotations
 
-import re
+from contextlib import suppress
 
+from cn.git.damage import read_log
 from cn.git.objects import is_ancestor, resolve
 from cn.git.repository import CONFIG, Hub
-from cn.values.names import Oid, is_oid
+from cn.values.names import Oid
 from cn.values.shell_words import command
 from cn.values.text import visible
 
 _KNOWN = ("refs/cn/trusted", "refs/cn/origin/{main}", "refs/cn/origin/main", "refs/remotes/origin/{main}")
 """What this clone knew of main, by which it was a while ago at the latest."""
-_LOG_BYTES = 1 << 20
 
 
 def head_branch(hub: Hub) -> str:
-    """The branch that HEAD names, born or not; empty on a detached commit."""
-    return hub.git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).text
+    """The branch that HEAD names, born, broken or not; empty on a detached commit."""
+    named = hub.git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).text
+    if not named and _is_broken(hub):  # git follows no HEAD to an empty file
+        with suppress(OSError):
+            ref = (hub.work_git_dir / "HEAD").read_text(errors="replace").removeprefix("ref:").strip()
+            return hub.main if ref == hub.main_ref else ""
+    return named
+
+
+def _is_broken(hub: Hub) -> bool:
+    """Is the file of main there, and no branch?"""
+    return (hub.git_dir / hub.main_ref).is_file() and resolve(hub.git, hub.main_ref) is None
 
 
 def missing_main(hub: Hub) -> tuple[str, str]:
     """That there is no main, and what to type."""
     head, last = head_branch(hub), last_main(hub)
+    if _is_broken(hub):
+        gone = command("rm -- {}", str(hub.git_dir / hub.main_ref))
+        back = command("git update-ref {} {}", hub.main_ref, last) if last else _from_origin(hub)
+        text = f"the branch {hub.main} is broken in {hub.root}: a crash of the machine left no commit in its file"
+        return text, f"{gone}, then {back} brings it back, with what is staged and edited"
     place = f"HEAD is {visible(head)}" if head else "HEAD is a detached commit"
     if last is not None and head == hub.main:
         return (
             f"the branch {hub.main} is gone in {hub.root}",
             f"{command('git update-ref {} {}', hub.main_ref, last)} brings it back, with what is staged and edited",
         )
+    if head == hub.main and (packed := hub.git_dir / "packed-refs").is_file() and not packed.stat().st_size:
+        text = f"{visible(str(packed))} is empty: a crash of the machine took branches with it, {hub.main} too"
+        return text, f"{_from_origin(hub)} brings back what origin has of {hub.main}"
     if head == hub.main:
         add = command("git add {}", str(CONFIG))
         return f"{hub.main} has no commit yet in {hub.root}", f"run {add} and commit"
@@ -45,15 +63,28 @@ def missing_main(hub: Hub) -> tuple[str, str]:
     return f"there is no branch {hub.main} in {hub.root}; {place}", hint
 
 
+def _from_origin(hub: Hub) -> str:
+    """The commands that make main what origin has."""
+    return f"{command('git fetch origin {}', hub.main)}, then {command('git update-ref {} FETCH_HEAD', hub.main_ref)}"
+
+
 def last_main(hub: Hub) -> Oid | None:
     """The tip that main had when it went away, or the latest that this clone remembers of it.
 
-    git notes each move of HEAD (git-reflog(1)): that main was deleted or renamed under it, or left.
+    git notes each move of HEAD (git-reflog(1)): that main was deleted or renamed under it, or left. Main's own log goes
+    with main; where it is there, a crash took main alone.
     """
     known = [name.format(main=hub.main) for name in _KNOWN]
     remembered = next((oid for name in known if (oid := resolve(hub.git, name)) is not None), None)
     on_main = head_branch(hub) == hub.main
-    for old, new, text in reversed(_log(hub)):
+    for _, new, _ in reversed(read_log(hub.git_dir / "logs" / hub.main_ref)):
+        if (oid := resolve(hub.git, new)) is not None:
+            if remembered is None or is_ancestor(hub.git, remembered, oid):
+                return oid
+            break
+    for old, new, text in reversed(
+        read_log(hub.work_git_dir / "logs" / "HEAD")
+    ):  # git shows it for a born branch alone
         gone = not new.strip("0") and (on_main or text.startswith(f"Branch: renamed {hub.main_ref} to "))
         if gone or text.startswith(f"checkout: moving from {hub.main} to "):
             oid = resolve(hub.git, old)
@@ -61,15 +92,3 @@ def last_main(hub: Hub) -> Oid | None:
                 break
             return oid
     return remembered
-
-
-def _log(hub: Hub) -> list[tuple[Oid, str, str]]:
-    """HEAD's log, which git itself does not show while HEAD's branch has no commit."""
-    try:
-        with (hub.work_git_dir / "logs" / "HEAD").open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - _LOG_BYTES))
-            lines = file.read().decode("utf-8", "replace").split("\n")
-    except OSError:
-        return []
-    rows = (re.fullmatch(r"([0-9a-f]+) ([0-9a-f]+) .*?>[^\t]*\t?(.*)", line) for line in lines)
-    return [(Oid(row[1]), row[2], row[3]) for row in rows if row and is_oid(row[1])]

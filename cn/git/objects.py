@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
+from cn.git.damage import refuse_broken_ref
 from cn.git.process import LOCAL_SECONDS, PATIENT, PRUNED, Done, Git, GitError, kill_group, let_signals_in, tail
 from cn.values.errors import Blocked
 from cn.values.names import Oid
-from cn.values.shell_words import command
-from cn.values.text import one_line, visible
+from cn.values.text import one_line
 
 OUTPUT_BYTES = 8 << 20
 """What cn reads at most of a git that tells of branches of peers."""
@@ -66,19 +66,9 @@ def empty_tree(git: Git) -> Oid:
 def list_refs(git: Git, *prefixes: str) -> dict[str, Oid]:
     """All refs below the prefixes, in one process. Names that are no UTF-8 hold surrogates."""
     done = git.run("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
-    refuse_broken(git, done)
+    refuse_broken_ref(git.git_dir or git.root / ".git", done, "refs/cn/")
     lines = done.out.decode("utf-8", "surrogateescape").split("\n")
     return {name: Oid(oid) for oid, _, name in (line.partition(" ") for line in lines if line)}
-
-
-def refuse_broken(git: Git, listed: Done) -> None:
-    """Raise where ``for-each-ref`` passed over a ref of cn's own: none can be written in its place."""
-    _, found, rest = listed.err.partition("broken ref refs/cn/")
-    if found:
-        ref = f"refs/cn/{rest.splitlines()[0]}"
-        remedy = f"{command('rm -- {}', str((git.git_dir or git.root / '.git') / ref))}, then run again"
-        why = "a crash of the machine, or a tool that copies files, left no commit"
-        raise Blocked(f"{visible(ref)} is broken: {why}", remedy)
 
 
 def ask_history(git: Git, question: Sequence[str], commits: Sequence[str]) -> Done:

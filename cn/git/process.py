@@ -25,6 +25,7 @@ from cn.git.host_keys import told_of_changed_key
 from cn.system.limits import BEYOND_ULIMIT, has_ulimit
 from cn.values.errors import RAISE_ULIMIT, CnError
 from cn.values.names import is_local
+from cn.values.shell_words import command
 from cn.values.text import decode, one_line, redact, without_escapes
 
 _LOCAL_RECEIVE = (
@@ -101,10 +102,15 @@ _NO_LIST = "could not open object name list"
 PRUNED = "if 'git prune' or 'git gc --prune=now' ran meanwhile it took what this run had just made: run again"
 """git removes at once what no ref names yet (git-prune(1)); nothing that a ref names goes with it."""
 _GONE = ("Not a valid commit", "nonexistent object", "fatal: bad object", "unable to read tree", "bad tree object")
+MEND_INDEX = "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"
+_EMPTY_OBJECT = re.compile(r"object file (\S.*?/objects)/[0-9a-f]{2}/[0-9a-f]+ is empty")
+_CORRUPT_OBJECT = re.compile(r"loose object [0-9a-f]+ \(stored in (\S.*?)\) is corrupt")
+_PACK_INDEX = re.compile(r"(\S.*?/pack/pack-[0-9a-f]+)\.idx\b")
+_REFETCH = "'git fetch --refetch origin' brings again what origin has, or copy .git/objects from another clone"
 _REMEDIES = (
     *((said, f"{PRUNED}; else 'cn doctor' looks for the cause") for said in _GONE),
-    ("index file", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
-    ("bad index", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
+    ("index file", MEND_INDEX),
+    ("bad index", MEND_INDEX),
     ("bad config", "correct that file of git's configuration, then run again"),
     *((said, "make room on the disk ('df' shows bytes, 'df -i' files), then run again") for said in _FULL),
     (_READ_ONLY, "make the disk writable, then run again"),
@@ -127,12 +133,37 @@ def remedy_here(reason: str) -> str:
     return next((remedy for said, remedy in _REMEDIES if said in reason and said in _HERE), "")
 
 
+def mend_objects(objects: str) -> str:
+    """What helps where objects are missing here, or a crash left their files empty."""
+    find = command('find {} -type f -size 0 -name "[0-9a-f]*" -delete', objects)
+    return f"{find}, then {_REFETCH}"
+
+
+def mend_pack_index(pack: str) -> str:
+    """What helps where a crash left the index of a pack empty (git-index-pack(1)); ``pack`` has no suffix."""
+    anew = command("git index-pack {}", f"{pack}.pack")
+    return f"{command('rm -f -- {}', f'{pack}.idx')}, then {anew} makes it anew"
+
+
+def _remedy_of_objects(err: str) -> str:
+    """What helps where git could not read a file of objects; it names the first one. Or nothing."""
+    if index := _PACK_INDEX.search(err):
+        pack = index[1].removeprefix("error: ").removeprefix("fatal: ").removeprefix("index file ")
+        return mend_pack_index(pack)
+    if empty := _EMPTY_OBJECT.search(err):
+        return mend_objects(empty[1])
+    if corrupt := _CORRUPT_OBJECT.search(err):
+        return f"{command('rm -f -- {}', corrupt[1])}, then {_REFETCH}"
+    return ""
+
+
 class GitError(CnError):
     """git answered with an error; ``done`` holds the whole answer."""
 
     def __init__(self, done: Done) -> None:
         verb = next((a for a in done.args if not a.startswith("-")), "?")
         found = [remedy for said, remedy in _REMEDIES if said in done.err]
+        found = [objects, *found] if (objects := _remedy_of_objects(done.err)) else found
         found = [RAISE_ULIMIT] if done.reason == BEYOND_ULIMIT else found
         other = "'cn doctor' looks for the cause; when it is mended, run again"
         super().__init__(f"git {verb} failed: {done.reason}", next(iter(found), other))

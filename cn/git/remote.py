@@ -20,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from cn.git.damage import refuse_damage
 from cn.git.environment import find_local_git_dir, quote_path
 from cn.git.host_keys import remedy_of_changed_key
 from cn.git.loose_objects import loose_path
@@ -407,6 +408,7 @@ def _fetch(
         ]
         tell = (lambda job, _: on_done(job.key)) if on_done else None
         answers = git.with_settings(AS_PACK).run_many(jobs, width=WIDTH, on_done=tell)
+        refuse_damage(git, common_dir(git), *(done for done in answers if not done.ok))
         whys = [move_into_hub(git, folder / str(number), done) for number, done in enumerate(answers)]
     failed = {job.key: why for job, why in zip(jobs, whys, strict=True) if why}
     killed = {job.key: wanted[job.key] for job, done in zip(jobs, answers, strict=True) if done.killed}

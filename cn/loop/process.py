@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.agent.hooks import answered_names, drop_pending, execute_output, update_queue, wake
+from cn.git.damage import refuse_damage
 from cn.git.objects import is_ancestor
 from cn.git.process import GitError
 from cn.git.repository import Hub
@@ -265,6 +266,7 @@ def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[Threa
             except GitError as error:
                 if error.done.disk_full:
                     raise  # nothing else could be done either, and it says what helps
+                refuse_damage(executor.hub.git, executor.hub.git_dir, error.done)
                 remedy = "look at the branch with git, or delete the thread"
                 if not (error.done.limited or error.done.crashed):
                     # Disk or memory may be to blame: the creator is told nothing, the others go on.

@@ -13,20 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.git.damage import refuse_broken_ref
 from cn.git.entries import Entry, merge_trees, read_changes, read_tree
 from cn.git.fast_import import FileChange, build_commit, set_entry
 from cn.git.lost_branch import head_branch, missing_main
-from cn.git.objects import (
-    empty_tree,
-    is_ancestor,
-    list_tree,
-    merge_bases,
-    read_all,
-    read_known,
-    refuse_broken,
-    resolve,
-    update_refs,
-)
+from cn.git.objects import empty_tree, is_ancestor, list_tree, merge_bases, read_all, read_known, resolve, update_refs
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
 from cn.git.remote import Listing, fetch_tips, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub
@@ -152,7 +143,7 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     form = "--format=%(refname)%00%(objectname)%00%(HEAD)"
     done = hub.git.run("for-each-ref", form, hub.main_ref, ORIGIN_REF, TRUSTED_REF)
     if done.err:
-        refuse_broken(hub.git, done)
+        refuse_broken_ref(hub.git_dir, done, "refs/cn/")
     rows = [line.split("\0") for line in done.lines]
     refs = {name: Oid(oid) for name, oid, _ in rows}
     if ORIGIN_REF in refs and not (hub.origin or hub.origin_url):  # a run that shall not push passes over origin
