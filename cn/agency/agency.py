@@ -66,8 +66,14 @@ def places_of(hub: Hub) -> Places:
 
 
 def open_agency(hub: Hub) -> Agency:
-    """Raises :class:`ConfigError` where the hub has none yet, or a setting makes no sense."""
+    """Raises :class:`ConfigError` where the hub has none yet, or a setting makes no sense; ``Refused`` where a restore
+    was cut off.
+    """
     places = places_of(hub)
+    if places.building.exists():
+        from cn.agency.store.copies import refuse_unfinished
+
+        refuse_unfinished(places)
     if not places.repository.exists() and (url := hub.config.last("agency.remote")):
         restore = command("cn agency restore {}", redact(hub.config.url(url, push=True)))
         raise ConfigError(f"there is no Agency in {places.state}", f"{restore} brings back what agency.remote holds")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # looking needs none of it
 
 _UNRECORDED = "this is not recorded, and their leases stand: make room on the disk, then run it again"
 _FEWEST = 4
+_LONGEST_NUMBER = 15
 _SHOWN = 5
 _DIGITS = frozenset("0123456789abcdef-")
 
@@ -75,7 +76,7 @@ class Desk(NamedTuple):
 
         digits = _digits("message", text)
         found = mail_like(self.facts, digits, _SHOWN + 1)
-        later = deferred_like(self.facts, digits, _SHOWN + 1)
+        later = [id for id in deferred_like(self.facts, digits, _SHOWN + 1) if self._sees(id)]
         if later and not found and not deferred:
             why = f"message {later[0][:SHORT]} waits for its time, and is in no inbox yet"
             raise RefusedError(why, f"{command('cn mail take-back {}', later[0][:SHORT])} takes it back")
@@ -85,7 +86,15 @@ class Desk(NamedTuple):
         """The message that waits for its time."""
         from cn.agency.store.look import deferred_like
 
-        return self._pick("waiting message", text, deferred_like(self.facts, _digits("message", text), _SHOWN + 1))
+        found = deferred_like(self.facts, _digits("message", text), _SHOWN + 1)
+        return self._pick("waiting message", text, [id for id in found if self._sees(id)])
+
+    def _sees(self, deferred: Uuid) -> bool:
+        """Before its time there is no message, but for those who may take it back."""
+        from cn.agency.plan.mail import may_take_back
+
+        row = self.facts.deferred(deferred)
+        return row is not None and may_take_back(row, self.principal, self.facts)
 
     def party(self, text: str) -> Party:
         """A handler, a user, or ``boss``: of the handler for whom somebody acts."""
@@ -125,7 +134,8 @@ class Desk(NamedTuple):
         number, colon, hash = text.partition(":")
         if not text:
             return None
-        if not (colon and number.isascii() and number.isdigit() and len(hash) >= _FEWEST):
+        is_number = number.isascii() and number.isdigit() and len(number) <= _LONGEST_NUMBER
+        if not (colon and is_number and len(hash) >= _FEWEST):
             raise UsageError(
                 f"{visible(text)[:60]!r} names no version", "write VERSION:HASH as it was shown, 2:1a2b3c4d"
             )

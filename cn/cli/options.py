@@ -110,6 +110,8 @@ def _into_env(name: str) -> dict[str, Any]:
 
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         env = ctx.ensure_object(Env)
+        if name == "request_id" and value is not None and not value.strip():  # a script whose variable is not set
+            raise click.BadParameter("it is empty; name the request, or leave the option out", ctx, param)
         if value:
             setattr(env, name, value)
 

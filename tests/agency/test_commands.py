@@ -407,12 +407,18 @@ def test_each_outcome_of_a_list_says_what_can_be_done_about_it(org: Org) -> None
         (["kb", "write", "{plan}", "/nonexistent"], 2, ["cannot read /nonexistent"]),
         (["kb", "write", "{plan}", "-", "--seen", "2"], 2, ["names no version"]),
         (["grant", "add", "{shop}", "write", "kb:{plan}", "--as", "{site}"], 1, ["direct-underling"]),
-        (["grant", "add", "{shop}", "own", "kb:{plan}"], 1, ["no level of kb", "none, read, write"]),
+        (["grant", "add", "{shop}", "own", "kb:{plan}"], 2, ["no level of kb", "none, read, write"]),
         (["grant", "add", "{shop}", "read", "disk:x"], 2, ["no kind of resource"]),
         (["mail", "send", "{shop}", "Hello", "--as", "{site}"], 1, ["access", "only your boss"]),
         (["mail", "send", "boss", "Hello"], 2, ["no boss"]),
         (["mail", "send", "{shop}", "Hello", "--at", "someday"], 2, ["someday"]),
         (["handler", "stop", "root"], 1, ["perpetual-root"]),
+        (["handler", "insert", "Layer", "root"], 1, ["open-parent", "is the root outcome", "name outcomes below it"]),
+        (["handler", "insert", "Layer", "{page}", "{shop}"], 1, ["one-handler", "{page}", "name outcomes of one"]),
+        (["handler", "delegate", "{page}", "--grant", "own:kb:{plan}", "--as", "{site}"], 2, ["no level of kb"]),
+        (["outcome", "complete", "{site}"], 1, ["open-descendants", "--cascade"]),
+        (["outcome", "update", "{page}", "--title", "T", "--seen", "1:abcd"], 1, ["abcd, is not version 1"]),
+        (["outcome", "update", "{page}", "--title", "T", "--seen", f"{10**30}:abcd"], 2, ["names no version"]),
         (["agency", "can", "{shop}", "eat", "{plan}"], 2, ["no level of kb"]),
         (["agency", "log", "--type", "nothing"], 2, ["there is no type"]),
         (["agency", "init"], 1, ["is there already"]),
@@ -424,13 +430,53 @@ def test_a_refusal_names_what_why_and_the_next_step(
 ) -> None:
     before = prepared.tip
     said = prepared.refused(*words, code=code)
-    assert [piece for piece in pieces if piece not in said] == [], said
+    short = {name: id[:8] for name, id in prepared.ids.items()}
+    assert [piece for piece in pieces if piece.format(**short) not in said] == [], said
     assert prepared.tip == before
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["outcome", "create", "x", "--request-id", ""], "it is empty; name the request"),
+        (["outcome", "list", "--depth", f"{10**20}"], "is not in the range"),
+        (["kb", "read", "root", "--version", f"{10**20}"], "is not in the range"),
+    ],
+)
+def test_what_an_option_cannot_be_is_told_by_its_name(prepared: Org, words: Sequence[str], says: str) -> None:
+    before = prepared.tip
+    said = prepared.cn(*words, code=2).stderr
+    assert f"'{words[-2]}'" in said
+    assert says in said
+    assert prepared.tip == before
+
+
+def test_before_its_time_a_message_is_not_there_for_its_addressee(org: Org) -> None:
+    sent = org.ask("mail", "send", "{site}", "Later", "--at", "9999-01-01", "--as", "root")["mail"][0]
+    nothing = "00000000"
+    for words in (("show",), ("done",), ("take-back",)):
+        said = org.refused("mail", *words, sent[:8], "--as", "{site}")
+        assert said == org.refused("mail", *words, nothing, "--as", "{site}").replace(nothing, sent[:8])
+    assert org.cn("mail", "show", sent[:8], "--as", "root").stdout == "Later\n"
+
+
+def test_that_nothing_is_granted_now_is_not_said_of_what_was(org: Org) -> None:
+    org.cn("grant", "add", "{shop}", "read", "{plan}")
+    for handler in ("{shop}", "{site}"):
+        org.cn("handler", "stop", handler)
+    said = org.cn("grant", "list").stdout
+    assert (
+        said == "nothing was granted to a handler that is active; 'cn grant list HANDLER' tells it of one that ended\n"
+    )
+    assert "not effective" in org.cn("grant", "list", "{shop}").stdout
 
 
 def test_a_refusal_is_a_value_for_programs(prepared: Org) -> None:
     refused = prepared.ask("kb", "read", "{plan}", "--as", "{shop}", code=1)["refused"]
     assert (refused["rule"], refused["ask"]) == ("access", prepared.ids["top"])
+    for words in (("agency", "can", "ffff", "read", "{plan}"), ("agency", "init")):  # no rule's: an exit code and words
+        assert prepared.cn(*words, "--json", code=1).stdout == ""
+    assert prepared.ask("agency", "can", "{shop}", "write", "kb:{page}", code=1)["can"] is False
 
 
 @pytest.mark.parametrize(
@@ -549,6 +595,45 @@ def test_a_dry_run_of_a_restore_is_refused_where_the_command_is(org: Org, tmp_pa
     refused = other.refused("agency", "restore", tmp_path / "copy.git", "--dry-run")
     assert "each have writes that the other has not" in refused
     assert refused == other.refused("agency", "restore", tmp_path / "copy.git")
+
+
+def test_a_restore_that_was_killed_is_done_again_and_nothing_is_founded_beside_it(
+    org: Org, tmp_path: Path, hub_template: Path
+) -> None:
+    copy = tmp_path / "copy.git"
+    git(tmp_path, "init", "--quiet", "--bare", "copy.git")
+    git(org.hub, "config", "agency.remote", str(copy))
+    org.cn("agency", "tick")
+    shutil.copytree(hub_template, tmp_path / "new", symlinks=True)
+    home = Org(tmp_path / "new", org.ids)
+    killed = f"""
+import os, signal, sys
+from cn.agency.store import copies
+from cn.cli.main import run
+copies.fetch_tips = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+sys.argv = ["cn", "--hub", {str(home.hub)!r}, "agency", "restore", {str(copy)!r}]
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", killed], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == -9, done.stderr
+    for words in (("agency", "status"), ("agency", "init"), ("outcome", "list")):
+        said = home.refused(*words)
+        assert f"a restore from {copy} is under way, or was cut off" in said
+        assert f"'cn agency restore {copy}' does it again" in said
+    assert "events taken over" in home.cn("agency", "restore", copy).stdout
+    assert home.titles() == org.titles()
+
+
+def test_a_restore_that_was_refused_is_in_nobody_s_way(tmp_path: Path, hub_template: Path) -> None:
+    copy = tmp_path / "copy.git"
+    git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", "copy.git")
+    tree = git(copy, "hash-object", "-w", "-t", "tree", "--stdin")
+    git(copy, "update-ref", "refs/heads/main", git(copy, "commit-tree", "-m", "of something else", tree))
+    shutil.copytree(hub_template, tmp_path / "new", symlinks=True)
+    home = Org(tmp_path / "new", {})
+    home.cn("agency", "restore", copy, code=1)
+    assert "'cn agency init' makes it" in home.refused("agency", "status", code=3)
+    home.cn("agency", "init")
 
 
 def test_a_shell_completes_uuids_by_digits_and_by_titles(prepared: Org) -> None:

@@ -171,6 +171,8 @@ def test_a_handler_moves_to_another_boss_by_one_above_both(records: Records, roo
     goal = records.outcome("Goal", other, by=records.agent(other))
     for nobody in (boss, other, under):
         assert records.no(MoveHandler(under, other), records.agent(nobody)).rule == "access"
+    refused = records.no(MoveHandler(under, other), records.agent(under))
+    assert (refused.ask, refused.remedy) == (boss, f"ask {boss}, your boss; {root} is above both")
     records.do(MoveHandler(under, other, goal), records.agent(root))
     assert line(records, under) == (True, other, other)
     assert records.rows.parents(under) == [goal]

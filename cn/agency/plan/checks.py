@@ -82,6 +82,8 @@ def fresh(file: File, seen: Seen | None) -> Refused | None:
     if not file.version or (seen and seen == (file.version, file.hash)):
         return None
     said = f"you last saw version {seen.version}" if seen else "you named no version"
+    if seen and seen.version == file.version:
+        said = f"what you saw, {one_line(seen.hash, 64)}, is not version {seen.version}"
     reason = f"{said}; the latest is version {file.version}, {file.hash}"
     return Refused(STALE, reason, "read it, put your changes into what it says now, and name that version and hash")
 

@@ -292,7 +292,10 @@ def _above_both(handler: Handler, boss: Handler, principal: Principal, facts: Fa
     if me in above(handler.id, facts) and me in (boss.id, *above(boss.id, facts)):
         return None
     asked = boss_of(principal, facts)
-    return Refused(ACCESS, f"you are not above both {handler.id} and {boss.id}", f"ask {asked}, your boss", asked)
+    line = {boss.id, *above(boss.id, facts)}
+    both = next((id for id in above(handler.id, facts) if id in line), None)
+    who = f"; {both} is above both" if both and both != asked else ""
+    return Refused(ACCESS, f"you are not above both {handler.id} and {boss.id}", f"ask {asked}, your boss{who}", asked)
 
 
 def _not_the_boss_s(serves: Outcome, boss: Handler) -> Refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -171,6 +172,11 @@ def _last_unheld(repository: Repository) -> Oid | None:
 def _check_index(places: Places, rebuilt: Index) -> Iterator[Flaw]:
     """Only one that names this tip says something: any other is caught up or made anew."""
     file = places.index_file
+    if os.path.lexists(file.parent) and not file.parent.is_dir():
+        what = "what lies in the place of the folder of the index of Agency's records is none"
+        away = command("mv -- {} {}", str(file.parent), f"{file.parent}.away")
+        yield Flaw(what, "each command makes the index anew, in memory, which takes its time", away)
+        return
     if file.is_dir() and not file.is_symlink():
         what = "a folder lies in the place of the index of Agency's records"
         away = command("mv -- {} {}", str(file), f"{file}.away")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 from cn.agency.store.damage import find_damage, way_out
@@ -16,12 +17,12 @@ from cn.agency.store.repository import MAIN, Commit, Places, Repository, build_r
 from cn.git.objects import list_refs, read_info, read_raw, update_refs
 from cn.git.process import Git, GitConfig
 from cn.git.remote import Result, fetch_tips, list_remotes, push_forward, remedy_of
-from cn.system.files import free_name, hold
+from cn.system.files import PRIVATE, drop, free_name, hold, read_regular, write_file
 from cn.system.removal import remove_tree
-from cn.values.errors import Refusal, Refused
+from cn.values.errors import CnError, Refusal, Refused
 from cn.values.names import NameRefused, Oid, digest, parse_url
 from cn.values.shell_words import command
-from cn.values.text import one_line, redact
+from cn.values.text import decode, one_line, redact, visible
 
 SETTING = "agency.remote"
 ONE_HOME = "one home"
@@ -34,6 +35,7 @@ _PUSH_SECONDS = 600.0
 _FETCH_SECONDS = 3600.0
 _LIST_SECONDS = 60.0
 _LOCK_SECONDS = 30.0
+_URL_BYTES = 4096
 _PRIVATE = "keep the copy in a repository of its own, which nobody else can read"
 
 
@@ -193,6 +195,15 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
     def fill(new: Repository) -> None:
         git = new.git._replace(reader=None)
         tip = _list(git, url)
+        write_file(_begun(places), redact(url).encode(), mode=PRIVATE)
+        try:
+            take(new, git, tip)
+        except CnError:  # it was refused: nothing is under way
+            drop(_begun(places))
+            raise
+        drop(_begun(places))
+
+    def take(new: Repository, git: Git, tip: Oid) -> None:
         if why := fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS).get(url):
             raise _unread(url, why)
         remove_tree(new.folder / "cn")  # what the fetch was checked in
@@ -209,6 +220,21 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
 
     repository = build_records(places, identity, fill)
     return Restored(repository, *found[0])
+
+
+def refuse_unfinished(places: Places) -> None:
+    """Raise :class:`Refused` where a restore was cut off: what would be founded now would be a second home."""
+    url = decode(read_regular(_begun(places), _URL_BYTES) or b"")
+    if not url or places.repository.exists():
+        return
+    away = command("rm -r -- {}", str(places.building))
+    what = f"there is no Agency in {places.state}: a restore from {visible(url)} is under way, or was cut off"
+    raise Refused(what, f"{command('cn agency restore {}', url)} does it again; {away} gives it up")
+
+
+def _begun(places: Places) -> Path:
+    """Names the copy while a restore is under way."""
+    return places.building / "restoring"
 
 
 def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:

@@ -135,7 +135,8 @@ class Store:
 
 
 def _untold(why: Exception) -> str:
-    return f"the index of Agency's records could not be kept ({why}); the next write or look makes it anew"
+    what = f"the index of Agency's records could not be kept ({why})"
+    return f"{what}; it is made anew once nothing is in the way: 'cn doctor' tells"
 
 
 def check_draft(draft: Draft, seq: int, at: int) -> None:

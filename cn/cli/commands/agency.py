@@ -46,7 +46,7 @@ def init_command(env: Env, title: str, body: str, runner: str) -> None:
     from cn.agency.agency import person_of, places_of
     from cn.agency.operations import FoundAgency
     from cn.agency.perform import Asked, found
-    from cn.agency.store.copies import refuse_second_home
+    from cn.agency.store.copies import refuse_second_home, refuse_unfinished
     from cn.cli.desk import show_done
 
     hub = env.hub()
@@ -57,6 +57,7 @@ def init_command(env: Env, title: str, body: str, runner: str) -> None:
             opened.do(operation)
         return
     if not places.repository.exists():
+        refuse_unfinished(places)
         refuse_second_home(hub.config, hub.git)
     if env.dry_run:
         _plan_new(env, places, f"begin Agency in {places.repository}: {title}")

@@ -39,7 +39,8 @@ def list_command(env: Env, handler: str, acting: str) -> None:
                 opened.refuse(view)
             rows += [*view["held"], *(view["given"] if handler else ())]  # type: ignore[misc]
         lines = [line for row in rows for line in wrap("", grant_line(row, facts), SHORT + 1)]
-        env.facts(rows, lambda: lines or ["nothing was granted"])
+        whom = "" if handler else " to a handler that is active; 'cn grant list HANDLER' tells it of one that ended"
+        env.facts(rows, lambda: lines or [f"nothing was granted{whom}"])
 
 
 def grant_line(row: dict[str, Any], facts: Facts) -> str:
@@ -64,11 +65,14 @@ def add_command(env: Env, holder: str, level: str, resource: str, scope: str, ac
     It ends with the holder's root outcome, or with --scope. As a handler you grant what you may do yourself, to
     your underlings.
     """
+    from cn.agency.names import rank
     from cn.agency.operations import GrantAccess, Wanted
 
     with desk(env, acting) as opened:
         ending = opened.outcome(scope) if scope else None
-        wanted = Wanted(str(opened.resource(resource)), level, ending)
+        about = opened.resource(resource)
+        rank(about, level)
+        wanted = Wanted(str(about), level, ending)
         opened.do(GrantAccess(opened.handler(holder), wanted))
         warn_of_unknown(env, opened.agency.hub, resources=[wanted.resource])
 

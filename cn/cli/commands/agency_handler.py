@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_handler, complete_outcome
 from cn.values.errors import UsageError
 from cn.values.shell_words import command
+
+if TYPE_CHECKING:
+    from cn.agency.plan.result import Refused
 
 _HANDLER = click.argument("handler", shell_complete=complete_handler)
 
@@ -128,12 +131,15 @@ def delegate_command(env: Env, outcome: str, runner: str, grants: tuple[str, ...
 
 
 def _wanted(opened: Desk, text: str) -> Any:
+    from cn.agency.names import rank
     from cn.agency.operations import Wanted
 
     level, colon, resource = text.partition(":")
     if not colon:
         raise UsageError(f"--grant {text[:60]!r} names no resource", "write LEVEL:RESOURCE, as in read:kb:1a2b3c4d")
-    return Wanted(str(opened.resource(resource)), level)
+    about = opened.resource(resource)
+    rank(about, level)
+    return Wanted(str(about), level)
 
 
 @handler.command("insert")
@@ -160,8 +166,36 @@ def insert_command(env: Env, title: str, outcomes: tuple[str, ...], runner: str,
         asked += [UpdateOutcome(id, link=(made,), unlink=tuple(old[id])) for id in group]
         asked += [Delegate(made, runner, message=message)]
         said = "\n".join(("insert", title, runner, *group, message))
-        opened.do_all([Asked(one, opened.principal, entropy=entropy, said=said) for one in asked])
+        why_not = _not_together(opened, group)
+        if why_not and not env.request_id:  # else it may have been done before
+            opened.refuse(why_not)
+        remedies = {why_not.rule: why_not.remedy} if why_not else {}
+        opened.do_all([Asked(one, opened.principal, entropy=entropy, said=said) for one in asked], remedies)
         warn_of_unknown(env, opened.agency.hub, runner)
+
+
+def _not_together(opened: Desk, group: tuple[Uuid, ...]) -> Refused | None:
+    """Why no layer can be put above these outcomes, by the names that were typed."""
+    from cn.agency.plan.checks import open_outcome
+    from cn.agency.plan.outcomes import ONE_HANDLER, OPEN_PARENT
+    from cn.agency.plan.result import Refused
+    from cn.agency.plan.structure import owning_handler
+
+    hands: dict[Uuid, Uuid] = {}
+    for id in group:
+        row = open_outcome(id, opened.facts)
+        if isinstance(row, Refused):
+            return row
+        hand = owning_handler(row, opened.facts)
+        if hand is None:
+            why = f"{opened.title(id)} is the root outcome: nothing stands above it"
+            return Refused(OPEN_PARENT, why, "name outcomes below it")
+        hands[hand] = id
+    if len(hands) > 1:
+        (one, first), (other, second) = [*hands.items()][:2]
+        why = f"{opened.title(first)} is in the hands of {one}, {opened.title(second)} in those of {other}"
+        return Refused(ONE_HANDLER, why, "name outcomes of one handler")
+    return None
 
 
 def _parents(opened: Desk, id: Uuid) -> list[Uuid]:

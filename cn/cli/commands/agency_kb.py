@@ -71,7 +71,7 @@ def _file_lines(view: dict[str, Any]) -> list[str]:
 
 @kb.command("read")
 @_FILE
-@click.option("--version", "number", type=click.IntRange(min=1), help="One of the versions before.")
+@click.option("--version", "number", type=click.IntRange(1, 2**53), help="One of the versions before.")
 @options(AS, REQUEST)
 def read_command(env: Env, file: str, number: int | None, acting: str) -> None:
     """Print a file; that it was read is recorded. Beside it, on standard error, its version to give to 'write'."""

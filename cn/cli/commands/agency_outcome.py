@@ -23,9 +23,11 @@ if TYPE_CHECKING:  # each command imports what it calls: the list is waited for
 _OUTCOME = click.argument("outcome", shell_complete=complete_outcome)
 _TEXT = body_options("The text below the title.")
 _SEEN = click.option("--seen", default="", metavar="VERSION:HASH", help="The version you saw last, as it was shown.")
+_WITH_CASCADE = {"open-descendants": "end these first, or close what is only for it, too, with --cascade"}
 _CASCADE = click.option("--cascade", is_flag=True, help="Close what was only for it, too.")
 _FIELDS = ("id", "responsible", "title", "state", "blocked")
 _MOST_TREE, _DEEPEST = 1000, 100
+_MOST = 2**53
 """Outcomes of a tree at most, and levels: nobody reads more, and what is drawn calls itself for each level."""
 _MOST_TOLD = 100
 _COLOURS = {"workable": "green", "blocked": "yellow", "completed": "bright_black", "closed": "bright_black"}
@@ -39,7 +41,7 @@ def outcome() -> None:
 @outcome.command("list")
 @click.option("--workable", is_flag=True, help="Only those about which something can be done now.")
 @click.option("--handler", default="", shell_complete=complete_handler, help="Only those of this handler.")
-@click.option("--depth", type=click.IntRange(min=0), help="At most so many links below the root, or the handler's.")
+@click.option("--depth", type=click.IntRange(0, _MOST), help="At most so many links below the root, or the handler's.")
 @click.option("--search", default="", metavar="WORDS", help="Only those with all these words in title or text.")
 @click.option("--all", "everything", is_flag=True, help="Also ended ones, and more than a screen.")
 @options(AS)
@@ -241,7 +243,7 @@ def complete_command(env: Env, outcome: str, rationale: str, acting: str, *, cas
     from cn.cli.desk import desk
 
     with desk(env, acting) as opened:
-        opened.do(CompleteOutcome(opened.outcome(outcome), rationale, cascade))
+        opened.do(CompleteOutcome(opened.outcome(outcome), rationale, cascade), _WITH_CASCADE)
 
 
 @outcome.command("close")
@@ -255,7 +257,7 @@ def close_command(env: Env, outcome: str, rationale: str, acting: str, *, cascad
     from cn.cli.desk import desk
 
     with desk(env, acting) as opened:
-        opened.do(CloseOutcome(opened.outcome(outcome), rationale, cascade))
+        opened.do(CloseOutcome(opened.outcome(outcome), rationale, cascade), _WITH_CASCADE)
 
 
 def _linking(name: str, help: str) -> None:

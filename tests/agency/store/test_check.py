@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -90,6 +91,13 @@ def _folder_for_index(store: Store) -> None:
     (file / "below").mkdir(parents=True)
 
 
+def _file_for_folder(store: Store) -> None:
+    store.close()
+    folder = store.repository.places.index_file.parent
+    shutil.rmtree(folder)
+    folder.write_text("not ours\n")
+
+
 def _another_page(store: Store) -> None:
     store.write(decide_files({f"{folder_of(FILE)}/FILE.md": b"forged\n"}))
 
@@ -129,6 +137,7 @@ DAMAGES = [
     (_no_ref, "it is missing or damaged", "update-ref refs/heads/main"),
     (_another_row, "the index of Agency's records is not what the events say", "rm -- "),
     (_folder_for_index, "a folder lies in the place of the index of Agency's records", "mv -- "),
+    (_file_for_folder, "what lies in the place of the folder of the index", "mv -- "),
     (_another_page, "FILE.md in refs/heads/main of Agency's records is not what the events say", ""),
     (_unknown_file, "kb/notes.txt in refs/heads/main of Agency's records is nothing that an event names", ""),
     (_no_version, "is missing", "copy"),
