@@ -99,6 +99,9 @@ ends before it has read what was signed."""
 _FULL = ("No space left", "Out of diskspace", "Disk quota exceeded")
 _READ_ONLY = "Read-only file system"
 _NO_LIST = "could not open object name list"
+NOT_WRITTEN = "git could not write here what it fetched"
+"""What a reason begins with where a fetch failed at a file of ours, whatever the system calls it: without a free inode
+git makes no folder, and then says that a file in it is not there."""
 PRUNED = "if 'git prune' or 'git gc --prune=now' ran meanwhile it took what this run had just made: run again"
 """git removes at once what no ref names yet (git-prune(1)); nothing that a ref names goes with it."""
 _GONE = ("Not a valid commit", "nonexistent object", "fatal: bad object", "unable to read tree", "bad tree object")
@@ -112,6 +115,7 @@ _REMEDIES = (
     ("index file", MEND_INDEX),
     ("bad index", MEND_INDEX),
     ("bad config", "correct that file of git's configuration, then run again"),
+    (NOT_WRITTEN, "make room on the disk ('df' shows bytes, 'df -i' files), let the user of cn write in .git"),
     *((said, "make room on the disk ('df' shows bytes, 'df -i' files), then run again") for said in _FULL),
     (_READ_ONLY, "make the disk writable, then run again"),
     (
@@ -122,7 +126,7 @@ _REMEDIES = (
     ("ermission denied", "let the user of cn write in .git and all below it, then run again"),
 )
 """What git says, in our locale, and what helps."""
-_HERE = (*_FULL, _READ_ONLY, _NO_LIST)
+_HERE = (NOT_WRITTEN, *_FULL, _READ_ONLY, _NO_LIST)
 """Of these, what is said of this machine also by a git that asks another one."""
 
 

@@ -25,7 +25,18 @@ from cn.git.environment import find_local_git_dir, quote_path
 from cn.git.host_keys import remedy_of_changed_key
 from cn.git.loose_objects import loose_path
 from cn.git.plain_push import Order, mistaken_for, run_orders
-from cn.git.process import OTHER_FORMAT, REASON, TIMED_OUT, Done, Git, Job, remote_words, transport_options
+from cn.git.process import (
+    NOT_WRITTEN,
+    OTHER_FORMAT,
+    REASON,
+    TIMED_OUT,
+    Done,
+    Git,
+    Job,
+    remedy_here,
+    remote_words,
+    transport_options,
+)
 from cn.git.repository import read_config
 from cn.system.removal import remove_tree
 from cn.values.errors import CnError
@@ -125,7 +136,8 @@ def move_into_hub(git: Git, folder: Path, done: Done) -> str:
     if "shallow roots are not allowed" in done.err:  # git takes the objects all the same, and ends well
         return _SHALLOW
     if not done.ok:
-        return done.reason
+        why = done.reason
+        return f"{NOT_WRITTEN}: {why}" if f"'{folder}/" in why and not remedy_here(why) else why
     place = _objects(git) / "pack"
     place.mkdir(exist_ok=True)
     for file in sorted(folder.glob("pack/pack-*"), key=lambda file: file.suffix == ".idx"):

@@ -10,7 +10,7 @@ import pytest
 
 from cn.git import remote
 from cn.git.objects import read_info
-from cn.git.process import Done, Git
+from cn.git.process import Done, Git, Job, remedy_here
 from cn.git.remote import Push, RefResult, Result, fetch_tips, list_remotes, push_many, push_own, read_pushed
 from cn.values.names import Oid
 from tests.support.hubs import bare, branches, commit, git, identify, work
@@ -55,6 +55,20 @@ def test_a_push_uses_the_settings_of_the_hub(tmp_path: Path) -> None:
     told = push_many(Git(repo), {"pi": (url, [Push("pi/a", head, None)])}, 30.0)["pi"]
     assert told["pi/a"].result is Result.DONE
     assert branches(host) == {"pi/a": head}
+
+
+def test_a_fetch_that_cannot_be_written_here_is_no_fault_of_its_creator(tmp_path: Path) -> None:
+    """As on a disk without free inodes, where git makes no folder and says that a file in it is not there."""
+    host, repo = work(tmp_path / "host", "pi"), Git(work(tmp_path / "repo", "sigma"))
+    head = commit(host, {"f": "x"}, "x")
+    folder = tmp_path / "fetch"
+    env = remote.quarantine_environment(repo, folder)
+    (folder / "pack").symlink_to(tmp_path / "nowhere")
+    fetch = ("-c", "fetch.unpackLimit=1", "fetch", "--quiet", "--no-write-fetch-head", "--", str(host), head)
+    (done,) = repo.run_many([Job("pi", fetch, env=env)])
+    why = remote.move_into_hub(repo, folder, done)
+    assert "No such file or directory" in why
+    assert remedy_here(why).startswith("make room on the disk")
 
 
 @pytest.mark.parametrize("version", ["0", "2"])
