@@ -17,7 +17,7 @@ import click
 from cn import __version__
 from cn.cli.options import HUB, JSON, QUIET, VERBOSE, Env
 from cn.cli.render import COLOUR
-from cn.cli.streams import guard_streams, lead_nowhere
+from cn.cli.streams import give_up_unread, guard_streams, lead_nowhere
 from cn.values.errors import EXIT_PIPE, EXIT_REFUSED, CnError, ConfigError, NotShown, Refused
 
 if TYPE_CHECKING:
@@ -192,10 +192,12 @@ def run() -> NoReturn:
         click.echo(_without_typed_secrets(words.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.exceptions.Abort) as stop:
+        give_up_unread()
         if isinstance(stop, KeyboardInterrupt):
             click.echo(err=True)  # below the terminal's ^C
         _report_error("interrupted", _tell_next_step(), 130)
     except _Terminated as end:
+        give_up_unread()
         _report_error("terminated", _tell_next_step(), int(end.code or 0))
     except BrokenPipeError:
         _end_by_sigpipe()  # what was printed last

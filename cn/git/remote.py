@@ -723,7 +723,11 @@ _NOT_LET_IN = (
         "reviews what is pushed",
         "cn needs a host that sets the branches it is given: ask who keeps it to let these pass",
     ),
-    ("publickey", f"the host knows none of the keys that were offered; 'ssh -v HOST' shows which were ({_CRON})"),
+    (
+        "publickey",
+        "the host knows none of the keys that were offered, or a key has a passphrase and no agent holds it: "
+        f"'ssh -v HOST' shows which were offered ({_CRON})",
+    ),
     ("Host key verification failed", "the host's own key is not known, or is another: 'ssh HOST' once, as who runs cn"),
     ("DENIED", "the host knows who you are, and has no such right for you; 'cn doctor --full' tells which are needed"),
     ("uthentication failed", f"check the password for the host in git's credential helper ({_CRON})"),

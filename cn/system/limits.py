@@ -7,6 +7,8 @@ import errno
 from cn.values.errors import RAISE_ULIMIT
 
 BEYOND_ULIMIT = "a file would have grown beyond the limit of the shell or service that started cn"
+NO_LOCKS = "it has to be on a file system that locks files: a local disk, or a network's with its lock service"
+"""What helps where flock(2) fails with ``ENOLCK``."""
 _NO_TEMPORARY = "No usable temporary directory found"
 """What Python's tempfile says that could write into none of those it tried."""
 
@@ -22,6 +24,8 @@ def beyond_limit(why: OSError) -> tuple[str, str] | None:
     """What the limit kept us from, and what helps; None: it was something else."""
     if why.errno == errno.EFBIG:
         return f"{why.filename}: {BEYOND_ULIMIT}" if why.filename else BEYOND_ULIMIT, RAISE_ULIMIT
+    if why.errno == errno.ENOLCK:
+        return str(why.strerror), NO_LOCKS
     if _NO_TEMPORARY not in str(why):
         return None
     if has_ulimit():

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cn.git.repository import Hub
 from cn.system.files import is_alive, links_in, open_lock, read_regular
+from cn.system.limits import NO_LOCKS
 from cn.transaction.lock_owner import note_owner
 from cn.values.errors import Blocked, LockHeld
 from cn.values.shell_words import command
@@ -109,7 +110,7 @@ def _take(hub: Hub, name: str, fd: int, deadline: float) -> None:
             left = deadline - time.monotonic()
         except OSError as why:
             # For example ENOLCK on a network file system without locks.
-            raise Blocked(f"cannot lock the hub {hub.root}: {why.strerror}") from why
+            raise Blocked(f"cannot lock the hub {hub.root}: {why.strerror}", NO_LOCKS) from why
         if left <= 0:
             holder = _holder(hub, name)
             wait = "try again when it has ended, or raise lock_wait in .cn/hub.yaml"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +59,34 @@ def test_a_signal_while_cn_is_loading_ends_it_with_its_code_and_a_word(
 ) -> None:
     done = load(tmp_path, act.format(number=int(number)))
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"cn: {word}\n")
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["output", "output and errors"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_command_whose_output_nobody_reads(
+    sigma: Node, tmp_path: Path, number: int, code: int, *, both: bool
+) -> None:
+    unread, into = os.pipe()
+    size = fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 4096)
+    with (tmp_path / "err").open("w+") as err:
+        command = [sys.executable, "-m", "cn", "doctor", "--json"]
+        child = subprocess.Popen(
+            command, cwd=sigma.root, env=cn_env({"PYTHONPATH": str(ROOT)}), stdout=into, stderr=into if both else err
+        )
+        try:
+            waits = bytearray(4)
+            while int.from_bytes(waits, sys.byteorder) < size and child.poll() is None:
+                fcntl.ioctl(unread, termios.FIONREAD, waits)
+            assert child.poll() is None, "it has more to say than the pipe holds"
+            child.send_signal(number)
+            assert child.wait(60) == code
+        finally:
+            child.kill()
+            child.wait()
+            os.close(unread)
+            os.close(into)
+        err.seek(0)
+        assert both or "cn: " in err.read()
 
 
 def test_a_signal_while_the_search_for_secrets_is_loading_ends_it_without_a_traceback(

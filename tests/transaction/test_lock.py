@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -14,7 +15,7 @@ import pytest
 
 from cn.git.repository import Hub, open_hub
 from cn.transaction.lock import LOCK, TURN, hub_lock
-from cn.values.errors import EXIT_LOCKED, LockHeld
+from cn.values.errors import EXIT_LOCKED, Blocked, LockHeld
 from tests.support.hubs import ROOT, cn, commit, git, work
 
 _HOLD = """
@@ -35,6 +36,18 @@ def hub(tmp_path: Path) -> Hub:
     root = work(tmp_path / "hub", "sigma")
     commit(root, {".cn/hub.yaml": "name: sigma\n"})
     return open_hub(root)
+
+
+def test_a_file_system_without_locks_is_told_with_what_helps(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a network's without a lock service (flock(2), ``ENOLCK``)."""
+
+    def none(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    with pytest.raises(Blocked, match="cannot lock the hub") as told, hub_lock(hub, 0):
+        pass
+    assert "a file system that locks files" in told.value.hint
 
 
 def hold(hub: Hub, what: str = "alone") -> subprocess.Popen[str]:

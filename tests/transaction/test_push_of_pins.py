@@ -262,6 +262,7 @@ def test_a_host_that_lets_nobody_in_is_a_matter_of_keys(sigma: Node, tmp_path: P
     done = sigma.cn("sync", check=1, env={"GIT_SSH_COMMAND": str(ssh)})
     assert "Permission denied (publickey)" in done.stderr
     assert "knows none of the keys" in done.stderr
+    assert "a key has a passphrase and no agent holds it" in done.stderr
 
 
 def test_a_push_url_that_is_wrong_is_named_and_what_sets_it_right(sigma: Node, tmp_path: Path) -> None:
