@@ -20,7 +20,8 @@ _KNOWN = ("refs/cn/trusted", "refs/cn/origin/{main}", "refs/cn/origin/main", "re
 
 def head_branch(hub: Hub) -> str:
     """The branch that HEAD names, born, broken or not; empty on a detached commit."""
-    named = hub.git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).text
+    # A short name says more where a tag is called the same.
+    named = hub.git.run("symbolic-ref", "--quiet", "HEAD", check=False).text.removeprefix("refs/heads/")
     if not named and _is_broken(hub):  # git follows no HEAD to an empty file
         with suppress(OSError):
             ref = (hub.work_git_dir / "HEAD").read_text(errors="replace").removeprefix("ref:").strip()

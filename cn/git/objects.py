@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import subprocess
 import sys
@@ -52,8 +53,18 @@ class Found(NamedTuple):
     entries: Mapping[str, TreeEntry] = MappingProxyType({})
 
 
+_DERIVED = re.compile(r"[~^:]|@\{")
+"""What makes a revision of a ref's name; none of it stands in one (git-check-ref-format(1))."""
+
+
 def resolve(git: Git, name: str) -> Oid | None:
-    """The commit a ref or name stands for, or None."""
+    """The commit a ref or name stands for, or None. A whole ref is that one: where there is none, git would take a tag
+    of that name (gitrevisions(7)), which whoever may push tags gives to every clone.
+    """
+    if name.startswith("refs/") and not _DERIVED.search(name):
+        name = list_refs(git, name).get(name, "")
+    if not name:
+        return None
     (info,) = read_info(git, [f"{name}^{{commit}}"])
     return info.oid if info else None
 

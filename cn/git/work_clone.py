@@ -42,7 +42,7 @@ class WorkClone(NamedTuple):
     @property
     def branch(self) -> str:
         """The branch that is checked out; empty where HEAD is detached."""
-        return self.git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).text
+        return self.git.run("symbolic-ref", "--quiet", "HEAD", check=False).text.removeprefix("refs/heads/")
 
     def commit(self, rev: str) -> Oid:
         """The commit that a revision names; raises :class:`Refused`."""

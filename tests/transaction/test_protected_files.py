@@ -11,6 +11,7 @@ from cn.git.repository import open_hub
 from cn.transaction.protected_files import TrustChange, _taken, accept, trusted_commit, untrusted
 from cn.values.names import Oid
 from tests.support.hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, work, write_commit
+from tests.support.world import Node, World
 
 PEERS = "state/peers.md"
 
@@ -261,3 +262,21 @@ def test_what_a_merge_took_of_any_side_is_named(tmp_path: Path) -> None:
     side = Oid(write_commit(repo, {"y": "1"}, "side", [first]))
     rewound = Oid(write_commit(repo, {"log": "old"}, "took the old one", [ours, side]))
     assert _taken(Git(repo), accepted, rewound, "log") == {side}
+
+
+def test_a_tag_that_is_called_as_what_is_accepted_accepts_nothing(world: World, tmp_path: Path) -> None:
+    """Whoever may push tags gives it to each clone; git takes it where there is no such ref."""
+    sigma = world.hub("sigma", origin=True)
+    sigma.sync()
+    git(sigma.root, "push", "--quiet", "origin", "HEAD:refs/tags/refs/cn/trusted", "HEAD:refs/tags/main")
+    second = tmp_path / "second"
+    git(tmp_path, "clone", "--quiet", sigma.url, str(second))
+    assert git(second, "rev-parse", "refs/cn/trusted") == tip(sigma.root), "what git makes of it"
+    other = Node("sigma", second, sigma.home, sigma.url)
+    shown = other.cn("trust", check=None).stdout
+    assert "state/peers.md" in shown
+    assert ".cn/hub.yaml" in shown
+    assert "accepted" in other.cn("sync", check=1).stderr
+    other.cn("trust", "--yes")
+    other.sync()
+    assert "HEAD is" not in other.cn("status").stdout
