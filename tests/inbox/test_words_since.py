@@ -166,7 +166,7 @@ def test_a_thread_in_which_something_was_said_since_it_was_shown_is_not_decided(
     was = sigma.main, sigma.thread(sigma.only_thread())
     done = sigma.cn(*words, check=1)
     assert "pi/proposal: its creator has said something since it was shown; nothing was decided" in done.stderr
-    assert f"'cn inbox show pi/proposal' shows it; '--head {head[:8]}' is about that head" in done.stderr
+    assert f"'cn inbox show pi/proposal' shows it; '--head {head}' is about that head" in done.stderr
     assert (sigma.main, sigma.thread(sigma.only_thread())) == was
     assert "> > STOP" in sigma.cn(*SHOW).stdout
     sigma.cn(*words, check=0)
