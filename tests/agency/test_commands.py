@@ -743,6 +743,8 @@ def test_more_than_may_be_looked_for_or_linked_is_refused_with_what_to_do(org: O
     words = [f"w{number}" for number in range(MOST_WORDS + 1)]
     assert "limit-words: 33 different words" in org.refused("kb", "browse", *words)
     assert "limit-words: 33 different words" in org.refused("outcome", "list", "--search", " ".join(words))
+    found = org.ask("outcome", "list", "--search", " ".join(words), code=1)
+    assert found["refused"]["rule"] == "limit-words", "as every rule that says no"
     assert org.titles("--search", "page start " * 20) == ["Write the start page"]
     many = tmp_path / "many.md"
     many.write_text("".join(f"kb://{number:08x}-0000-4000-8000-000000000000\n" for number in range(MOST_LINKS + 1)))

@@ -10,7 +10,6 @@ import click
 from cn.cli.options import DRY_RUN, REQUEST, Env, body_options, options
 from cn.cli.render.text import SHORT, clean, columns, cut, paint, rows_that_fit
 from cn.cli.suggest import AS, complete_handler, complete_outcome
-from cn.values.errors import Refused
 from cn.values.shell_words import command
 
 if TYPE_CHECKING:  # each command imports what it calls: the list is waited for
@@ -53,9 +52,11 @@ def list_command(
 
     if search:
         from cn.agency.plan.bounds import fit_words
+        from cn.cli.desk import desk
 
         if refused := fit_words(search):
-            raise Refused(f"{refused.rule}: {refused.reason}", refused.remedy)
+            with desk(env, acting) as opened:
+                opened.refuse(refused)
     wanted = Wanted(None, workable, everything, search, depth)
     most = 2**31 if everything or env.json else rows_that_fit()
     listed = _list_of(env, acting, handler, wanted, most) if acting or handler else _quick(env, wanted, most)
