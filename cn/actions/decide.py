@@ -292,8 +292,8 @@ def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts | None
         return OwnFacts(run.settings.config, run.settings.peers, use_own(executor, own), executor.now, run.machine)
     peer, item = find_pending(executor.snapshot, thread)
     now = executor.item(peer, IN, item.topic) or item
-    path = inbox_path(ThreadName(now.get("thread")))
-    working = use_working(run.hub, ThreadName(now.get("thread")))
+    name = ThreadName(now.get("thread"))
+    path, working = inbox_path(name), use_working(run.hub, name)
     if why := renew_stale(executor, peer, now, working):
         fresh = executor.read(path)
         if working is not None and fresh == executor.snapshot.read(path):  # no commit brings it here

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import click
 
 from cn.agency.agency import Agency, open_agency
-from cn.agency.names import LEVELS, NameRefused, Party, Resource, Uuid, is_user, is_uuid, parse_party
-from cn.agency.operations import ByHandler, Operation, Principal, Seen
+from cn.agency.names import LEVELS, NameRefused, Party, Resource, Uuid, is_user, is_uuid, parse_party, rank
+from cn.agency.operations import ByHandler, Operation, Principal, Seen, Wanted
 from cn.agency.plan.access import no_access, reason_for
 from cn.agency.plan.result import Refused
 from cn.agency.plan.titles import with_titles
@@ -123,6 +123,12 @@ class Desk(NamedTuple):
             "mail": self.party,
         }
         return Resource(kind, find[kind](name) if kind in find else name)
+
+    def wanted(self, level: str, resource: str, scope: Uuid | None = None) -> Wanted:
+        """A capability to be granted, on :meth:`resource`, at a level that it has."""
+        about = self.resource(resource)
+        rank(about, level)
+        return Wanted(str(about), level, scope)
 
     def title(self, id: str) -> str:
         """A UUID, shortened, with its title; a user by name."""

@@ -83,9 +83,8 @@ def last_main(hub: Hub) -> Oid | None:
             if remembered is None or is_ancestor(hub.git, remembered, oid):
                 return oid
             break
-    for old, new, text in reversed(
-        read_log(hub.work_git_dir / "logs" / "HEAD")
-    ):  # git shows it for a born branch alone
+    log_of_head = read_log(hub.work_git_dir / "logs" / "HEAD")  # git itself shows it for a born branch alone
+    for old, new, text in reversed(log_of_head):
         gone = not new.strip("0") and (on_main or text.startswith(f"Branch: renamed {hub.main_ref} to "))
         if gone or text.startswith(f"checkout: moving from {hub.main} to "):
             oid = resolve(hub.git, old)

@@ -195,9 +195,10 @@ def _read_decided(executor: Executor, later: Container[ThreadKey]) -> list[Decid
         copies.append((Facts(config, peers, peer, now, "", executor.now), working, shows_triage(working)))
     executor.snapshot.read_many(working.path for _, working, decides in copies if decides)
     for facts, working, decides in copies:
-        if not decides and shows_item(working.data, facts.item):
+        is_current = shows_item(working.data, facts.item)
+        if is_current and not decides:
             continue
-        unread = decides and shows_item(working.data, facts.item) and lacks_said(executor.snapshot, working)
+        unread = is_current and lacks_said(executor.snapshot, working)
         why = renew_stale(executor, facts.peer, facts.item, working)
         if why and decides:
             if unread:

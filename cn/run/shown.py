@@ -97,6 +97,12 @@ def note_thread(hub: Hub, thread: str, head: str, words: int) -> None:
     note_shown(hub, thread, f"{head} {words}" if words else head)
 
 
+def _thread_note(value: str) -> tuple[str, int]:
+    """The head and the words of such a note."""
+    head, _, words = value.partition(" ")
+    return head, int(words) if words.isdecimal() else 0
+
+
 def refuse_unseen(
     hub: Hub,
     snapshot: Snapshot,
@@ -121,9 +127,7 @@ def refuse_unseen(
             text = f"{said} is the beginning of {head}, where {source} is, and of {some_of(others)}: {nothing}"
             raise Refused(text, f"{look} shows what is there; give the whole id of the one that you mean")
         return
-    seen = [
-        (at, int(count) if count.isdecimal() else 0) for at, _, count in _parted(read_shown(hub, item.get("thread")))
-    ]
+    seen = [_thread_note(value) for value in read_shown(hub, item.get("thread"))]
     if moved := sorted({at for at, _ in seen} - {head}):
         here, *before = short_ids([head, *moved])
         raise Refused(
@@ -135,10 +139,6 @@ def refuse_unseen(
             f"{source}: its creator has said something since it was shown; {nothing}",
             f"{look} shows it; '--head {head}' is about that head, whatever was said",
         )
-
-
-def _parted(values: Iterable[str]) -> Iterable[tuple[str, str, str]]:
-    return (value.partition(" ") for value in values)
 
 
 def sweep_shown(hub: Hub, waiting: Container[str]) -> None:

@@ -40,20 +40,6 @@ def links(many: int) -> str:
     return "\n".join(f"kb://{id}" for id in ids(many))
 
 
-@pytest.fixture
-def records() -> Records:
-    made = Records()
-    made.found()
-    return made
-
-
-@pytest.fixture
-def root(records: Records) -> Uuid:
-    head = records.rows.head()
-    assert head
-    return head.root
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -36,20 +36,6 @@ AGENT = parse_uuid("11111111-1111-4111-8111-111111111111")
 
 
 @pytest.fixture
-def records() -> Records:
-    made = Records()
-    made.found()
-    return made
-
-
-@pytest.fixture
-def root(records: Records) -> Uuid:
-    head = records.rows.head()
-    assert head
-    return head.root
-
-
-@pytest.fixture
 def boss(records: Records, root: Uuid) -> Uuid:
     return records.handler_for("Boss", root)
 

@@ -29,20 +29,6 @@ TOKEN = "ab" * 32
 
 
 @pytest.fixture
-def records() -> Records:
-    made = Records()
-    made.found()
-    return made
-
-
-@pytest.fixture
-def root(records: Records) -> Uuid:
-    head = records.rows.head()
-    assert head
-    return head.root
-
-
-@pytest.fixture
 def boss(records: Records, root: Uuid) -> Uuid:
     return records.handler_for("Boss", root)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import datetime, timedelta
 from itertools import zip_longest
+from pathlib import Path
 from typing import NamedTuple
 
 from cn.agency.events import type_of
@@ -171,23 +172,17 @@ def _last_unheld(repository: Repository) -> Oid | None:
 
 def _check_index(places: Places, rebuilt: Index) -> Iterator[Flaw]:
     """Only one that names this tip says something: any other is caught up or made anew."""
-    file = places.index_file
-    if os.path.lexists(file.parent) and not file.parent.is_dir():
-        what = "what lies in the place of the folder of the index of Agency's records is none"
-        away = command("mv -- {} {}", str(file.parent), f"{file.parent}.away")
-        yield Flaw(what, "each command makes the index anew, in memory, which takes its time", away)
-        return
-    if file.is_dir() and not file.is_symlink():
-        what = "a folder lies in the place of the index of Agency's records"
-        away = command("mv -- {} {}", str(file), f"{file}.away")
+    if found := _in_its_place(places.index_file):
+        what, path = found
+        away = command("mv -- {} {}", str(path), f"{path}.away")
         yield Flaw(what, "each command makes the index anew, in memory, which takes its time", away)
         return
     try:
-        found = open_file(places.index_file, "ro")
-        if found is None:
+        index = open_file(places.index_file, "ro")
+        if index is None:
             return
-        with closing(found):
-            if found.tip != rebuilt.tip or all(a == b for a, b in zip_longest(found.dump(), rebuilt.dump())):
+        with closing(index):
+            if index.tip != rebuilt.tip or all(a == b for a, b in zip_longest(index.dump(), rebuilt.dump())):
                 return
     except sqlite3.DatabaseError as why:
         if not is_damage(why):  # a full disk: whoever asks is answered from memory then
@@ -197,6 +192,15 @@ def _check_index(places: Places, rebuilt: Index) -> Iterator[Flaw]:
         "answers may be wrong, no event is",
         f"{command('rm -- {}', str(places.index_file))}: the next look makes it anew",
     )
+
+
+def _in_its_place(file: Path) -> tuple[str, Path] | None:
+    """What keeps an index from being made at ``file``, and where that lies."""
+    if os.path.lexists(file.parent) and not file.parent.is_dir():
+        return "what lies in the place of the folder of the index of Agency's records is none", file.parent
+    if file.is_dir() and not file.is_symlink():
+        return "a folder lies in the place of the index of Agency's records", file
+    return None
 
 
 def _check_tree(repository: Repository, index: Index, *, full: bool) -> Iterator[Flaw]:

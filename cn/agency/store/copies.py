@@ -240,13 +240,13 @@ def _begun(places: Places) -> Path:
 def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
     """Move main to the copy's, forwards only."""
     git = here.git._replace(reader=None)
-    here.tip()
-    _list(git, url)
+    here.tip()  # a store without one says so itself
+    tip = _list(git, url)
     if damage := find_damage(here, full=True):  # a copy with the same tip may have what is lost here
         what = f"git finds fault with the records that are here: {one_line(damage[0])}"
         raise Refused(what, way_out(here.places, url))
     with here.lock.held(_LOCK_SECONDS):
-        old, tip = here.tip().oid, _list(git, url)
+        old = here.tip().oid
         if here.has(tip) and _is_ancestor(git, tip, old):
             raise Refused(f"this clone has all that the copy at {redact(url)} has", "there is nothing to restore")
         if why := fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS).get(url):

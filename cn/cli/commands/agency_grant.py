@@ -65,14 +65,11 @@ def add_command(env: Env, holder: str, level: str, resource: str, scope: str, ac
     It ends with the holder's root outcome, or with --scope. As a handler you grant what you may do yourself, to
     your underlings.
     """
-    from cn.agency.names import rank
-    from cn.agency.operations import GrantAccess, Wanted
+    from cn.agency.operations import GrantAccess
 
     with desk(env, acting) as opened:
         ending = opened.outcome(scope) if scope else None
-        about = opened.resource(resource)
-        rank(about, level)
-        wanted = Wanted(str(about), level, ending)
+        wanted = opened.wanted(level, resource, ending)
         opened.do(GrantAccess(opened.handler(holder), wanted))
         warn_of_unknown(env, opened.agency.hub, resources=[wanted.resource])
 

@@ -17,6 +17,7 @@ from cn.values.errors import UsageError
 from cn.values.shell_words import command
 
 if TYPE_CHECKING:
+    from cn.agency.operations import Wanted
     from cn.agency.plan.result import Refused
 
 _HANDLER = click.argument("handler", shell_complete=complete_handler)
@@ -130,16 +131,11 @@ def delegate_command(env: Env, outcome: str, runner: str, grants: tuple[str, ...
         warn_of_unknown(env, opened.agency.hub, runner, [one.resource for one in wanted])
 
 
-def _wanted(opened: Desk, text: str) -> Any:
-    from cn.agency.names import rank
-    from cn.agency.operations import Wanted
-
+def _wanted(opened: Desk, text: str) -> Wanted:
     level, colon, resource = text.partition(":")
     if not colon:
         raise UsageError(f"--grant {text[:60]!r} names no resource", "write LEVEL:RESOURCE, as in read:kb:1a2b3c4d")
-    about = opened.resource(resource)
-    rank(about, level)
-    return Wanted(str(about), level)
+    return opened.wanted(level, resource)
 
 
 @handler.command("insert")
