@@ -31,7 +31,7 @@ def check_answer(hub: Hub, text: str, id: str) -> None:
         raise Refused(f"{id} is not in flight any more", "'cn input' prints what is")
     output = parse_output(text.encode("utf-8", "replace"))
     artifacts = find_artifacts(view.snapshot, output.ops)
-    order = Order(view.settings.us, turn.input.names, output.ops, output.body, id, artifacts)
+    order = Order(view.settings.us, turn.input.names, output.ops, output.body, id, artifacts, unknown=output.unknown)
     plan = plan_order(facts, order)
     wrong = [*check_output(output, id), *(() if isinstance(plan, Plan) else plan)]
     if wrong:

@@ -125,7 +125,8 @@ def _planned(
         if source != item.source:  # the body belongs to the item, but where a reply elsewhere says nothing itself
             known = frozenset(op.id for op in given if not isinstance(op, Send | Surface))
             body = body if any(isinstance(op, Reply) and not op.message for op in given) else ""
-        plan = plan_order(facts[source], Order(us, known, tuple(given), body, id, artifacts))
+        order = Order(us, known, tuple(given), body, id, artifacts, unknown=output.unknown)
+        plan = plan_order(facts[source], order)
         if isinstance(plan, Plan):
             effects += plan.effects
         else:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cn.git.entries import Change, diff_commits, read_tree
+from cn.git.entries import diff_commits, read_tree
 from cn.git.objects import contained, empty_tree, merge_bases
 from cn.git.process import Git
+from cn.git.still_there import Versions, still_there
 from cn.values.names import Oid, is_owned
 
 _LINE = 2000
@@ -92,7 +93,8 @@ def _compared(git: Git, brought: dict[Oid, tuple[Oid, Oid, int]]) -> dict[Oid, T
         some = {commit: theirs[commit] for commit, (other, *_) in brought.items() if other == by}
         main = read_tree(git, by, {change.path for those in some.values() for change in those})
         for commit, those in some.items():
-            lost: list[Change] = [c for c in those if main.get(c.path) != c.new]
+            now = [Versions(c.old, c.new, main.get(c.path)) for c in those]
+            lost = [c for c, there in zip(those, still_there(git, now), strict=True) if not there]
             missing = tuple(c.path for c in lost if main.get(c.path) == c.old)
             if lost:
                 other = tuple(c.path for c in lost if c.path not in missing)

@@ -24,12 +24,13 @@ from functools import cached_property
 from types import MappingProxyType, TracebackType
 from typing import NamedTuple
 
-from cn.git.entries import Change, diff_commits, list_entries, merge_trees, read_index
+from cn.git.entries import Change, Entry, diff_commits, list_entries, merge_trees, read_index
 from cn.git.fast_import import CommitStream, build_commit, set_entry
 from cn.git.objects import OUTPUT_BYTES, contained, list_tree, merge_bases, read_in_halves, read_info, read_kinds
 from cn.git.process import Git, GitError
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
+from cn.git.still_there import Versions, still_there
 from cn.git.taken_in import read_taken_in
 from cn.protocol.rules import MergeFacts, Person, TreeChange
 from cn.transaction.commit import local_changes
@@ -210,6 +211,10 @@ class MainFiles:
     def differing(self, changes: Iterable[Change]) -> tuple[str, ...]:
         """The paths at which main holds something else than these changes begin with."""
         return tuple(c.path for c in changes if not is_owned(c.path) and self._files.get(c.path) != c.old)
+
+    def at(self, path: str) -> Entry | None:
+        """What it holds there."""
+        return self._files.get(path)
 
     def has(self, changes: Iterable[Change]) -> bool:
         """Does main hold what these changes make?"""
@@ -470,8 +475,8 @@ class Merges:
 
         def is_lost(waiting: _Waiting) -> bool:
             rest = [c for c in waiting.changes if c.path not in laid]
-            replaced = any(c.path in laid and laid[c.path] != c.new for c in waiting.changes)
-            return replaced or not self._main.has(rest)
+            again = [Versions(c.old, c.new, laid[c.path]) for c in waiting.changes if c.path in laid]
+            return not (self._main.has(rest) and all(still_there(self._hub.git, again)))
 
         others = [
             w for w in self._waiting if w.head in candidate.commits and w.head not in (candidate.head, *self._heads)
@@ -480,7 +485,9 @@ class Merges:
 
     def _came_in(self, candidate: MergeCandidate) -> bool:
         """Did it come with a branch that this run merged, and with it all that it changes?"""
-        return candidate.head in self._commits and self._main.has(candidate.changes)
+        return candidate.head in self._commits and all(
+            still_there(self._hub.git, [Versions(c.old, c.new, self._main.at(c.path)) for c in candidate.changes])
+        )
 
     def _commit(self, tip: Oid, head: Oid, changes: Sequence[Change], message: str) -> Oid:
         parents, laid = (tip, head), [set_entry(c.path, c.new) for c in changes]

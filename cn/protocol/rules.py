@@ -304,7 +304,7 @@ def swallows_none(facts: MergeFacts) -> Refusal | None:
         return None
     names = _some(facts.swallowed)
     waits = "which waits here" if len(facts.swallowed) == 1 else "which wait here"
-    why = f"it takes in the commits of {names}, {waits}, without what they change"
+    why = f"it takes in the commits of {names}, {waits}, without all that they change"
     return Refusal(CLEAN_MERGE, why, f"decide {names} first, or ask its creator to leave those commits out")
 
 

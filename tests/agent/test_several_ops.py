@@ -26,6 +26,10 @@ def said_to(pi: Node) -> str:
     return read(pi.home, "sigma/re-question:message.md").decode()
 
 
+def said_about(pi: Node, topic: str) -> str:
+    return read(pi.home, f"sigma/re-{topic}:message.md").decode()
+
+
 def test_a_reply_is_sent_before_another_op_ends_the_item_and_each_op_is_a_row(agent: Node, pi: Node) -> None:
     answer(agent, "---\nid: ID\ndefer: ID|3d|ask the lawyer\nreply: ID|I ask\nack: ID\n---\n\nI ask a lawyer first.\n")
     agent.process()
@@ -69,6 +73,40 @@ def test_prose_for_a_peer_is_acknowledged_and_kept(agent: Node, pi: Node) -> Non
     agent.process()
     assert ("ack", "✓ acked (no op)") in [row[1:] for row in agent.rows("pi/question")]
     assert archived(agent, "output") == {trigger: wrote}
+
+
+def test_a_key_that_is_no_op_does_not_end_an_item_without_its_words(agent: Node, pi: Node) -> None:
+    trigger = current(agent)
+    wrote = f"---\nid: {trigger}\ncomment: {trigger}|Which one?\n---\n"
+    answer(agent, wrote)
+    done = agent.cn("inbox", "process", check=1)
+    assert "no op is called comment" in done.stderr
+    assert f"'reply: {trigger}|TEXT' answers" in done.stderr
+    assert "attempt: 2" in shown(agent)
+    assert "ack" not in [row[1] for row in agent.rows("pi/question")]
+    answer(agent, "---\nid: ID\nmood: good\nack: ID\n---\n")
+    assert "key 'mood' is unknown" in agent.process().stdout
+    assert agent.threads() == []
+
+
+@pytest.mark.parametrize("text", ["---\nid: ID\nmerge: ID\n---\n", "---\nid: ID\n---\n\nWhy so?\n", "Why so?\n"])
+def test_what_has_no_op_ends_no_proposal_with_its_words(world: World, sigma: Node, pi: Node, text: str) -> None:
+    work_queue(sigma)
+    world.propose(pi, sigma, "fix", {"fix.txt": "fix\n"})
+    sigma.sync()
+    answer(sigma, text)
+    done = sigma.cn("inbox", "process", check=1)
+    assert "it has no op" in done.stderr
+    assert "|TEXT' answers and keeps the proposal" in done.stderr
+    assert "attempt: 2" in shown(sigma)
+    pi.sync()
+    assert world.has_branch(pi, sigma, "fix")
+    answer(sigma, "---\nid: ID\nreply: ID|Why so?\n---\n")
+    sigma.process()
+    pi.sync()
+    assert "Why so?" in said_about(pi, "fix")
+    assert world.has_branch(pi, sigma, "fix")
+    assert sigma.rows("pi/fix")[-1][1] != "ack"
 
 
 def test_prose_that_may_be_meant_for_an_earlier_item_is_refused(agent: Node, pi: Node) -> None:

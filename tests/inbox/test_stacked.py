@@ -144,3 +144,73 @@ def test_what_main_picked_and_took_back_is_not_there(world: World, sigma: Node, 
     sigma.write({"app.txt": "a\n"}, "Taken back")
     assert "main changed since: b.txt" in sigma.decide("pi/one", "do:merge").stderr
     assert not is_in_main(sigma, head)
+
+
+LONG = "".join(f"line {n}\n" for n in range(1, 31))
+
+
+@pytest.mark.parametrize(
+    ("begin", "one", "two"),
+    [
+        (LONG, LONG.replace("line 3\n", "third\n"), LONG.replace("line 3\n", "third\n") + "line 31\n"),
+        (None, "def a(): ...\n", "def a(): ...\n\n\ndef b(): ...\n"),
+        ("a\n", "a\none\n", "a\none\ntwo\n"),
+        ("a\nb\nc\n", "a\nc\n", "a\nc\nd\n"),
+    ],
+    ids=["another line", "a new file grows", "the next line", "a line less"],
+)
+def test_the_top_of_a_stack_in_one_file_brings_what_it_stands_upon(
+    world: World, sigma: Node, pi: Node, begin: str | None, one: str, two: str
+) -> None:
+    sigma.write({"app.txt": begin} if begin else {"other.txt": "x\n"})
+    below = world.propose(pi, sigma, "one", {"app.txt": one}, message="One")
+    top = world.propose(pi, sigma, "two", {"app.txt": two}, message="Two", start=below)
+    sigma.sync()
+    sigma.decide("pi/two", "do:merge")
+    assert is_in_main(sigma, top)
+    assert content(sigma, "app.txt") == two.encode()
+    assert "main already holds this" in sigma.triage("pi/one", "do:merge").stdout
+    sigma.process()
+    assert ("do:merge", "✓ merged before") in [(row[1], row[2]) for row in sigma.rows("pi/one")]
+    world.settle(pi, sigma)
+    assert not world.has_branch(pi, sigma, "one")
+    sigma.idle()
+
+
+@pytest.mark.parametrize("order", [("one", "two"), ("two", "one")])
+def test_both_of_a_stack_in_one_file_decided_in_one_run_come_in(
+    world: World, sigma: Node, pi: Node, order: tuple[str, str]
+) -> None:
+    sigma.write({"app.txt": "a\n"})
+    one = world.propose(pi, sigma, "one", {"app.txt": "a\none\n"}, message="One")
+    two = world.propose(pi, sigma, "two", {"app.txt": "a\none\ntwo\n"}, message="Two", start=one)
+    sigma.sync()
+    for topic in order:
+        sigma.triage(f"pi/{topic}", "do:merge")
+    sigma.process()
+    if not is_in_main(sigma, two):
+        sigma.decide("pi/two", "do:merge")
+    assert content(sigma, "app.txt") == b"a\none\ntwo\n"
+    world.settle(pi, sigma)
+    assert not world.has_branch(pi, sigma, "one")
+    assert not world.has_branch(pi, sigma, "two")
+
+
+@pytest.mark.parametrize("two", ["a\nONE\n", "a\nb\n"], ids=["written anew", "other"])
+def test_a_branch_that_takes_back_what_it_stands_upon_is_decided_after_it(
+    world: World, sigma: Node, pi: Node, two: str
+) -> None:
+    sigma.write({"app.txt": "a\n"})
+    one = world.propose(pi, sigma, "one", {"app.txt": "a\none\n"}, message="One")
+    top = world.propose(pi, sigma, "two", {"app.txt": two, "more.txt": "more\n"}, message="Two", start=one)
+    sigma.sync()
+    done = sigma.decide("pi/two", "do:merge", check=1)
+    assert "the commits of pi/one, which waits here, without all that they change" in done.stderr
+    assert "decide pi/one first" in done.stderr
+    said = sigma.decide("pi/one", "do:merge").stdout
+    assert "pi/two is shown anew" in said
+    assert "what was decided is void" in said
+    assert "-one" in of(sigma, "two")
+    sigma.decide("pi/two", "do:merge")
+    assert is_in_main(sigma, top)
+    assert content(sigma, "app.txt") == two.encode()

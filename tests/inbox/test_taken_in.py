@@ -55,7 +55,7 @@ def test_a_branch_that_takes_in_a_waiting_one_is_not_merged_before_it(
     world.offer(pi, sigma, "hello", taken)
     sigma.sync()
     done = sigma.decide("pi/hello", "do:merge", check=1)
-    assert "takes in the commits of omega/fix, which waits here, without what they change" in done.stderr
+    assert "takes in the commits of omega/fix, which waits here, without all that they change" in done.stderr
     assert not is_in_main(sigma, taken)
     assert "refused" not in pi.sync().stdout, "what stands in the way is not its creator's to mend"
     sigma.decide("omega/fix", "do:merge")

@@ -60,6 +60,7 @@ class Order:
     ``names`` is what an op may call the item. ``input`` is the id under which the pair is
     archived, empty when a person acts. ``artifacts`` are the object ids of what commit ops
     name, as far as they are there. ``at`` is when they were given, if that was before now.
+    ``unknown`` are keys that are no ops.
     """
 
     actor: Name
@@ -69,6 +70,7 @@ class Order:
     input: str = ""
     artifacts: Mapping[str, Oid] = field(default_factory=dict)
     at: datetime | None = None
+    unknown: tuple[str, ...] = ()
 
 
 def check_output(output: Output, id: str) -> list[Refusal]:
@@ -279,6 +281,8 @@ class Ended(NamedTuple):
 
 
 def _end(facts: AnyFacts, order: Order, endings: Endings, first: Surface | Commit | None) -> Ended | Refusal:
+    if refused := _check_opless(facts, order):
+        return refused
     reply = endings.said or (endings.end if isinstance(endings.end, Reply) else None)
     if reply is not None and not (order.body or reply.message):
         return bad_output("the reply has no text", "write it below the frontmatter, or after ID|")
@@ -303,6 +307,21 @@ def _end(facts: AnyFacts, order: Order, endings: Endings, first: Surface | Commi
     facts = replace(facts, text=text)
     end = _wait(facts, order) if waits else _end_thread(facts, order, endings.end, first, "")
     return end if isinstance(end, Refusal) else Ended(comment.cause, said, end.effects)
+
+
+def _check_opless(facts: AnyFacts, order: Order) -> Refusal | None:
+    """Refuse an answer to a peer without an op where one was meant, or where its words would end a proposal unread."""
+    if order.ops or not isinstance(facts, Facts):
+        return None
+    id = order.input
+    keep = f"'reply: {id}|TEXT' answers{' and keeps the proposal' if facts.is_proposal else ''}"
+    remedy = f"{keep}, 'ack: {id}' ends it without a word"
+    if order.unknown:
+        listed = ", ".join(ops.USAGE)
+        return bad_output(f"it has no op, and no op is called {', '.join(order.unknown)} (ops: {listed})", remedy)
+    if facts.is_proposal and order.body:
+        return bad_output("it has no op, so that the proposal would end and nobody read the text", remedy)
+    return None
 
 
 def _ended(plan: Plan | Refusal) -> Ended | Refusal:
