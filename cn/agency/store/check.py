@@ -16,12 +16,12 @@ from cn.agency.events import type_of
 from cn.agency.pages import README, folder_of, page_of
 from cn.agency.store.behind import ask_again, copy_answered, copy_failure
 from cn.agency.store.copies import ONE_HOME, Lag, lag, look_at_copy
-from cn.agency.store.damage import find_damage, way_out
+from cn.agency.store.damage import aside, find_closed, find_damage, way_out
 from cn.agency.store.derived import build_in_memory, is_damage, open_file, tip_of_file
 from cn.agency.store.index import Index
 from cn.agency.store.look import last_events
 from cn.agency.store.repository import MAIN, Places, Repository
-from cn.git.objects import read_raw
+from cn.git.objects import is_ancestor, read_raw
 from cn.git.process import GitError
 from cn.git.running import find_locks
 from cn.protocol.message import object_id
@@ -58,6 +58,9 @@ def check_records(
     stops = "nothing can be written as long as it is so"
     if closed := closed_below(places.repository):  # git takes what it cannot read for missing
         yield Flaw(closed[0], stops, closed[1])
+        return
+    if shut := find_closed(repository):
+        yield Flaw(shut[0], "nothing can be read or written as long as it is so", shut[1])
         return
     if git.run("config", "--type=bool", "extensions.preciousObjects", check=False).text != "true":
         yield Flaw(
@@ -144,8 +147,8 @@ def _of_the_future(index: Index, now: datetime) -> Flaw:
 
 
 def _mend(repository: Repository, url: str | Refusal) -> str:
-    """What brings main back: the copy, where main names a commit that is lost; else the commit that the index
-    remembers, else the last one that no ref holds.
+    """What brings main back: the copy, where main names a commit that is lost; else the last commit that no ref holds,
+    if the one that the index remembers is in its history, else that one. An index may be older than the last write.
     """
     places = repository.places
     names = repository.git._replace(reader=None).run("rev-parse", "--verify", "--quiet", MAIN, check=False).ok
@@ -153,20 +156,25 @@ def _mend(repository: Repository, url: str | Refusal) -> str:
         return way_out(places, url)
     known = tip_of_file(places.index_file)
     with suppress(CnError):
-        if (last := known if known and repository.has(known) else _last_unheld(repository)) is not None:
+        known = known if known and repository.has(known) else None
+        if (last := _last_unheld(repository, known) or known) is not None:
             broken = str(places.repository / MAIN)  # git sets no ref whose file is empty
             records = str(places.repository)
             return command("rm -f -- {} && git --git-dir={} update-ref {} {}", broken, records, MAIN, last)
-    remove = command("rm -r -- {}", str(places.repository))
-    return f"it holds no write: {remove}, then 'cn agency restore URL' where there is a copy, else 'cn agency init'"
+    away = command("mv -- {} {}", str(places.repository), aside(places))
+    return f"no write is found in it: {away}, then 'cn agency restore URL' where there is a copy, else 'cn agency init'"
 
 
-def _last_unheld(repository: Repository) -> Oid | None:
-    """The commit with the longest history among those that nothing leads to (git-fsck(1), ``--dangling``)."""
+def _last_unheld(repository: Repository, known: Oid | None) -> Oid | None:
+    """The commit with the longest history among those that nothing leads to (git-fsck(1), ``--dangling``).
+
+    Of those alone that have ``known`` in their history, where it is known.
+    """
     git = repository.git._replace(reader=None)
     lines = git.run("fsck", "--dangling", "--connectivity-only", "--no-progress", check=False).lines
     words = [line.split(" ") for line in lines]
     found = [Oid(one[2]) for one in words if one[:2] == ["dangling", "commit"]]
+    found = [oid for oid in found if known is None or is_ancestor(git, known, oid)]
     return max(found, key=lambda oid: int(git.run("rev-list", "--count", oid).text), default=None)
 
 

@@ -1,13 +1,13 @@
-"""Objects of the records that git cannot read: whether there are some, and what brings them back."""
+"""Records that git cannot open, or whose objects it cannot read: whether it is so, and what brings them back."""
 
 from __future__ import annotations
 
-from cn.agency.store.repository import Places, Repository
+from cn.agency.store.repository import MAIN, Places, Repository
 from cn.git.process import GitError
 from cn.system.files import free_name
 from cn.values.errors import Refusal
 from cn.values.shell_words import command
-from cn.values.text import redact
+from cn.values.text import redact, visible
 
 
 def find_damage(repository: Repository, *, full: bool) -> list[str]:
@@ -21,12 +21,43 @@ def find_damage(repository: Repository, *, full: bool) -> list[str]:
     return [] if done.ok else [*done.lines, *done.err.splitlines()] or [f"git fsck ended with {done.code}"]
 
 
+def find_closed(repository: Repository) -> tuple[str, str] | None:
+    """Why git opens no repository there, with what makes it open again; None: it opens it.
+
+    What cannot be opened may hold everything: no remedy removes anything (gitrepository-layout(5)).
+    """
+    done = repository.git._replace(reader=None).run("rev-parse", "--git-dir", check=False)
+    if done.ok:
+        return None
+    folder = repository.places.repository
+    head = folder / "HEAD"
+    try:
+        names_main = head.read_bytes().strip() == b"ref: " + MAIN.encode()
+    except OSError:
+        names_main = False
+    if not names_main:
+        what = f"{visible(str(head))} does not say which branch is main, and without that git opens no repository"
+        return what, command(f"echo ref: {MAIN} > {{}}", str(head))
+    if not (folder / "refs").is_dir():
+        what = f"{visible(str(folder))} has no folder refs, and without it git opens no repository"
+        return what, command("mkdir -p -- {}", str(folder / "refs/heads"))
+    if not (folder / "objects").is_dir():
+        return f"{visible(str(folder))} has no folder objects: what was in it is lost", way_out(repository.places, "")
+    config = visible(str(folder / "config"))
+    remedy = f"correct {config}; if a newer git wrote it, use that git here"
+    return f"git cannot open Agency's records: {done.reason}", remedy
+
+
 def way_out(places: Places, url: str | Refusal) -> str:
     """What to type where objects are lost: nothing is thrown away, and the copy at ``url`` comes in its place."""
-    folder = places.repository
-    aside = str(free_name(folder.with_name(f"{folder.name}.aside")))
     known = url if isinstance(url, str) else ""
-    take = command("mv -- {} {} && cn agency restore {}", str(folder), aside, redact(known) or "URL")
+    take = command("mv -- {} {} && cn agency restore {}", str(places.repository), aside(places), redact(known) or "URL")
     if known:
         return f"{take} takes the copy; writes that it lacks stay in the folder that is put aside"
     return f"agency.remote names no copy: 'cn agency export DIR' saves what can be read; where one is, {take} takes it"
+
+
+def aside(places: Places) -> str:
+    """Where the records are put, so that others can take their place."""
+    folder = places.repository
+    return str(free_name(folder.with_name(f"{folder.name}.aside")))

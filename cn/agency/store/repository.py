@@ -302,7 +302,7 @@ class Repository:
 def open_records(places: Places, identity: tuple[str, str]) -> Repository | None:
     """The repository below ``places``; None where there is none yet."""
     repository = Repository(places, identity)
-    return repository if (places.repository / "HEAD").exists() else None
+    return repository if places.repository.exists() else None  # one that git cannot open is there, too
 
 
 def create_records(places: Places, identity: tuple[str, str], draft: Draft, at: int) -> Repository:

@@ -173,6 +173,64 @@ def test_a_lost_ref_comes_back_by_the_command_that_is_told(store: Store, left: b
     assert store.repository.tip() == before
 
 
+def test_a_lost_ref_comes_back_with_the_writes_that_an_older_index_lacks(store: Store) -> None:
+    with store.reading():
+        pass
+    index = store.repository.places.index_file
+    older = index.read_bytes()
+    store.write(look(FILE))
+    before = store.repository.tip()
+    store.close()
+    for file in index.parent.glob(f"{index.name}*"):
+        file.unlink()
+    index.write_bytes(older)
+    _no_ref(store)
+    flaw = list(check_records(store.repository, AT))[-1]
+    subprocess.run(flaw.remedy.strip("'"), shell=True, check=True)
+    assert store.repository.tip() == before
+
+
+def _no_head(folder: Path) -> None:
+    (folder / "HEAD").unlink()
+
+
+def _empty_head(folder: Path) -> None:
+    (folder / "HEAD").write_bytes(b"")
+
+
+def _garbled_head(folder: Path) -> None:
+    (folder / "HEAD").write_bytes(b"\0" * 20)
+
+
+def _no_refs(folder: Path) -> None:
+    shutil.copytree(folder / "refs", folder.with_name("refs-of-before"))
+    shutil.rmtree(folder / "refs")
+
+
+@pytest.mark.parametrize("damage", [_no_head, _empty_head, _garbled_head, _no_refs])
+def test_records_that_git_cannot_open_are_not_called_empty(store: Store, damage: Callable[[Path], None]) -> None:
+    before, folder = store.repository.tip(), store.repository.folder
+    store.close()
+    damage(folder)
+    (flaw,) = check_records(store.repository, AT)
+    assert "git opens no repository" in flaw.what
+    assert "rm " not in flaw.remedy
+    subprocess.run(flaw.remedy.strip("'"), shell=True, check=True)
+    if damage is _no_refs:  # now main is lost, and that is told with what brings it back
+        flaw = list(check_records(store.repository, AT))[-1]
+        subprocess.run(flaw.remedy.strip("'"), shell=True, check=True)
+    assert store.repository.tip() == before
+
+
+def test_a_configuration_that_git_cannot_read_is_named(store: Store) -> None:
+    store.close()
+    config = store.repository.folder / "config"
+    config.write_text(config.read_text("utf-8") + "[core\n", "utf-8")
+    (flaw,) = check_records(store.repository, AT)
+    assert "config" in flaw.what
+    assert "correct " in flaw.remedy
+
+
 def test_of_a_repository_without_a_write_the_way_out_is_told(tmp_path: Path) -> None:
     (tmp_path / "cn").mkdir()
     bare(tmp_path / "cn/agency.git")
@@ -180,7 +238,7 @@ def test_of_a_repository_without_a_write_the_way_out_is_told(tmp_path: Path) -> 
     assert repository is not None
     flaw = list(check_records(repository, AT))[-1]
     repository.close()
-    assert "it holds no write: 'rm -r -- " in flaw.remedy
+    assert "no write is found in it: 'mv -- " in flaw.remedy
     assert "cn agency init" in flaw.remedy
 
 
