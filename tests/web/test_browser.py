@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.support.hubs import git
+from tests.support.hubs import git, write_commit
 from tests.support.world import Node, is_in_main
 from tests.web.browser import Noticed, Scheme, chromium, needs_chromium, open_context, overflow, serious
 from tests.web.scene import PAGES, build
@@ -187,6 +187,40 @@ def test_what_somebody_writes_is_not_taken_from_under_their_hands(browser: Brows
         assert page.locator("#word").input_value() == "my words"
         page.get_by_role("button", name="Write the decision").click()
         page.locator("#part-facts .pill", has_text="decided: delete:my words").wait_for()
+
+
+def test_a_branch_that_moves_while_somebody_reads_is_not_decided_as_it_was_not_read(
+    browser: Browser, hub: Node
+) -> None:
+    with serving(hub.root) as site:
+        page, _ = enter(browser, hub, site)
+        page.goto(f"http://{site.host}/thread/pi/code")
+        read = page.locator("input[name=seen]").input_value()
+        shown_head = git(hub.home, "rev-parse", "refs/heads/pi/code")
+        moved = write_commit(hub.home, {"more.txt": "not read\n"}, "More", [shown_head])
+        git(hub.home, "update-ref", "refs/heads/pi/code", moved)
+        hub.sync()
+        page.locator("#part-facts code", has_text=moved[:8]).wait_for()
+        page.locator(".stale").wait_for()
+        assert page.locator("input[name=seen]").input_value() == read
+        page.get_by_role("radio", name="Merge it").check()
+        page.get_by_role("button", name="Write the decision").click()
+        page.locator("[role=alert]", has_text="has changed since it was shown").wait_for()
+        hub.process()
+        assert not is_in_main(hub, moved)
+
+
+def test_a_form_is_not_newer_than_what_stands_above_it(browser: Browser, hub: Node) -> None:
+    with serving(hub.root) as site:
+        page, _ = enter(browser, hub, site)
+        page.goto(f"http://{site.host}/thread/pi/code")
+        read = page.locator("input[name=seen]").input_value()
+        hub.cn("comment", "pi/code", "Meanwhile.")
+        page.locator("#part-talk .said", has_text="Meanwhile.").wait_for()
+        page.locator(".stale").get_by_role("link", name="open it again").click()
+        page.locator("#part-talk .said", has_text="Meanwhile.").wait_for()
+        assert not page.locator(".stale").is_visible()
+        assert page.locator("input[name=seen]").input_value() != read
 
 
 def test_it_says_that_the_server_has_ended(browser: Browser, hub: Node) -> None:

@@ -3,22 +3,26 @@
 (() => {
   const body = document.body;
   const gone = document.getElementById("gone");
-  const started = new Set();
 
-  document.addEventListener("input", (event) => {
-    const part = event.target.closest(".part");
-    if (part) started.add(part.id);
-  });
+  // A form decides about what was shown with it. What came since takes its place by the reader's own step alone, never
+  // under their hands: else a branch that moves while somebody reads is decided as it was not read.
+  async function keepForm(part, form) {
+    const answer = await fetch(part.getAttribute("hx-get"));
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.getElementById(part.id);
+    const other = fresh && fresh.querySelector("form.decide");
+    if (!fresh) return;
+    if (!other) part.replaceChildren(...fresh.childNodes); // decided meanwhile
+    else if (other.elements.seen.value !== form.elements.seen.value) form.querySelector(".stale").hidden = false;
+  }
 
   function refresh(name) {
     const part = document.getElementById("part-" + name);
     if (!part) return;
     const form = part.querySelector("form.decide");
-    if (form && started.has(part.id)) {
-      form.querySelector(".stale").hidden = false; // what somebody writes is not taken from under their hands
-    } else {
-      htmx.trigger(part, "changed");
-    }
+    if (form) keepForm(part, form).catch(() => { form.querySelector(".stale").hidden = false; });
+    else htmx.trigger(part, "changed");
   }
 
   const address = body.dataset.live + "&seen=" + encodeURIComponent(body.dataset.seen);
