@@ -115,7 +115,7 @@ def _home_paths(shown: Sequence[str]) -> list[str]:
 @contextmanager
 def _scene(folders: Folders, runner: Runner) -> Iterator[tuple[Folder, Folder]]:
     """Two agents' folders, of which one is the probe's."""
-    other_user = bool(runner.wrap and runner.wrap.user)
+    other_user = runner.wrap.user if runner.wrap else ""
     base = Path(tempfile.mkdtemp(prefix=".probe-", dir=_made(folders.base)))
     try:
         if other_user:

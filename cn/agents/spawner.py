@@ -442,7 +442,7 @@ class Spawner:
         if isinstance(answer, Refused):  # somebody was faster, or it is no longer needed
             return
         try:
-            folder = self.place.folders.make(agent, other_user=bool(runner.wrap and runner.wrap.user))
+            folder = self.place.folders.make(agent, other_user=runner.wrap.user if runner.wrap else "")
             told = await self._in_thread(self._told, handler, now)
             start = Start(agent, handler.id, token, folder, runner, self.address, told, self.machine.watch.grace)
             start = start._replace(hub=self.place.folders.hub, hidden=hidden_of(*self.place.private))

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pwd
 import re
 import stat
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,6 +23,7 @@ from cn.system.closed import open_again
 from cn.system.files import identity_of, write_file
 from cn.system.removal import remove_tree
 from cn.values.errors import Blocked
+from cn.values.text import one_line, visible
 
 LIVE: Final = "live"
 ENDED: Final = "ended"
@@ -60,9 +63,9 @@ class Folders(NamedTuple):
     base: Path
     hub: str = ""
 
-    def make(self, agent: Uuid, *, other_user: bool = False) -> Folder:
-        """A new one, which nobody else can look into. ``other_user``: it is another user's who is to work there, who
-        has to know its name. Raises :class:`Blocked`.
+    def make(self, agent: Uuid, *, other_user: str = "") -> Folder:
+        """A new one, which nobody else can look into. ``other_user`` is who is to work there, where that is another
+        user of the machine: workspace and home are that user's alone. Raises :class:`Blocked`.
         """
         mode = _OTHERS_PASS if other_user else _OURS
         folder = Folder(self.base / LIVE / agent)
@@ -74,7 +77,9 @@ class Folders(NamedTuple):
             folder.path.mkdir(mode=mode)
             for path in (folder.workspace, folder.home):
                 path.mkdir(mode=0o700)
-                path.chmod(0o777 if other_user else _OURS)  # where mkdir(2) leaves out bits of the umask
+                path.chmod(_OURS)  # where mkdir(2) leaves out bits of the umask
+                if other_user:
+                    _hand_over(path, other_user)
             folder.files.mkdir(mode=mode)
         except OSError as why:
             raise Blocked(f"cannot make {folder.path}: {why.strerror}", "make room, and let cn write there") from why
@@ -130,6 +135,28 @@ class Folders(NamedTuple):
     def _open(self, name: str) -> None:
         """An agent that may change modes by their paths could make all agents look lost."""
         open_again(self.base.parent, self.base, self.base / name)
+
+
+def _hand_over(path: Path, user: str) -> None:
+    """An empty folder becomes one in which this user works, and nobody else but us. Raises :class:`Blocked`."""
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        raise Blocked(f"this machine has no user {user}", "correct 'user' of the runner, or make that user") from None
+    if os.geteuid() == 0:
+        os.chown(path, account.pw_uid, account.pw_gid)
+        return
+    # Nobody but root gives a folder away; a list of access says who else may enter (acl(5)).
+    us = os.geteuid()
+    rules = f"u:{account.pw_uid}:rwx,d:u:{account.pw_uid}:rwx,d:u:{us}:rwx"
+    try:
+        done = subprocess.run(["setfacl", "-m", rules, "--", path], capture_output=True, text=True, check=False)
+        why = done.stderr.strip() if done.returncode else ""
+    except FileNotFoundError:
+        why = "there is no setfacl here"
+    if why:
+        remedy = "install setfacl (Debian: package acl) on a file system with access lists, or let root serve"
+        raise Blocked(f"{path} cannot be given to {user} alone: {visible(one_line(why))}", remedy)
 
 
 def _emptied(folder: Folder) -> tuple[Path, Path, Path]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import shlex
 import shutil
 import signal
@@ -22,6 +23,7 @@ from cn.agents.processes import read_launcher
 from cn.agents.reachable import Reachable
 from cn.agents.workspace import Folders
 from cn.agents.wraps import Inside, Wrap, around, missing, open_files, wrap_argv
+from cn.values.errors import Blocked
 from tests.support.agents import Staff, machine_of, script_runner, until
 from tests.support.hubs import ROOT, cn, git
 from tests.support.wraps import AS_OTHER, NEEDS, WRAPS, guard, needs_other_user
@@ -696,7 +698,7 @@ def test_a_command_of_ones_own_wraps_too(tmp_path: Path) -> None:
 
 
 def test_sudo_takes_a_user_keeps_the_variables_and_nothing_in_an_argument(tmp_path: Path) -> None:
-    place = Folders(tmp_path).make("00000000-0000-4000-8000-000000000001", other_user=True)  # type: ignore[arg-type]
+    place = Folders(tmp_path).make("00000000-0000-4000-8000-000000000001")  # type: ignore[arg-type]
     inside = Inside(
         place.workspace, place.home, place.files, None, "sh", ("PATH", "HOME", "CN_AGENT_TOKEN", "CN_HANDLER")
     )
@@ -705,8 +707,26 @@ def test_sudo_takes_a_user_keeps_the_variables_and_nothing_in_an_argument(tmp_pa
     known = sys.platform == "linux" and os.uname().machine in seccomp.KNOWN
     held = [sys.executable, "-I", "-S", seccomp.__file__] if known else []
     assert argv == ["sudo", "-n", "-u", "robot", kept, "--", "env", f"HOME={place.home}", *held, "agent"]
-    modes = {name: oct(os.stat(place.path / name).st_mode & 0o777) for name in ("workspace", "home", "files", ".")}
-    assert modes == {"workspace": "0o777", "home": "0o777", "files": "0o711", ".": "0o711"}
+
+
+@needs_other_user
+def test_a_folder_of_another_user_is_that_users_alone(tmp_path: Path) -> None:
+    place = Folders(tmp_path).make("00000000-0000-4000-8000-000000000001", other_user="nobody")  # type: ignore[arg-type]
+    found = {name: (place.path / name).stat() for name in ("workspace", "home", "files", ".")}
+    modes = {name: oct(info.st_mode & 0o777) for name, info in found.items()}
+    assert modes == {"workspace": "0o700", "home": "0o700", "files": "0o711", ".": "0o711"}
+    nobody = pwd.getpwnam("nobody").pw_uid
+    assert {name: info.st_uid for name, info in found.items()} == {
+        "workspace": nobody,
+        "home": nobody,
+        "files": 0,
+        ".": 0,
+    }
+
+
+def test_a_user_that_the_machine_does_not_have_gets_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(Blocked, match="no user of-nobody"):
+        Folders(tmp_path).make("00000000-0000-4000-8000-000000000001", other_user="of-nobody")  # type: ignore[arg-type]
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root to become another user")
