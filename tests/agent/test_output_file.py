@@ -57,7 +57,7 @@ def test_all_ops_of_an_output_are_executed_in_the_order_listed(agent: Node, pi: 
 
 
 def test_an_output_without_an_op_acknowledges(agent: Node, pi: Node) -> None:
-    answer(agent, "---\nid: ID\n---\n\nInteresting, but nothing to do.\n")
+    answer(agent, "---\nid: ID\n---\n")
     agent.process()
     assert agent.rows("pi/one")[1:] == [
         ("pi/one", "ack", "✓ acked (no op)"),
