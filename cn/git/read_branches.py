@@ -51,7 +51,7 @@ from cn.protocol.proposal_text import (
     show_path,
 )
 from cn.values.names import PATH_BYTES, Oid, too_long
-from cn.values.text import decode, lines_of, one_line, quote, visible
+from cn.values.text import decode, lines_of, one_line, quote, visible, visible_code
 from cn.values.timestamps import from_epoch
 
 
@@ -180,7 +180,7 @@ def _body(text: FileText, limit: int) -> list[str]:
     whole = text.text if text.patch is None else text.patch
     lines = _file_lines(whole, text.patch is not None) if whole else []
     shown, size = list[str](), 0
-    for line in map(visible, lines):
+    for line in map(visible_code, lines):
         size += len(line.encode("utf-8", "replace")) + 1
         if size > limit:
             break  # what is not shown need not be made visible

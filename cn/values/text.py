@@ -61,6 +61,22 @@ def _shown(found: re.Match[str]) -> str:
     return f"<U+{ord(char):04X}>" if hidden else char
 
 
+def visible_code(text: str) -> str:
+    """The same for a line of a file, of which no two that a program reads differently may look alike.
+
+    Every space but U+0020, and what Unicode has not assigned, is shown by its number too.
+    """
+    shown = visible(text)
+    if shown.isascii() or shown.replace("\t", "").isprintable():
+        return shown
+    return re.sub(r"[^\x00-\x7f]", _numbered, shown)
+
+
+def _numbered(found: re.Match[str]) -> str:
+    char = found[0]
+    return f"<U+{ord(char):04X}>" if unicodedata.category(char) in ("Zs", "Cn") else char
+
+
 _ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])"
 """What colours and moves on a terminal (ECMA-48, 5.4 and 8.3): not even shown, where a program says it."""
 

@@ -92,6 +92,17 @@ def test_a_line_is_what_it_is_to_git() -> None:
     assert quote(body).split("\n") == [f"> {line}" for line in lines]
 
 
+def test_no_two_lines_of_a_file_that_differ_look_alike_by_their_spaces() -> None:
+    patch = "@@ -1 +1 @@\n-if [ $a = $b ]\n+if [ $a\u00a0=\u3000$b ]\n"
+    assert shown(FileText("f", "changed", "", patch))[2] == "+if [ $a<U+00A0>=<U+3000>$b ]"
+    spaces = [char for char in map(chr, range(0x10000)) if char.isspace() and char not in " \n\t"]
+    assert len(spaces) > 20
+    for char in (*spaces, "\u0378", "\uffff", "\ufdd0"):
+        assert shown(FileText("f", "added", f"a{char}b")) != [f"a{char}b"], hex(ord(char))
+    plain = "Grüße\t世界 ✓ – × naïve café 👍🏽"
+    assert shown(FileText("f", "added", plain)) == [plain]
+
+
 def test_line_ends_are_shown_where_they_differ() -> None:
     """Else a change of them alone would show the same line twice."""
     patch = "@@ -1,2 +1,2 @@\n-one\n+one\r\n two\n\\ No newline at end of file\n"
