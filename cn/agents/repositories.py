@@ -27,7 +27,7 @@ from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
 from cn.agents.machine import Repositories
 from cn.git.bundle_size import unpacked_size
-from cn.git.process import Git, Watches
+from cn.git.process import CHECK_REFUSES, Git, Watches
 from cn.git.remote import Result, is_unreached, push_forward, remedy_of, why_not
 from cn.system.files import open_lock
 from cn.system.removal import remove_tree
@@ -287,11 +287,20 @@ def _unpack(git: Git, file: Path) -> str | Refused:
         reason = f"it names {len(heads)} commits" if listed.ok else listed.reason
         return Refused(BUNDLE, f"the file is no bundle of one commit: {one_line(reason)}", advice)
     (commit,) = heads
-    for words in (("bundle", "unbundle", str(file)), ("rev-list", "--objects", "--quiet", commit)):
-        done = git.run(*words, check=False, seconds=SECONDS)
-        if not done.ok:
-            return Refused(BUNDLE, f"the bundle is not whole: {done.reason}", advice)
-    return commit
+    # Not 'git bundle unbundle': it checks no object, and what our fetches refuse would keep the repository from all.
+    pack = file.read_bytes().partition(b"\n\n")[2]
+    taken = git.run("index-pack", "--stdin", "--fix-thin", _check(git), check=False, seconds=SECONDS, stdin=pack)
+    if taken.reason.startswith(CHECK_REFUSES):
+        return Refused(BUNDLE, f"the bundle: {taken.reason}", "make those commits anew without that, and bundle them")
+    done = git.run("rev-list", "--objects", "--quiet", commit, check=False, seconds=SECONDS) if taken.ok else taken
+    return commit if done.ok else Refused(BUNDLE, f"the bundle is not whole: {done.reason}", advice)
+
+
+def _check(git: Git) -> str:
+    """The object check of our fetches, as an argument of git-index-pack(1): what ``fetch.fsck.*`` changes of it too."""
+    rows = git.run("config", "--null", "--get-regexp", r"^fetch\.fsck\.", check=False).text.split("\0")
+    changes = [row.removeprefix("fetch.fsck.").replace("\n", "=", 1) for row in rows if row]
+    return f"--strict={','.join(changes)}" if changes else "--strict"
 
 
 def _push(git: Git, repository: Repository, branch: str, commit: str) -> dict[str, object] | Refused:

@@ -222,6 +222,31 @@ def test_what_is_no_bundle_of_one_commit_is_refused(plain: Remote, tmp_path: Pat
     assert not list((tmp_path / "mirrors").glob(".push-*"))
 
 
+@pytest.mark.parametrize("name", ["..", ".git"])
+def test_a_bundle_of_what_our_fetches_refuse_is_not_pushed(plain: Remote, tmp_path: Path, name: str) -> None:
+    store = mirrors(tmp_path, filled(plain, tmp_path), fresh=0)
+    copy = clone(store, tmp_path)
+    site = store.find("site")
+    assert isinstance(site, Repository)
+    blob = git(copy, "rev-parse", "HEAD:page.md")
+    (tmp_path / "tree").write_bytes(b"100644 " + name.encode() + b"\0" + bytes.fromhex(blob))
+    tree = git(copy, "hash-object", "-t", "tree", "--literally", "-w", str(tmp_path / "tree"))
+    git(copy, "branch", "bad", git(copy, "commit-tree", "-p", "HEAD", "-m", "Bad", tree))
+    git(copy, "bundle", "create", "--quiet", "bad.bundle", "HEAD..bad")
+    data = (copy / "bad.bundle").read_bytes()
+    refused = store.push(site, "a/b", data, silent)
+    assert isinstance(refused, Refused)
+    assert refused.rule == "repo-bundle"
+    assert "git's object check refuses" in refused.reason
+    clone(store, tmp_path, "two")
+    # Who lets fetches take it lets pushes take it.
+    lenient = {"GIT_CONFIG_COUNT": "2"}
+    for number, what in enumerate(("hasDotdot", "hasDotgit")):
+        lenient |= {f"GIT_CONFIG_KEY_{number}": f"fetch.fsck.{what}", f"GIT_CONFIG_VALUE_{number}": "ignore"}
+    done = mirrors(tmp_path, site.url, env=lenient).push(site, "a/b", data, silent)
+    assert not isinstance(done, Refused), done
+
+
 def test_what_a_bundle_calls_its_commit_is_not_pushed(plain: Remote, tmp_path: Path) -> None:
     store = mirrors(tmp_path, filled(plain, tmp_path))
     copy = clone(store, tmp_path)
