@@ -26,7 +26,7 @@ from cn.protocol.hub_config import Limits
 from cn.protocol.proposal_text import CUT, FORM, NEW_TEXT, WORDS, read_row, show_path
 from cn.protocol.thread_file import Header, format_thread
 from cn.values.names import Branch, Name, Oid
-from cn.values.text import lines_of, visible
+from cn.values.text import lines_of, visible, visible_code
 from cn.views.conversation import Proposed, read_conversation
 from tests.support.hubs import blob, commit_tree, raw_tree, work
 
@@ -61,7 +61,7 @@ def own_lines(text: str, patch: str | None = None) -> list[str]:
     plain = text.removesuffix("\n").split("\n")
     told = [line for line in plain if not line.startswith(hunks)]
     alike = all(not line.endswith("\r") for line in told) or all(re.search(r"[^\r]\r\Z|\A\r\Z", line) for line in told)
-    return [visible(line) for line in (lines_of(text) if alike else plain)] if text else []
+    return [visible_code(line) for line in (lines_of(text) if alike else plain)] if text else []
 
 
 def without_ends(line: str) -> str:
@@ -197,7 +197,9 @@ def test_what_git_has_is_what_is_shown(repo: Path, old: Tree, new: Tree, goes: b
         path for path, (before, after) in texts.items() if before != after or rows[path][0] != "changed"
     }
     for file in shown.files:
-        before, after = ([without_ends(visible(line)) for line in lines_of(t)] if t else [] for t in texts[file.path])
+        before, after = (
+            [without_ends(visible_code(line)) for line in lines_of(t)] if t else [] for t in texts[file.path]
+        )
         lines = [without_ends(line) for _, line in file.lines]
         if file.word == "added":
             assert [line for _, line in file.lines] == own_lines(texts[file.path][1])
