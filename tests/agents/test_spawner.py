@@ -26,7 +26,7 @@ from cn.agency.operations import (
 from cn.agency.plan.result import Refused
 from cn.agency.tokens import principal_of_token
 from cn.agents import outputs
-from cn.agents.processes import processes_of, read_launcher
+from cn.agents.processes import Launcher, processes_of, read_launcher
 from cn.agents.workspace import Folder, Folders
 from tests.support.agents import Staff, script_runner, until
 
@@ -50,6 +50,28 @@ def test_a_handler_with_something_workable_gets_an_agent_and_no_second_one(staff
     staff.step()
     assert staff.agents()[handler] == agent
     assert len(staff.place.folders.live()) == 1
+
+
+def test_no_other_agent_is_started_while_the_last_one_lives(
+    staffed: Callable[..., Staff], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staff = staffed(WAITS)
+    handler = staff.handler("Build the site")
+    staff.step_until(lambda: up(staff, handler))
+    agent = staff.agents()[handler].id
+    with monkeypatch.context() as context:
+        context.setattr(Launcher, "signal", lambda *_: None)  # one that cannot be ended
+        staff.do(EndAgent(agent, "it was stopped by hand"))
+        staff.do(SendMail(handler, text="Go on."))
+        staff.step()
+        staff.restart()
+        staff.step()
+        assert staff.agents() == {}
+        staff.skip = timedelta(minutes=1)
+        staff.step()
+        assert "lives on, though its lease has ended" in staff.spawner.faults[agent]
+    staff.step_until(lambda: up(staff, handler))
+    assert processes_of(agent) == []
 
 
 def test_nobody_is_started_where_nothing_is_workable(staffed: Callable[..., Staff]) -> None:
