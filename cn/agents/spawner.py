@@ -248,6 +248,7 @@ class Spawner:
                     launcher.signal(signal.SIGQUIT)  # its agent stopped it, or that would be over
             return
         await self._in_thread(kill_processes_of, folder.agent, self.place.folders.hub)
+        await self._in_thread(self.place.folders.empty, folder)
         if agent is not None:
             await self._end(agent.id, *self._told_of_end(folder, agent, now))
         self._heard.pop(folder.agent, None)

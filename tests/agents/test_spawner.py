@@ -26,8 +26,9 @@ from cn.agency.operations import (
 from cn.agency.plan.result import Refused
 from cn.agency.tokens import principal_of_token
 from cn.agents import outputs
-from cn.agents.processes import Launcher, processes_of, read_launcher
+from cn.agents.processes import Launcher, processes_of, read_exit, read_launcher
 from cn.agents.workspace import Folder, Folders
+from cn.values.errors import Blocked
 from tests.support.agents import Staff, script_runner, until
 
 WAITS = script_runner("one", "touch up; sleep 600")
@@ -482,6 +483,28 @@ def _fails_for(agent: Uuid) -> Callable[[Folders, Folder], str]:
         return whole(self, folder)
 
     return retire
+
+
+def test_what_it_made_is_removed_before_its_end_is_recorded_which_may_need_the_room(
+    staffed: Callable[..., Staff],
+) -> None:
+    staff = staffed(script_runner("one", "touch big ../home/big; mkdir .big; mv ../workspace ../moved"))
+    handler = staff.handler("Build the site")
+    staff.step()
+    folder, ask = staff.place.folders.find(staff.agents()[handler].id), staff.spawner.perform
+    assert folder
+    until(lambda: read_exit(folder.path))
+
+    async def on_a_small_disk(operation: Any, principal: Any) -> Any:
+        if any(folder.path.rglob("big")):
+            raise Blocked("No space left on device", "make room")
+        return await ask(operation, principal)
+
+    staff.spawner.perform = on_a_small_disk
+    staff.step_until(lambda: staff.ends(handler))
+    staff.step_until(lambda: not folder.path.exists())
+    assert not staff.place.folders.left_over()
+    assert not [one for one in staff.place.folders.ended(folder.agent).path.iterdir() if one.is_dir()]
 
 
 def test_what_cannot_be_removed_is_set_aside_and_named(
