@@ -138,6 +138,7 @@ def end(found: Sequence[AtWork]) -> list[Uuid]:
     for one in found:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(one.pid, signal.SIGQUIT)
+            os.kill(one.pid, signal.SIGCONT)  # its agent may have stopped it
     deadline = time.monotonic() + _SECONDS
     while (left := {pid for pid in began if _lives(pid, began[pid])}) and time.monotonic() < deadline:
         time.sleep(_LOOK)

@@ -138,6 +138,7 @@ def _guard(folder: str, second: int, killer: list[str]) -> int:
         if heard not in (signal.SIGCHLD, signal.SIGALRM):
             with suppress(ProcessLookupError):
                 os.kill(second, heard)
+                os.kill(second, signal.SIGCONT)  # the agent may have stopped it
     if code == 0:
         return 0
     return _end(folder, None, forced=True, left=_end_all(killer), why=_KILLED)

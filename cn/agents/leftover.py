@@ -63,7 +63,8 @@ def _quit(folders: Folders, agent: Uuid) -> Launcher | None:
 def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
     name = f"agent {agent[:8]}"
     if launcher and launcher.is_running:
-        how = command("kill -QUIT {}", str(launcher.pid))
+        pid = str(launcher.pid)
+        how = command("kill -QUIT {} && kill -CONT {}", pid, pid)
         return f"{name} lives on, pid {launcher.pid}, though its lease has ended: {how} ends it with all it started"
     killed = kill_processes_of(agent, folders.hub)
     if pids := processes_of(agent, folders.hub):

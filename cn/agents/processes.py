@@ -47,10 +47,13 @@ class Launcher(NamedTuple):
         return bool(same) and launcher.boot_id() == self.boot
 
     def signal(self, number: signal.Signals) -> None:
-        """SIGTERM: end the agent, after its grace with all that it started; SIGQUIT: everything now."""
+        """SIGTERM: end the agent, after its grace with all that it started; SIGQUIT: everything now. Its agent may have
+        stopped it (SIGSTOP), so it is told to go on, too.
+        """
         if self.is_running:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
+                os.kill(self.pid, signal.SIGCONT)
 
 
 def launch(folder: Path, word: Word) -> subprocess.Popen[bytes]:

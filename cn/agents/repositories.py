@@ -41,6 +41,8 @@ BUNDLE: Final = "repo-bundle"
 _UNPACKED: Final = 512 << 20
 """Bytes that the objects of a bundle may come to."""
 SECONDS: Final = 600.0
+_MOST_ASKED: Final = 2000
+"""Branches and tags among which one is looked for."""
 _MARK: Final = "#"
 _BRANCH: Final = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}"
 _FETCHED: Final = "cn-fetched"
@@ -227,6 +229,8 @@ class Mirrors:
         if not done.ok:
             why = why_not(git, repository.url, done, SECONDS)
             remedy = remedy_of(why, "try again later, or ask who runs the server", _say_moved)
+            if why.startswith(CHECK_REFUSES) and (ref := _find_refused(git, repository.url)):
+                why, remedy = f"{one_line(ref)}: {why}", "ask the user to remove that branch or tag from its host"
             return Refused(UNREACHED, f"{repository.name} cannot be fetched: {redact(why)}", remedy)
         head = git.run("ls-remote", "--symref", "--", repository.url, "HEAD", check=False, seconds=SECONDS)
         for line in head.lines:
@@ -241,6 +245,22 @@ class Mirrors:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             git.run("init", "--quiet", "--bare")
         return git
+
+
+def _find_refused(git: Git, url: str) -> str:
+    """A branch or tag that keeps the others from being fetched; empty where that cannot be told."""
+    listed = git.run("ls-remote", "--heads", "--tags", "--refs", "--", url, check=False, seconds=SECONDS)
+    refs = [line.split("\t")[1] for line in listed.lines if "\t" in line]
+    if len(refs) > _MOST_ASKED:
+        return ""
+    while len(refs) > 1:
+        half = refs[: len(refs) // 2]
+        words = ("fetch", "--quiet", "--no-tags", "--", url, *(f"+{ref}:{ref}" for ref in half))
+        done = git.run(*words, check=False, seconds=SECONDS)
+        if not done.ok and not done.reason.startswith(CHECK_REFUSES):
+            return ""
+        refs = refs[len(half) :] if done.ok else half
+    return "".join(refs)
 
 
 def _place(repository: Repository, copy: Path, workspace: Path, note: Note) -> dict[str, object] | Refused:

@@ -67,6 +67,8 @@ _LOOKED_AT = IN_A_ROW + 12
 _TRIED_AGAIN = timedelta(minutes=5)
 """After so long a wrap that did not hold is tried again."""
 _AGAIN = timedelta(seconds=30)
+_SLOW = 10.0
+"""Seconds after which what should be over is not any more just slow."""
 """After so long it is looked again whether what was missing on the machine is there."""
 _LOOK, _POLLS = "mail_inbox ", 10
 """A call that says nothing of where an agent is, unless it makes so many of them in a row."""
@@ -90,7 +92,7 @@ class _Heard:
     checked: bool = False
     ending: str = ""
     told: str = ""
-    signalled: bool = False
+    signalled: float = 0.0
     begun: datetime | None = None
     """When it was started, or was seen first where the records say that this is to come."""
     step: tuple[int, datetime] | None = None
@@ -122,6 +124,8 @@ class Spawner:
     _direct: Callable[[Uuid, Facts], Mapping[str, Any]] | None = None
     _first_seen: dict[Uuid, tuple[Uuid, datetime]] = field(default_factory=dict)
     """By handler its last agent, and when this server saw its end first, where that lies ahead in the records."""
+    _leaving: dict[Uuid, tuple[datetime, int]] = field(default_factory=dict)
+    """Handlers whose last agent is still being ended: since when that was seen, and its launcher."""
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_THREADS, "agents"))
     """Its own: what else the server does in threads, and for how long, keeps no agent waiting."""
@@ -158,7 +162,28 @@ class Spawner:
         if not self._swept:
             self._swept = True
             await self._in_thread(end_strays, self.place.folders, {*live, *folders})
+        self._note_leaving([folder for id, folder in folders.items() if id not in live], now)
         await self._start_needed(head.seq if head else 0, now)
+
+    def _note_leaving(self, ended: Sequence[Folder], now: datetime) -> None:
+        """Whose agents live on though their leases ended: these handlers get no other ones meanwhile."""
+        found: dict[Uuid, tuple[datetime, int]] = {}
+        for folder in ended:
+            launcher = read_launcher(folder.path)
+            if launcher and launcher.is_running:
+                with self.place.agency.store.reading() as facts:
+                    agent = facts.agent(folder.agent)
+                if agent:
+                    since = self._leaving.get(agent.handler, (now, 0))[0]
+                    found[agent.handler] = since, launcher.pid
+                    if (now - since).total_seconds() > _SLOW:
+                        self.faults[folder.agent] = (
+                            f"agent {folder.agent[:8]} lives on, though its lease has ended: "
+                            f"its launcher does not answer (pid {launcher.pid})"
+                        )
+        if found.keys() != self._leaving.keys():
+            self._looked = None
+        self._leaving = found
 
     async def _see_off_lost(self, agent: Uuid) -> None:
         """End a lease whose agent has no folder here, and first what it started: after the hub or the agents' folder
@@ -217,10 +242,13 @@ class Spawner:
                 heard.ending = why
                 if not heard.signalled:
                     note_ending(folder.path, Ending(why, heard.told))
+                    heard.signalled = now.timestamp()
                     launcher.signal(signal.SIGTERM)
-                heard.signalled = True
+                elif now.timestamp() - heard.signalled > self.machine.watch.grace + _SLOW:
+                    launcher.signal(signal.SIGQUIT)  # its agent stopped it, or that would be over
             return
         await self._in_thread(kill_processes_of, folder.agent, self.place.folders.hub)
+        await self._in_thread(self.place.folders.empty, folder)
         if agent is not None:
             await self._end(agent.id, *self._told_of_end(folder, agent, now))
         self._heard.pop(folder.agent, None)
@@ -373,6 +401,8 @@ class Spawner:
             runner = self.machine.runner(handler.runner) if handler else None
             if handler is None or (runner and runner.is_person):
                 continue
+            if handler.id in self._leaving:
+                continue  # looked at again as soon as that is over
             if problem := _problem(runner, handler) or self._leak(runner, now):
                 self.problems[handler.id] = problem
             elif (away := self._away.get(runner.name if runner else "")) and away.until > now:

@@ -14,6 +14,7 @@ import re
 import stat
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -96,6 +97,12 @@ class Folders(NamedTuple):
         open_again(folder.path)
         return folder if folder.path.is_dir() else None
 
+    def empty(self, folder: Folder) -> None:
+        """Remove what an agent made whose processes are gone: its end needs room on a disk that it may have filled."""
+        for path in _emptied(folder):
+            if path != folder.files:  # which say what was asked of it
+                remove_tree(path)
+
     def retire(self, folder: Folder) -> str:
         """Remove all but what the agent said; a killed server does so again.
 
@@ -110,7 +117,7 @@ class Folders(NamedTuple):
 
     def left_over(self) -> list[Folder]:
         """Of agents that ended, and left what could not be removed."""
-        return [one for one in self._all(ENDED) if any(os.path.lexists(path) for path in _emptied(one))]
+        return [one for one in self._all(ENDED) if _emptied(one)]
 
     def ended(self, agent: Uuid) -> Folder:
         """Where it is said what an ended agent did."""
@@ -159,9 +166,12 @@ def _hand_over(path: Path, user: str) -> None:
         raise Blocked(f"{path} cannot be given to {user} alone: {visible(one_line(why))}", remedy)
 
 
-def _emptied(folder: Folder) -> tuple[Path, Path, Path]:
-    """What goes with the agent."""
-    return folder.workspace, folder.home, folder.files
+def _emptied(folder: Folder) -> list[Path]:
+    """What goes with the agent: all folders, whatever it called them, and what lies in the place of ours."""
+    ours = folder.workspace, folder.home, folder.files
+    with suppress(OSError), os.scandir(folder.path) as found:
+        return [Path(one) for one in found if one.is_dir(follow_symlinks=False) or Path(one) in ours]
+    return []
 
 
 def folders_of(hub: Hub, env: Mapping[str, str] = os.environ) -> Folders:

@@ -54,5 +54,6 @@ def crowded_words() -> tuple[str, str]:
     text = f"no process can be started: user {os.geteuid()} has as many as the system allows"
     if not found:
         return text, "nothing is lost; end other programs, then run it again ('ulimit -u' shows the limit)"
-    kill = command("kill -QUIT {}", str(found[0].pid))
+    pid = str(found[0].pid)
+    kill = command("kill -QUIT {} && kill -CONT {}", pid, pid)
     return f"{text}; {shown}", f"nothing is lost; {kill} ends that agent with all it started, then run it again"

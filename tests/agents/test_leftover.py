@@ -12,8 +12,9 @@ import pytest
 
 from cn.agency.names import Uuid
 from cn.agency.operations import BySystem, EndAgent
+from cn.agents.launcher import children_of
 from cn.agents.leftover import end_agents
-from cn.agents.processes import processes_of, read_launcher
+from cn.agents.processes import Launcher, processes_of, read_launcher
 from cn.agents.workspace import folders_of
 from tests.support.agents import Staff, script_runner, until
 from tests.support.hubs import ROOT, cn
@@ -77,18 +78,33 @@ def test_to_close_an_outcome_ends_its_agent_too(staffed: Callable[..., Staff]) -
     assert processes_of(agent) == []
 
 
-def test_what_lives_on_is_told_with_what_ends_it(staffed: Callable[..., Staff], tmp_path: Path) -> None:
+def test_a_launcher_that_its_agent_stopped_is_ended_all_the_same(staffed: Callable[..., Staff]) -> None:
+    staff = staffed(STAYS)
+    handler, agent = working(staff)
+    launcher = read_launcher(staff.folder(agent))
+    assert launcher
+    for half in (launcher.pid, *children_of(launcher.pid)):
+        os.kill(half, signal.SIGSTOP)
+    said = cn("handler", "stop", handler, hub=staff.agency.hub.root).stdout
+    assert f"agent {agent[:8]} and all that it started are ended" in said
+    assert processes_of(agent) == []
+
+
+def test_what_lives_on_is_told_with_what_ends_it(
+    staffed: Callable[..., Staff], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     staff = staffed(STAYS)
     _, agent = working(staff)
     launcher = read_launcher(staff.folder(agent))
     assert launcher
-    os.kill(launcher.pid, signal.SIGSTOP)
-    try:
+    with monkeypatch.context() as context:
+        context.setattr(Launcher, "signal", lambda *_: None)
         (said,) = end_agents(staff.place.folders, [agent], seconds=0.1)
-    finally:
-        os.kill(launcher.pid, signal.SIGCONT)
     assert f"lives on, pid {launcher.pid}" in said
-    assert f"'kill -QUIT {launcher.pid}' ends it" in said
+    ends = f"kill -QUIT {launcher.pid} && kill -CONT {launcher.pid}"
+    assert f"'{ends}' ends it" in said
+    os.kill(launcher.pid, signal.SIGSTOP)
+    subprocess.run(["sh", "-c", ends], check=False)
     elsewhere = staff.place.folders._replace(base=tmp_path / "elsewhere")
     until(lambda: processes_of(agent) == [])
     (said,) = end_agents(elsewhere, [agent])

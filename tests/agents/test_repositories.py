@@ -245,6 +245,12 @@ def test_a_bundle_of_what_our_fetches_refuse_is_not_pushed(plain: Remote, tmp_pa
         lenient |= {f"GIT_CONFIG_KEY_{number}": f"fetch.fsck.{what}", f"GIT_CONFIG_VALUE_{number}": "ignore"}
     done = mirrors(tmp_path, site.url, env=lenient).push(site, "a/b", data, silent)
     assert not isinstance(done, Refused), done
+    # Where another has pushed it, the branch is named.
+    git(copy, "push", "--quiet", "origin", "HEAD:refs/heads/x", "HEAD:refs/heads/y", "HEAD:refs/tags/z")
+    refused = store.push(site, "c/d", data, silent)
+    assert isinstance(refused, Refused)
+    assert "cannot be fetched: refs/heads/a/b: git's object check refuses it" in refused.reason
+    assert "remove that branch" in refused.remedy
 
 
 def test_what_a_bundle_calls_its_commit_is_not_pushed(plain: Remote, tmp_path: Path) -> None:

@@ -26,8 +26,9 @@ from cn.agency.operations import (
 from cn.agency.plan.result import Refused
 from cn.agency.tokens import principal_of_token
 from cn.agents import outputs
-from cn.agents.processes import processes_of, read_launcher
+from cn.agents.processes import Launcher, processes_of, read_exit, read_launcher
 from cn.agents.workspace import Folder, Folders
+from cn.values.errors import Blocked
 from tests.support.agents import Staff, script_runner, until
 
 WAITS = script_runner("one", "touch up; sleep 600")
@@ -50,6 +51,28 @@ def test_a_handler_with_something_workable_gets_an_agent_and_no_second_one(staff
     staff.step()
     assert staff.agents()[handler] == agent
     assert len(staff.place.folders.live()) == 1
+
+
+def test_no_other_agent_is_started_while_the_last_one_lives(
+    staffed: Callable[..., Staff], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staff = staffed(WAITS)
+    handler = staff.handler("Build the site")
+    staff.step_until(lambda: up(staff, handler))
+    agent = staff.agents()[handler].id
+    with monkeypatch.context() as context:
+        context.setattr(Launcher, "signal", lambda *_: None)  # one that cannot be ended
+        staff.do(EndAgent(agent, "it was stopped by hand"))
+        staff.do(SendMail(handler, text="Go on."))
+        staff.step()
+        staff.restart()
+        staff.step()
+        assert staff.agents() == {}
+        staff.skip = timedelta(minutes=1)
+        staff.step()
+        assert "lives on, though its lease has ended" in staff.spawner.faults[agent]
+    staff.step_until(lambda: up(staff, handler))
+    assert processes_of(agent) == []
 
 
 def test_nobody_is_started_where_nothing_is_workable(staffed: Callable[..., Staff]) -> None:
@@ -460,6 +483,28 @@ def _fails_for(agent: Uuid) -> Callable[[Folders, Folder], str]:
         return whole(self, folder)
 
     return retire
+
+
+def test_what_it_made_is_removed_before_its_end_is_recorded_which_may_need_the_room(
+    staffed: Callable[..., Staff],
+) -> None:
+    staff = staffed(script_runner("one", "touch big ../home/big; mkdir .big; mv ../workspace ../moved"))
+    handler = staff.handler("Build the site")
+    staff.step()
+    folder, ask = staff.place.folders.find(staff.agents()[handler].id), staff.spawner.perform
+    assert folder
+    until(lambda: read_exit(folder.path))
+
+    async def on_a_small_disk(operation: Any, principal: Any) -> Any:
+        if any(folder.path.rglob("big")):
+            raise Blocked("No space left on device", "make room")
+        return await ask(operation, principal)
+
+    staff.spawner.perform = on_a_small_disk
+    staff.step_until(lambda: staff.ends(handler))
+    staff.step_until(lambda: not folder.path.exists())
+    assert not staff.place.folders.left_over()
+    assert not [one for one in staff.place.folders.ended(folder.agent).path.iterdir() if one.is_dir()]
 
 
 def test_what_cannot_be_removed_is_set_aside_and_named(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -394,6 +395,56 @@ def test_a_server_that_was_started_and_says_nothing_is_given_up_and_ended(
     asyncio.run(main())
     for pid in note.read_text().split():
         assert not Path(f"/proc/{pid}").exists()
+
+
+_WITHOUT_END = """
+import json, os, sys
+print(os.getpid(), file=open(sys.argv[1], "a"))
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+    if asked["method"] == "initialize":
+        result = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}}}
+        result["serverInfo"] = {"name": "s", "version": "1"}
+    if asked["method"] == "tools/call":
+        many = asked["params"]["arguments"]["many"]
+        sys.stderr.write("e" * many + "\\nshort\\n")
+        sys.stderr.flush()
+        while many > 8 << 20:
+            sys.stdout.write("n" * (1 << 20))
+        result = {"content": [{"type": "text", "text": "\u00e9" * many}]}
+    if asked["method"] != "server/discover":
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}, ensure_ascii=False), flush=True)
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+"""
+
+
+def test_a_program_that_writes_a_line_without_end_is_ended_and_started_again(tmp_path: Path) -> None:
+    program, note = tmp_path / "program.py", tmp_path / "pid"
+    program.write_text(_WITHOUT_END)
+    said: list[str] = []
+
+    async def main() -> None:
+        other = OtherServer(name="long", argv=(sys.executable, "-X", "utf8", str(program), str(note)), seconds=50)
+        client = OtherClient(other, Vault({}), said.append)
+        try:
+            async with asyncio.timeout(100):
+                await _until(lambda: client.state == "ready")
+                assert (await client.call("echo", {"many": 2 << 20})).blocks[0]["text"] == "\u00e9" * (2 << 20)
+                with pytest.raises(Unanswered, match="more than the 8 MiB that cn reads"):
+                    await client.call("echo", {"many": 9 << 20})
+                await _until(lambda: len(note.read_text().split()) == 2 and client.state == "ready")
+                assert not (await client.call("echo", {"many": 1})).failed
+        finally:
+            async with asyncio.timeout(60):
+                await client.close()
+
+    asyncio.run(main())
+    assert not Path(f"/proc/{note.read_text().split()[0]}").exists()
+    assert said[:2] == ["long: a line of more than 64 KiB in its log is left out", "long: short"]
 
 
 def test_a_connection_that_breaks_while_it_is_closed_is_not_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from cn.agency.names import Party, Uuid
 from cn.agency.operations import ByHandler, EndAgent, StopHandler
 from cn.agency.tokens import hash_token, new_token
 from cn.git.repository import open_hub
+from cn.server.bodies import MOST_PARTS, Weight
 from cn.server.door import AT_ONCE, Door
 from cn.server.places import ServerPlaces, listen_at, listen_on, make_folder, places_of
 from cn.server.toolbox import Caller
@@ -159,8 +160,10 @@ def test_a_web_page_of_another_name_is_not_answered(office: Office, server: Serv
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7}}', {200, 400}),
         (b'{"jsonrpc":"2.0","id":1,"method":"nothing/here"}', {200, 404}),
         (b" " * (33 << 20), {413}),
+        (b"[%s]" % b",".join([json.dumps(CALL).encode()] * 100_000), {400}),
+        (b'{"a":{%s}}' % b",".join(b'"k%d":1' % one for one in range(100_000)), {400}),
     ],
-    ids=["empty", "cut", "deep", "no text", "null", "batch", "no name", "no method", "too long"],
+    ids=["empty", "cut", "deep", "no text", "null", "batch", "no name", "no method", "too long", "calls", "arguments"],
 )
 def test_a_body_that_is_none_is_refused_and_the_server_goes_on(
     office: Office, server: Server, body: bytes, statuses: set[int]
@@ -172,6 +175,23 @@ def test_a_body_that_is_none_is_refused_and_the_server_goes_on(
     if said.status_code == 200:
         assert "error" in said.json()
     assert _post(server, agent.token).status_code == 200
+
+
+@pytest.mark.parametrize("step", [1, 7, 1 << 20])
+def test_parts_of_a_body_are_counted_as_they_come_and_not_those_in_a_text(step: int) -> None:
+    def why(value: Any) -> str:
+        body, weight = json.dumps(value).encode(), Weight()
+        for start in range(0, len(body), step):
+            weight.add(body[start : start + step])
+        return weight.why
+
+    many = MOST_PARTS + 1
+    assert "several calls" in why([CALL])
+    for text in ("," * many, "[{" * many, '",' * many, '\\",' * many, "\\" * many + ",[" * many):
+        assert why({**CALL, text: text, "last": [text, 1]}) == ""
+    assert "more than 20,000" in why({"text": 'a\\"', "numbers": [1] * many})
+    assert "more than 20,000" in why({"text": ["\\", '"\\'] * many})
+    assert why({"numbers": [1] * (MOST_PARTS - 3)}) == ""
 
 
 def test_an_argument_that_names_somebody_else_is_refused(office: Office, server: Server) -> None:

@@ -17,6 +17,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from cn import __version__
+from cn.server.bodies import weighed
 from cn.server.door import CALLER, App
 from cn.server.parameters import MOST_CONTENT
 from cn.server.tool import Tool
@@ -26,6 +27,7 @@ CONTENT = "cn/content"
 """Where a bridge finds a file's bytes in a result's ``_meta``, as base64."""
 _STRUCTURED_SINCE = "2025-06-18"
 """The version that brought ``structuredContent``: clients before it have the text alone."""
+_MOST_BODY = 4 * MOST_CONTENT
 _NAME = "cn"
 _INSTRUCTIONS = (
     "Agency's tools. Who you are follows from your connection. A refusal names its rule, the reason, the next step and "
@@ -50,12 +52,13 @@ def make_app(list_tools: ListTools, call_tool: CallTool, hosts: Sequence[str], o
     server: Server[Any] = Server(
         _NAME, version=__version__, instructions=_INSTRUCTIONS, on_list_tools=on_list, on_call_tool=on_call
     )
-    return server.streamable_http_app(
+    app = server.streamable_http_app(
         json_response=True,
         stateless_http=True,
-        max_request_body_size=4 * MOST_CONTENT,
+        max_request_body_size=_MOST_BODY,
         transport_security=TransportSecuritySettings(allowed_hosts=[*hosts], allowed_origins=[*origins]),
     )
+    return weighed(app, _MOST_BODY)
 
 
 def _caller(ctx: ServerRequestContext[Any]) -> Caller:

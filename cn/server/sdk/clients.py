@@ -24,8 +24,9 @@ from cn.server.fitness import find_unfit
 from cn.server.gateway import OtherTool, Outcome, Unanswered
 from cn.server.library_logs import ABOUT
 from cn.server.machine_tools import OtherServer
-from cn.server.sdk.bounded_http import ENDED, GONE, NOT_LET_IN, REMEDIES, open_client
+from cn.server.sdk.bounded_http import ENDED, GONE, MOST_BYTES, NOT_LET_IN, REMEDIES, open_client
 from cn.server.sdk.faults import InOurWords, tell
+from cn.server.sdk.lines import ENCODING, TOO_LONG
 from cn.server.secrets import Vault
 from cn.values.text import counted, one_line
 
@@ -34,6 +35,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _START_SECONDS = 60.0
 _MOST_TOOLS = 500
 _MOST_PAGES = 100
+_MOST_LINE = 1 << 16
+"""Signs of a line of a program's log."""
 
 
 _CLOSED = f"{types.CONNECTION_CLOSED} Connection closed"
@@ -93,7 +96,7 @@ class OtherClient:
                 raise Unanswered(f"no answer within {self._server.seconds:g} s") from None
             if _said(error) == _CLOSED:
                 self._lost.set()
-                raise Unanswered("the connection was lost") from None
+                raise Unanswered(self._why or "the connection was lost") from None
             if _BROKEN_OFF.fullmatch(_said(error)):
                 raise Unanswered("its answer broke off") from None
             return Outcome([{"type": "text", "text": self._vault.mask(error.error.message)}], None, True)
@@ -162,9 +165,15 @@ class OtherClient:
             return _reached(server.url, open_client(headers, server.seconds))
         env = {name: self._vault.fill(text) for name, text in server.env}
         started = StdioServerParameters(
-            command=server.argv[0], args=[*server.argv[1:]], env=env, cwd=server.cwd or None
+            command=server.argv[0], args=[*server.argv[1:]], env=env, cwd=server.cwd or None, encoding=ENCODING
         )
+        TOO_LONG.set(self._too_long)
         return _logged(started, lambda line: self._say(f"{self.name}: {one_line(self._vault.mask(line), 500)}"))
+
+    def _too_long(self) -> None:
+        """The program that was started is ended, and started again: who knows where its next answer begins?"""
+        self._why = f"a line of it has more than the {MOST_BYTES >> 20} MiB that cn reads"
+        self._lost.set()
 
     async def _list(self, client: Client) -> list[OtherTool]:
         """Raises :class:`_ListRefused`."""
@@ -254,6 +263,10 @@ def _fault(schema: Mapping[str, Any]) -> str:
 
 def _read_lines(fd: int, say: Callable[[str], None]) -> None:
     with os.fdopen(fd, "r", errors="replace") as file:
-        for line in file:
-            if line.strip():
+        while line := file.readline(_MOST_LINE):
+            if len(line) == _MOST_LINE and not line.endswith("\n"):
+                while (line := file.readline(_MOST_LINE)) and not line.endswith("\n"):
+                    pass  # half a secret has no mask
+                say(f"a line of more than {_MOST_LINE >> 10} KiB in its log is left out")
+            elif line.strip():
                 say(line)
