@@ -223,6 +223,19 @@ def test_a_form_is_not_newer_than_what_stands_above_it(browser: Browser, hub: No
         assert page.locator("input[name=seen]").input_value() != read
 
 
+def test_a_form_never_comes_to_a_page_that_was_opened_without_one(browser: Browser, hub: Node) -> None:
+    git(hub.root, "switch", "-q", "-c", "aside")
+    with serving(hub.root) as site:
+        page, _ = enter(browser, hub, site)
+        page.goto(f"http://{site.host}/thread/pi/code")
+        page.locator("#part-decide", has_text="HEAD is not main").wait_for()
+        git(hub.root, "switch", "-q", "main")
+        page.locator(".stale").wait_for()
+        assert page.locator("form.decide").count() == 0
+        page.locator(".stale").get_by_role("link", name="open it again").click()
+        page.locator("form.decide").wait_for()
+
+
 def test_it_says_that_the_server_has_ended(browser: Browser, hub: Node) -> None:
     with serving(hub.root) as site:
         page, _ = enter(browser, hub, site)

@@ -8,20 +8,28 @@
   // under their hands: else a branch that moves while somebody reads is decided as it was not read.
   async function keepForm(part, form) {
     const answer = await fetch(part.getAttribute("hx-get"));
-    if (!answer.ok) return;
+    if (!answer.ok) throw new Error(answer.status);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById(part.id);
-    const other = fresh && fresh.querySelector("form.decide");
     if (!fresh) return;
-    if (!other) part.replaceChildren(...fresh.childNodes); // decided meanwhile
-    else if (other.elements.seen.value !== form.elements.seen.value) form.querySelector(".stale").hidden = false;
+    const other = fresh.querySelector("form.decide");
+    const said = other && other.querySelector(".stale");
+    if (form && other) {
+      if (other.elements.seen.value !== form.elements.seen.value) form.querySelector(".stale").hidden = false;
+      return;
+    }
+    if (other) { // it would be newer than what stands above it: its notice alone, which leads to it
+      said.hidden = false;
+      other.replaceWith(said);
+    }
+    part.replaceChildren(...fresh.childNodes);
   }
 
   function refresh(name) {
     const part = document.getElementById("part-" + name);
     if (!part) return;
     const form = part.querySelector("form.decide");
-    if (form) keepForm(part, form).catch(() => { form.querySelector(".stale").hidden = false; });
+    if (name === "decide") keepForm(part, form).catch(() => { if (form) form.querySelector(".stale").hidden = false; });
     else htmx.trigger(part, "changed");
   }
 
