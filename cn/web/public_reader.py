@@ -80,7 +80,7 @@ class PublicReader(Reader):
         return peers_page(public_peers(list_peers(view), self._named), counts, None)
 
     def _log(self, view: View, rest: str, query: Query) -> Page:
-        return log_page(public_rows(read_log(view), self._named), (), read_asked(query))
+        return log_page(public_rows(read_log(view), self._named), (), read_asked(query), lambda _: True)
 
     def _history(self, view: View, rest: str, query: Query) -> Page:
         done, pending = self._ended(view), self._status(view).inbox.threads

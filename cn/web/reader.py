@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import TypeVar
 
 from cn.git.repository import Hub
@@ -180,7 +181,16 @@ class Reader:
             rows = read_log(view, since, asked.peer, asked.thread, None if everything else (asked.page + 20) * 100)
         except CnError as refused:
             rows, problem = [], refused.text
-        return log_page(rows, peers, asked, problem)
+
+        @cache
+        def is_ours(source: str) -> bool:
+            try:
+                _or_ours(source, lambda name: show_or_sent(view, name, show_any))
+            except CnError:
+                return False
+            return True
+
+        return log_page(rows, peers, asked, is_ours, problem)
 
     def _history(self, view: View, rest: str, query: Query) -> Page:
         done = [row for rows in self.done(view) for row in rows]

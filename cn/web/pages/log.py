@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.protocol.log import NOTHING, Row
@@ -31,8 +31,13 @@ def read_asked(query: Mapping[str, str]) -> Asked:
     )
 
 
-def log_page(rows: Sequence[LoggedAction], peers: Sequence[str], asked: Asked, problem: str = "") -> Page:
-    """The page; ``rows`` are oldest first, ``problem`` is what is wrong with what was asked."""
+def log_page(
+    rows: Sequence[LoggedAction], peers: Sequence[str], asked: Asked, is_ours: Callable[[str], bool], problem: str = ""
+) -> Page:
+    """The page; ``rows`` are oldest first, ``problem`` is what is wrong with what was asked.
+
+    ``is_ours``: can a source be explained? A refused branch has neither a thread nor anything that we sent.
+    """
     text = asked.text.casefold()
     found = [one for one in reversed(rows) if not text or text in _words(one.row)]
     start = (asked.page - 1) * ROWS
@@ -42,7 +47,7 @@ def log_page(rows: Sequence[LoggedAction], peers: Sequence[str], asked: Asked, p
         "asked": asked,
         "pages": max(1, -(-len(found) // ROWS)),
         "problem": problem,
-        "explained_by": explained_by,
+        "explained_by": lambda one: explained_by(one, is_ours),
         "nothing": NOTHING,
     }
     parts = (
@@ -52,10 +57,10 @@ def log_page(rows: Sequence[LoggedAction], peers: Sequence[str], asked: Asked, p
     return Page("Log", "log", parts, status=400 if problem else 200)
 
 
-def explained_by(happened: LoggedAction) -> str:
+def explained_by(happened: LoggedAction, is_ours: Callable[[str], bool]) -> str:
     """What 'cn why' explains a row by: the item, the thread, or what we sent; empty: nothing does."""
     row = happened.row
-    return row.input or row.thread or (row.source if "/" in row.source else "")
+    return row.input or row.thread or (row.source if "/" in row.source and is_ours(row.source) else "")
 
 
 def _words(row: Row) -> str:
