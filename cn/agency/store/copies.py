@@ -7,10 +7,12 @@ clone does not was written by another, and nothing is pushed over it.
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.agency.store.contents import find_wrong
 from cn.agency.store.damage import find_damage, way_out
 from cn.agency.store.derived import build_in_memory
 from cn.agency.store.repository import MAIN, Commit, Places, Repository, build_records, open_records, parse_commit
@@ -180,8 +182,8 @@ def rehearse_restore(places: Places, identity: tuple[str, str], url: str, git: G
 def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
     """Make this clone the home of the records that a copy holds. Raises :class:`Refused`; then nothing is changed.
 
-    All of it is checked: each object as git receives it, and each event. Records that are here go on to what the copy
-    has, if they are whole, and it has all of theirs.
+    All of it is checked: each object as git receives it, each event, and each content against its name. Records that
+    are here go on to what the copy has, if they are whole, and it has all of theirs.
     """
     here = open_records(places, identity)
     if here is not None:
@@ -213,10 +215,7 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
         for ref in (MAIN, _noted(url)):
             git.run("update-ref", ref, tip)
         at = new.tip()
-        index = build_in_memory(new, at)
-        head = index.head()
-        index.close()
-        found.append((at, head.seq if head else 0))
+        found.append((at, _check_all(new, at, url)))
 
     repository = build_records(places, identity, fill)
     return Restored(repository, *found[0])
@@ -258,14 +257,23 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
         if found is None or found.kind != "commit":
             raise _unread(url, "its main moved meanwhile")
         at = parse_commit(found)
-        index = build_in_memory(here, at)
-        head = index.head()
-        index.close()
+        events = _check_all(here, at, url)
         if rehearse:
-            return Restored(here, at, head.seq if head else 0)
+            return Restored(here, at, events)
         git.run("update-ref", MAIN, tip, old)
         git.run("update-ref", _noted(url), tip)
-    return Restored(here, at, head.seq if head else 0)
+    return Restored(here, at, events)
+
+
+def _check_all(repository: Repository, at: Commit, url: str) -> int:
+    """How many events there are. Raises where one cannot be read, or a content is not what it names."""
+    with closing(build_in_memory(repository, at)) as index:
+        if wrong := find_wrong(repository, index, at.oid):
+            shows = command("git clone {} DIR", redact(url))
+            remedy = f"take another copy; {shows} shows as files what this one holds"
+            raise Refused(f"the copy at {redact(url)} is not whole, or was forged: {wrong}", remedy)
+        head = index.head()
+        return head.seq if head else 0
 
 
 def _is_ancestor(git: Git, older: Oid, newer: Oid) -> bool:
