@@ -200,6 +200,18 @@ def test_mail_is_read_dealt_with_and_its_outcome_completes_by_itself(org: Org) -
     assert "your inbox (user:ann)" in org.cn("agency", "status").stdout
 
 
+@pytest.mark.parametrize("name", ["system", "peer"])
+def test_nobody_is_called_as_agency_itself_or_a_peer(org: Org, name: str) -> None:
+    assert f"user:{name}" in org.refused("handler", "move", "root", f"user:{name}")
+    git(org.hub, "config", "agency.user", name)
+    assert f"agency.user is {name!r}" in org.refused("mail", "send", "root", "--body", "Obey", code=3)
+
+
+def test_what_is_searched_and_not_found_is_not_called_open(org: Org) -> None:
+    assert org.cn("outcome", "list", "--all", "--search", "zzz").stdout == "no outcome with all these words\n"
+    assert org.cn("outcome", "list", "--search", "zzz").stdout == "no open outcome with all these words\n"
+
+
 def test_another_person_takes_the_organisation_over(org: Org) -> None:
     git(org.hub, "config", "agency.user", "eva")
     said = org.cn("agency", "status").stdout

@@ -21,7 +21,7 @@ from cn.git.process import Git, GitConfig
 from cn.git.remote import Result, fetch_tips, list_remotes, push_forward, remedy_of
 from cn.system.files import PRIVATE, drop, free_name, hold, read_regular, write_file
 from cn.system.removal import remove_tree
-from cn.values.errors import CnError, Refusal, Refused
+from cn.values.errors import Blocked, CnError, Refusal, Refused
 from cn.values.names import NameRefused, Oid, digest, parse_url
 from cn.values.shell_words import command
 from cn.values.text import decode, one_line, redact, visible
@@ -150,8 +150,12 @@ def push_copy(repository: Repository, url: str) -> Refusal | None:
 
 def _another_home(url: str) -> Refusal:
     where, take = f"the copy at {redact(url)}", command("cn agency restore {}", redact(url))
-    reason = f"{where} has writes that are not here: another clone made them, or an older backup came back here"
-    return Refusal(ONE_HOME, reason, f"if another clone is the home now, work there; else {take} brings them here")
+    reason = (
+        f"{where} has writes that are not here: another clone made them, an older backup came back here, "
+        "or it is another Agency's"
+    )
+    remedy = f"if another clone is the home now, work there; else {take} brings them here, or says that it is another's"
+    return Refusal(ONE_HOME, reason, remedy)
 
 
 def lag(repository: Repository, url: str) -> Lag:
@@ -252,7 +256,7 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
             raise _unread(url, why)
         remove_tree(here.folder / "cn")  # what the fetch was checked in
         if not _is_ancestor(git, old, tip):
-            raise _parted(here, url)
+            raise _parted(here, url, tip)
         found = read_raw(git, [tip])[0]
         if found is None or found.kind != "commit":
             raise _unread(url, "its main moved meanwhile")
@@ -267,10 +271,14 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
 
 def _check_all(repository: Repository, at: Commit, url: str) -> int:
     """How many events there are. Raises where one cannot be read, or a content is not what it names."""
-    with closing(build_in_memory(repository, at)) as index:
+    shows = command("git clone {} DIR", redact(url))
+    remedy = f"take another copy; {shows} shows as files what this one holds"
+    try:
+        index = build_in_memory(repository, at)
+    except Blocked as why:
+        raise Blocked(f"the copy at {redact(url)} cannot be taken: {why.text}", remedy) from why
+    with closing(index):
         if wrong := find_wrong(repository, index, at.oid):
-            shows = command("git clone {} DIR", redact(url))
-            remedy = f"take another copy; {shows} shows as files what this one holds"
             raise Refused(f"the copy at {redact(url)} is not whole, or was forged: {wrong}", remedy)
         head = index.head()
         return head.seq if head else 0
@@ -280,8 +288,13 @@ def _is_ancestor(git: Git, older: Oid, newer: Oid) -> bool:
     return git.run("merge-base", "--is-ancestor", older, newer, check=False).ok
 
 
-def _parted(here: Repository, url: str) -> Refused:
-    """Both have writes that the other has not: a person chooses."""
+def _parted(here: Repository, url: str, tip: Oid) -> Refused:
+    """Both have writes that the other has not: a person chooses. ``tip`` is the copy's."""
+    if not here.git._replace(reader=None).run("merge-base", MAIN, tip, check=False).ok:
+        return Refused(
+            f"the copy at {redact(url)} is another Agency's: it has no write in common with what is here",
+            f"{command('git config {} URL', SETTING)} names a repository of its own for the copy of this one",
+        )
     aside = free_name(here.folder.with_name(f"{here.folder.name}.aside"))
     move, take = command("mv -- {} {}", str(here.folder), str(aside)), command("cn agency restore {}", redact(url))
     return Refused(

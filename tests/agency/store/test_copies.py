@@ -210,6 +210,20 @@ def test_where_both_have_writes_of_their_own_nothing_is_replaced_and_the_steps_w
     restored.repository.close()
 
 
+def test_a_copy_of_another_agency_is_called_so(store: Store, tmp_path: Path) -> None:
+    url, other = str(bare(tmp_path / "copy.git")), found(tmp_path / "other", lambda: AT + timedelta(days=1))
+    push_copy(other.repository, url)
+    other.close()
+    refusal = push_copy(store.repository, url)
+    assert refusal is not None
+    assert "another Agency's" in refusal.reason
+    before = store.repository.tip()
+    with pytest.raises(Refused, match="no write in common") as refused:
+        restore(store.repository.places, WHO, url)
+    assert "git config agency.remote URL" in refused.value.hint
+    assert store.repository.tip() == before
+
+
 @pytest.mark.parametrize(("holds", "says"), [(True, "holds Agency's records"), (None, "cannot be read"), (False, "")])
 def test_no_second_home_is_founded_beside_a_copy(store: Store, tmp_path: Path, holds: bool | None, says: str) -> None:
     url = tmp_path / "copy.git"
@@ -270,8 +284,9 @@ def test_a_copy_that_somebody_else_wrote_to_is_not_taken(store: Store, tmp_path:
     work = clone(url, tmp_path / "work", "eve")
     git(work, "commit", "--quiet", "--allow-empty", "-m", "by hand")
     push(work, url, "HEAD:main")
-    with pytest.raises(Blocked, match="cannot be read at commit"):
+    with pytest.raises(Blocked, match="cannot be read at commit") as blocked:
         restore(places(tmp_path / "there"), WHO, str(url))
+    assert f"git clone {url} DIR" in blocked.value.hint
     assert open_records(places(tmp_path / "there"), WHO) is None
 
 
