@@ -12,7 +12,7 @@ import pwd
 from collections.abc import Collection
 from typing import NamedTuple
 
-from cn.agency.names import Party, user
+from cn.agency.names import NOT_USERS, Party, user
 from cn.agency.operations import ByUser, Limits
 from cn.agency.store.repository import Places
 from cn.agency.store.store import Store, open_store
@@ -85,6 +85,10 @@ def person_of(hub: Hub) -> ByUser:
     told = hub.config.last("agency.user")
     if told and not is_name(told):
         raise ConfigError(f"agency.user is {told!r}, which is no name", "set it to lower-case letters and digits")
+    if told in NOT_USERS:
+        raise ConfigError(
+            f"agency.user is {told!r}, which would pass for another than a user", "set it to another name"
+        )
     return ByUser(told or _account())
 
 
@@ -93,7 +97,7 @@ def _account() -> str:
         name = slug(pwd.getpwuid(os.geteuid()).pw_name, 40, "owner")
     except KeyError:  # a container's number without a name
         name = "owner"
-    return name if is_name(name) else "owner"
+    return name if is_name(name) and name not in NOT_USERS else "owner"
 
 
 def limits_of(hub: Hub) -> Limits:

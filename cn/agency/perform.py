@@ -20,6 +20,7 @@ from cn.agency.pages import README, folder_of, page_of
 from cn.agency.plan.plan import digest_of, done_before, plan
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.rows import Facts, Request, Rows
+from cn.agency.store.contents import is_named
 from cn.agency.store.repository import Draft, Places
 from cn.agency.store.store import Base, Decided, Store, create_store
 from cn.agency.touched import pages_of, written_by
@@ -32,6 +33,7 @@ from cn.values.errors import Refused as RefusedError
 
 _ENTROPY = 16
 _RESERVE = 32 << 20
+_MEND = "'cn doctor --full' tells how to mend it"
 
 
 class Asked(NamedTuple):
@@ -136,12 +138,14 @@ def spare_room(folder: Path) -> int | None:
 
 def read_content(store: Store, file: Uuid, hash: str) -> bytes:
     """A version of a file, whose reading was told by an operation before. Raises :class:`Blocked` where it is missing,
-    or damaged, which is the same to git.
+    or damaged, which is the same to git, or other bytes lie in its place.
     """
     data = store.repository.read(f"{folder_of(file)}/{hash}")
     if data is None:
         what = f"a version of file {file} is missing or damaged in the records: {hash}"
-        raise Blocked(what, "'cn doctor --full' tells how to mend it")
+        raise Blocked(what, _MEND)
+    if not is_named(hash, data):
+        raise Blocked(f"what the records hold as a version of file {file} is not what was written: {hash}", _MEND)
     return data
 
 

@@ -159,14 +159,23 @@ class Desk(NamedTuple):
         if reason_for(self.principal, resource, "read", self.facts) is None:
             self.refuse(no_access(self.principal, resource, "read", self.facts))
 
+    def may_read(self, id: str) -> bool:
+        """May who acts read the file, or outcome, with this UUID?"""
+        return reason_for(self.principal, Resource("kb", id), "read", self.facts) is not None
+
+    def is_above(self, handler: Uuid) -> bool:
+        """Is who acts this handler, one above it, or a user?"""
+        row = self.facts.handler(handler)
+        return row is not None and self.may_read(row.audit)
+
     def check_above(self, handler: Uuid) -> None:
         """What is a handler's is seen by it, those above it, and users; others are refused."""
         from cn.agency.plan.access import ACCESS, boss_of
 
-        row, principal = self.facts.handler(handler), self.principal
-        if row is None or reason_for(principal, Resource("kb", row.audit), "read", self.facts) is None:
-            boss = boss_of(principal, self.facts)
-            why = f"{self.title(handler)} is not below the handler for whom you act"
+        if not self.is_above(handler):
+            boss = boss_of(self.principal, self.facts)
+            named = self.title(handler) if self.may_read(handler) else short(handler)
+            why = f"{named} is not below the handler for whom you act"
             remedy = "a handler sees itself and those below it; ask your boss" + (
                 f", {self.title(boss)}" if boss else ""
             )

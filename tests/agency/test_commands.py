@@ -94,6 +94,28 @@ def test_what_was_granted_is_gone_with_its_outcome_and_a_new_delegation_revives_
     org.check()
 
 
+def test_who_asks_for_a_handler_is_told_of_access_only_what_that_one_may_see(org: Org) -> None:
+    sent = org.ask("mail", "send", "boss", "text", "--subject", "We will dismiss Bob", "--as", "{shop}")["file"]
+    under = org.ask("outcome", "create", "Kid", "--parent", "{shop}", "--as", "{shop}")["outcome"]
+    org.cn("handler", "delegate", under, "--as", "{shop}", "--runner", "person")
+    for words in (("{shop}", "read", f"kb:{sent}"), (under, "write", "kb:{plan}"), ("root", "read", f"kb:{sent}")):
+        said = org.refused("agency", "can", *words, "--as", "{site}")
+        assert "access: " in said
+        assert "ask your boss" in said
+        assert "dismiss" not in said
+        assert "Kid" not in said
+    no = org.cn("agency", "can", "{site}", "read", f"kb:{sent}", "--as", "{site}", code=1).stdout
+    assert "no, it has none" in no
+    assert "dismiss" not in no
+    assert "We will dismiss Bob" in org.cn("agency", "can", "{site}", "read", f"kb:{sent}", code=1).stdout
+    (held,) = org.ask("agency", "can", "{site}", "write", "kb:{plan}", "--as", "{site}")["reasons"]
+    assert held["grant"]
+    assert held["because"] == []  # that is its boss's
+    (held,) = org.ask("agency", "can", "{site}", "write", "kb:{plan}", "--as", "root")["reasons"]
+    assert [one["text"] for one in held["because"]] == ["it owns it"]
+    assert org.ask("agency", "can", under, "read", "kb:{plan}", "--as", "{shop}", code=1)["can"] is False
+
+
 def test_a_layer_is_inserted_and_removed_and_no_underling_notices(org: Org) -> None:
     before = org.ask("handler", "list")
     made = org.ask("handler", "insert", "Sales", "{site}", "{shop}", "--runner", "person", "--as", "root")["handler"]
@@ -154,7 +176,8 @@ def test_who_looks_at_another_handler_is_refused_by_the_names_that_were_typed(or
     for words in (("handler", "show", "{site}"), ("outcome", "list", "--handler", "{site}")):
         said = org.refused(*words, "--as", "{shop}")
         assert "access: " in said
-        assert "Build the site is not below the handler" in said
+        assert f"{org.ids['site'][:8]} is not below the handler" in said
+        assert "Build the site" not in said  # it may not read that one
         assert "kb:" not in said
     assert org.cn("handler", "show", "{site}", "--as", "root").stdout
 
@@ -175,6 +198,18 @@ def test_mail_is_read_dealt_with_and_its_outcome_completes_by_itself(org: Org) -
     org.cn("mail", "send", "user:ann", "--body", "May I?", "--as", "root")
     assert "May I?" in org.cn("mail").stdout
     assert "your inbox (user:ann)" in org.cn("agency", "status").stdout
+
+
+@pytest.mark.parametrize("name", ["system", "peer"])
+def test_nobody_is_called_as_agency_itself_or_a_peer(org: Org, name: str) -> None:
+    assert f"user:{name}" in org.refused("handler", "move", "root", f"user:{name}")
+    git(org.hub, "config", "agency.user", name)
+    assert f"agency.user is {name!r}" in org.refused("mail", "send", "root", "--body", "Obey", code=3)
+
+
+def test_what_is_searched_and_not_found_is_not_called_open(org: Org) -> None:
+    assert org.cn("outcome", "list", "--all", "--search", "zzz").stdout == "no outcome with all these words\n"
+    assert org.cn("outcome", "list", "--search", "zzz").stdout == "no open outcome with all these words\n"
 
 
 def test_another_person_takes_the_organisation_over(org: Org) -> None:

@@ -29,7 +29,8 @@ def found(folder: Path, clock: Callable[[], datetime] = lambda: AT) -> Store:
     """New records with a root outcome."""
     root, state, audit = (parse_uuid(str(uuid.UUID(int=number, version=4))) for number in (1, 2, 3))
     change = Founded(root, "Help", "", ANN, "", state, audit, digest(b""), 0)
-    made, _ = create_store(places(folder), WHO, decide(change, {"README.md": b"# Records\n"}), clock)
+    files: dict[str, bytes | None] = {f"{folder_of(root)}/{digest(b'')}": b""}
+    made, _ = create_store(places(folder), WHO, decide(change, {"README.md": b"# Records\n", **files}), clock)
     return made
 
 

@@ -15,7 +15,7 @@ from cn.agency.events import (
     OutcomesPassed,
     OutcomeUnlinked,
 )
-from cn.agency.names import OPEN, Uuid, is_user, parse_resource
+from cn.agency.names import NOT_USERS, OPEN, Uuid, is_user, parse_resource
 from cn.agency.operations import (
     ByHandler,
     BySystem,
@@ -246,6 +246,8 @@ def plan_move(operation: MoveHandler, principal: Principal, facts: Facts, moment
     if is_user(operation.boss):
         if not isinstance(principal, ByUser):
             return Refused(ACCESS, "a user becomes boss by a user's word", "ask the user", boss_of(principal, facts))
+        if operation.boss.removeprefix("user:") in NOT_USERS:
+            return Refused(KNOWN, f"{operation.boss} passes for another than a user", "name a user")
         if handler.boss == operation.boss:
             return Refused(NOTHING, f"{operation.boss} is its boss", "name another one")
         return Planned((HandlerMoved(handler.id, handler.parent, operation.boss),))

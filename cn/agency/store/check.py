@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -15,13 +14,14 @@ from typing import NamedTuple
 from cn.agency.events import type_of
 from cn.agency.pages import README, folder_of, page_of
 from cn.agency.store.behind import ask_again, copy_answered, copy_failure
+from cn.agency.store.contents import list_files, list_versions, other_contents
 from cn.agency.store.copies import ONE_HOME, Lag, lag, look_at_copy
 from cn.agency.store.damage import aside, find_closed, find_damage, way_out
 from cn.agency.store.derived import build_in_memory, is_damage, open_file, tip_of_file
 from cn.agency.store.index import Index
 from cn.agency.store.look import last_events
 from cn.agency.store.repository import MAIN, Places, Repository
-from cn.git.objects import is_ancestor, read_raw
+from cn.git.objects import is_ancestor
 from cn.git.process import GitError
 from cn.git.running import find_locks
 from cn.protocol.message import object_id
@@ -36,7 +36,6 @@ _LATE = timedelta(days=1)
 _UNHEARD = timedelta(days=7)
 _SHOWN = 20
 _LINES = 3
-_BATCH = 200
 
 
 class Flaw(NamedTuple):
@@ -93,7 +92,7 @@ def check_records(
         if datetime.fromtimestamp(tip.time, now.tzinfo) - now > _AHEAD:
             yield _of_the_future(index, now)
         yield from _check_index(places, index)
-        yield from _check_tree(repository, index, full=full)
+        yield from _check_tree(repository, index, way_out(places, url), full=full)
 
 
 def check_copy(repository: Repository, url: str | Refusal, now: datetime, *, full: bool = False) -> Iterator[Flaw]:
@@ -211,20 +210,16 @@ def _in_its_place(file: Path) -> tuple[str, Path] | None:
     return None
 
 
-def _check_tree(repository: Repository, index: Index, *, full: bool) -> Iterator[Flaw]:
-    """Is each version there, each page what the state says, and nothing else?"""
-    git = repository.git._replace(reader=None)
-    rows = (field.partition("\t") for field in git.run("ls-tree", "-r", "-z", MAIN).fields)
-    tree = {path: meta.split(" ")[2] for meta, _, path in rows}
+def _check_tree(repository: Repository, index: Index, lost: str, *, full: bool) -> Iterator[Flaw]:
+    """Is each version there, each page what the state says, and nothing else? ``lost``: what helps where one is not."""
+    tree = list_files(repository)
     pages = {"README.md": README}
-    versions: dict[str, str] = {}
-    for file in index.files():
-        pages[f"{folder_of(file.id)}/FILE.md"] = page_of(index, file)
-        versions |= {f"{folder_of(file.id)}/{one.hash}": one.hash for one in index.versions(file.id)}
+    pages |= {f"{folder_of(file.id)}/FILE.md": page_of(index, file) for file in index.files()}
+    versions = dict.fromkeys(list_versions(index))
     differ = [path for path, text in pages.items() if tree.get(path) != object_id("blob", text.encode())]
     missing = [path for path in versions if path not in tree]
     unknown = [path for path in tree if path not in pages and path not in versions]
-    damaged = list(_other_contents(repository, {path: tree[path] for path in versions if path in tree})) if full else []
+    damaged = list(other_contents(repository, {path: tree[path] for path in versions if path in tree})) if full else []
     for paths, what, why, remedy in (
         (
             differ,
@@ -232,25 +227,11 @@ def _check_tree(repository: Repository, index: Index, *, full: bool) -> Iterator
             "it is derived, and for people alone",
             "the next write of it sets it right",
         ),
-        (
-            missing,
-            "is missing",
-            "a version that an event names",
-            "take it from a copy: 'cn agency restore' in a new clone",
-        ),
+        (missing, "is missing", "a version that an event names", lost),
         (unknown, "is nothing that an event names", "somebody committed it by hand", "it does no harm"),
-        (damaged, "does not hold what its name says", "a version is named by its content", "take it from a copy"),
+        (damaged, "does not hold what its name says", "a version is named by its content", lost),
     ):
         for path in paths[:_SHOWN]:
             yield Flaw(f"{visible(path)} in {MAIN} of Agency's records {what}", why, remedy)
         if len(paths) > _SHOWN:
             yield Flaw(f"{len(paths) - _SHOWN} more of Agency's files: each {what}", why, remedy)
-
-
-def _other_contents(repository: Repository, versions: dict[str, str]) -> Iterator[str]:
-    paths = list(versions)
-    for start in range(0, len(paths), _BATCH):
-        batch = paths[start : start + _BATCH]
-        for path, found in zip(batch, read_raw(repository.git, [versions[path] for path in batch]), strict=True):
-            if found is None or hashlib.sha256(found.data).hexdigest() != path.rpartition("/")[2]:
-                yield path

@@ -7,10 +7,12 @@ clone does not was written by another, and nothing is pushed over it.
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.agency.store.contents import find_wrong
 from cn.agency.store.damage import find_damage, way_out
 from cn.agency.store.derived import build_in_memory
 from cn.agency.store.repository import MAIN, Commit, Places, Repository, build_records, open_records, parse_commit
@@ -19,7 +21,7 @@ from cn.git.process import Git, GitConfig
 from cn.git.remote import Result, fetch_tips, list_remotes, push_forward, remedy_of
 from cn.system.files import PRIVATE, drop, free_name, hold, read_regular, write_file
 from cn.system.removal import remove_tree
-from cn.values.errors import CnError, Refusal, Refused
+from cn.values.errors import Blocked, CnError, Refusal, Refused
 from cn.values.names import NameRefused, Oid, digest, parse_url
 from cn.values.shell_words import command
 from cn.values.text import decode, one_line, redact, visible
@@ -148,8 +150,12 @@ def push_copy(repository: Repository, url: str) -> Refusal | None:
 
 def _another_home(url: str) -> Refusal:
     where, take = f"the copy at {redact(url)}", command("cn agency restore {}", redact(url))
-    reason = f"{where} has writes that are not here: another clone made them, or an older backup came back here"
-    return Refusal(ONE_HOME, reason, f"if another clone is the home now, work there; else {take} brings them here")
+    reason = (
+        f"{where} has writes that are not here: another clone made them, an older backup came back here, "
+        "or it is another Agency's"
+    )
+    remedy = f"if another clone is the home now, work there; else {take} brings them here, or says that it is another's"
+    return Refusal(ONE_HOME, reason, remedy)
 
 
 def lag(repository: Repository, url: str) -> Lag:
@@ -180,8 +186,8 @@ def rehearse_restore(places: Places, identity: tuple[str, str], url: str, git: G
 def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
     """Make this clone the home of the records that a copy holds. Raises :class:`Refused`; then nothing is changed.
 
-    All of it is checked: each object as git receives it, and each event. Records that are here go on to what the copy
-    has, if they are whole, and it has all of theirs.
+    All of it is checked: each object as git receives it, each event, and each content against its name. Records that
+    are here go on to what the copy has, if they are whole, and it has all of theirs.
     """
     here = open_records(places, identity)
     if here is not None:
@@ -213,10 +219,7 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
         for ref in (MAIN, _noted(url)):
             git.run("update-ref", ref, tip)
         at = new.tip()
-        index = build_in_memory(new, at)
-        head = index.head()
-        index.close()
-        found.append((at, head.seq if head else 0))
+        found.append((at, _check_all(new, at, url)))
 
     repository = build_records(places, identity, fill)
     return Restored(repository, *found[0])
@@ -253,27 +256,45 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
             raise _unread(url, why)
         remove_tree(here.folder / "cn")  # what the fetch was checked in
         if not _is_ancestor(git, old, tip):
-            raise _parted(here, url)
+            raise _parted(here, url, tip)
         found = read_raw(git, [tip])[0]
         if found is None or found.kind != "commit":
             raise _unread(url, "its main moved meanwhile")
         at = parse_commit(found)
-        index = build_in_memory(here, at)
-        head = index.head()
-        index.close()
+        events = _check_all(here, at, url)
         if rehearse:
-            return Restored(here, at, head.seq if head else 0)
+            return Restored(here, at, events)
         git.run("update-ref", MAIN, tip, old)
         git.run("update-ref", _noted(url), tip)
-    return Restored(here, at, head.seq if head else 0)
+    return Restored(here, at, events)
+
+
+def _check_all(repository: Repository, at: Commit, url: str) -> int:
+    """How many events there are. Raises where one cannot be read, or a content is not what it names."""
+    shows = command("git clone {} DIR", redact(url))
+    remedy = f"take another copy; {shows} shows as files what this one holds"
+    try:
+        index = build_in_memory(repository, at)
+    except Blocked as why:
+        raise Blocked(f"the copy at {redact(url)} cannot be taken: {why.text}", remedy) from why
+    with closing(index):
+        if wrong := find_wrong(repository, index, at.oid):
+            raise Refused(f"the copy at {redact(url)} is not whole, or was forged: {wrong}", remedy)
+        head = index.head()
+        return head.seq if head else 0
 
 
 def _is_ancestor(git: Git, older: Oid, newer: Oid) -> bool:
     return git.run("merge-base", "--is-ancestor", older, newer, check=False).ok
 
 
-def _parted(here: Repository, url: str) -> Refused:
-    """Both have writes that the other has not: a person chooses."""
+def _parted(here: Repository, url: str, tip: Oid) -> Refused:
+    """Both have writes that the other has not: a person chooses. ``tip`` is the copy's."""
+    if not here.git._replace(reader=None).run("merge-base", MAIN, tip, check=False).ok:
+        return Refused(
+            f"the copy at {redact(url)} is another Agency's: it has no write in common with what is here",
+            f"{command('git config {} URL', SETTING)} names a repository of its own for the copy of this one",
+        )
     aside = free_name(here.folder.with_name(f"{here.folder.name}.aside"))
     move, take = command("mv -- {} {}", str(here.folder), str(aside)), command("cn agency restore {}", redact(url))
     return Refused(

@@ -18,9 +18,10 @@ from cn.agency.rows import Facts
 from cn.agency.store.filling import Filling
 from cn.agency.store.index import VERSION, Index
 from cn.agency.store.outcome_list import SIDES, is_plain
-from cn.agency.store.repository import Commit, Repository
+from cn.agency.store.repository import MAIN, Commit, Repository
 from cn.values.errors import Blocked, CnError
 from cn.values.names import Oid
+from cn.values.shell_words import command
 
 _LOOKS = 3
 _PAGE = 8192
@@ -171,8 +172,13 @@ def catch_up(index: Index, repository: Repository, tip: Commit) -> None:
     with closing_all(commits):
         for commit in commits:
             if commit.parent != last:
-                raise OtherHistory if last == index.tip else _broken(commit, "it does not follow the one before")
-            _apply_all(filling, commit)
+                if last == index.tip:
+                    raise OtherHistory
+                raise _broken(repository, tip, commit, "it does not follow the one before")
+            try:
+                _apply_all(filling, commit)
+            except EventRefused as refused:
+                raise _broken(repository, tip, commit, refused.text) from refused
             last = commit.oid
     filling.flush()
     if last != tip.oid:
@@ -192,17 +198,18 @@ def closing_all(commits: Iterator[Commit]) -> Iterator[None]:
 
 def _apply_all(filling: Filling, commit: Commit) -> None:
     filling.read_next(commit.message)
-    try:
-        for event in parse_message(commit.message):
-            apply(filling, event)
-    except EventRefused as refused:
-        raise _broken(commit, refused.text) from refused
+    for event in parse_message(commit.message):
+        apply(filling, event)
 
 
-def _broken(commit: Commit, why: str) -> Blocked:
+def _broken(repository: Repository, tip: Commit, commit: Commit, why: str) -> Blocked:
+    """``commit``, below ``tip``, says no events. What was moved back stays in the repository as an object."""
+    words = "git --git-dir={} update-ref {} {} {}"
+    back = command(words, str(repository.places.repository), MAIN, commit.parent or "", tip.oid)
+    by_hand = f"if somebody committed to main of agency.git by hand, {back} moves main back before that; "
     return Blocked(
         f"Agency's records cannot be read at commit {commit.oid[:12]}: {why}",
-        "if somebody committed to main of agency.git by hand, move main back before that; 'cn doctor' looks further",
+        f"{by_hand if commit.parent else ''}if a newer cn wrote it, use that one here",
     )
 
 

@@ -116,14 +116,21 @@ def find_state(start: str) -> str:
 
 
 def open_quickly(state: str) -> sqlite3.Connection | None:
-    """The index below a hub's ``.git/cn``, if this cn made it and it is of main's tip. None: the store has to look."""
+    """The index below a hub's ``.git/cn``, if this cn made it and it is of main's tip. None: the store has to look, as
+    where git would open no repository.
+    """
     database = None
-    ref, place = f"{state}/agency.git/refs/heads/main", f"{state}/agency/index.sqlite"
+    head, ref = f"{state}/agency.git/HEAD", f"{state}/agency.git/refs/heads/main"
+    place = f"{state}/agency/index.sqlite"
     try:
-        folders = [stat.S_ISDIR(_mode_of_ours(f"{state}/{name}")) for name in ("agency.git", "agency")]
-        files = [stat.S_ISREG(_mode_of_ours(path)) for path in (ref, place)]
+        names = ("agency.git", "agency.git/objects", "agency")
+        folders = [stat.S_ISDIR(_mode_of_ours(f"{state}/{name}")) for name in names]
+        files = [stat.S_ISREG(_mode_of_ours(path)) for path in (head, ref, place)]
         if not all(folders + files) or not all(is_plain(place + side) for side in SIDES):
             return None
+        with open(head, encoding="ascii") as file:
+            if file.read().strip() != "ref: refs/heads/main":
+                return None
         with open(ref, encoding="ascii") as file:
             tip = file.read().strip()
         for mark in "%?#":  # what means something in a URI of SQLite (sqlite.org/uri.html)

@@ -242,7 +242,7 @@ def serve_command(env: Env, port: int, *, no_agents: bool) -> None:
 def can_command(env: Env, handler: str, level: str, resource: str, acting: str) -> None:
     """Explain link by link whether HANDLER may do LEVEL on RESOURCE: write kb:1a2b, send mail:root, use mcp:NAME.
 
-    Ends with 0 if it may, else with 1.
+    Ends with 0 if it may, else with 1. With --as, of that handler and those below it, with titles of what it may read.
     """
     from cn.agency.names import rank
     from cn.agency.operations import ByHandler
@@ -254,8 +254,9 @@ def can_command(env: Env, handler: str, level: str, resource: str, acting: str) 
         wanted = rank(about, level)
         row = facts.handler(id)
         assert row is not None, "it was just found"
+        opened.check_above(id)
         explained = why(ByHandler(id, row.tenure, ""), about, facts)
-        reasons = (*explained.reasons, *_of_the_past(row, about, facts))
+        reasons = tuple(_seen(opened, one) for one in (*explained.reasons, *_of_the_past(row, about, facts)))
         yes = rank(about, explained.level) >= wanted
         value = {"can": yes, "level": explained.level, "resource": str(about), "handler": id}
         value["reasons"] = [_reason(reason) for reason in reasons]
@@ -276,6 +277,15 @@ def _of_the_past(row: Handler, resource: Resource, facts: Facts) -> list[Reason]
     ]
 
 
+def _seen(opened: Desk, reason: Reason) -> Reason:
+    """As far as who acts may see it: what a capability stands on is its grantor's, and seen by those above that one."""
+    from cn.agency.names import Uuid, is_user
+
+    grant = reason.grant
+    seen = grant is None or is_user(grant.grantor) or opened.is_above(Uuid(grant.grantor))
+    return reason._replace(because=tuple(_seen(opened, one) for one in reason.because) if seen else ())
+
+
 def _reason(reason: Reason) -> dict[str, object]:
     return {
         "holds": reason.holds,
@@ -286,31 +296,36 @@ def _reason(reason: Reason) -> dict[str, object]:
 
 
 def _can_lines(opened: Desk, value: dict[str, Any], level: str, reasons: tuple[Reason, ...], wanted: int) -> list[str]:
-    from cn.cli.render.agency import Branch, name, tree_lines
-
-    facts = opened.facts
+    from cn.cli.render.agency import Branch, tree_lines
 
     def branch(reason: Reason) -> Branch:
         grant = reason.grant
         what = f"{grant.level} by capability {grant.id[:8]}: " if grant else ""
         mark = "" if not reason.holds else "" if reason.level >= wanted else ", which is less"
-        text = f"{'yes' if reason.holds else 'no'}: {what}{_with_titles(reason.text, facts)}{mark}"
+        text = f"{'yes' if reason.holds else 'no'}: {what}{_with_titles(opened, reason.text)}{mark}"
         below = [branch(one) for one in reason.because]
         return Branch(text, below, "green" if reason.holds else "yellow", whole=True)
 
     kind, _, of = value["resource"].partition(":")
     answer = "yes" if value["can"] else f"no, it has {value['level']}"
-    title = f"{name(value['handler'], facts)}: {level} on {kind}:{name(of, facts)}? {answer}"
+    title = f"{_name(opened, value['handler'])}: {level} on {kind}:{_name(opened, of)}? {answer}"
     nothing = [Branch("no: nothing follows from where it stands, and nothing was granted")]
     return tree_lines([Branch(title, [branch(one) for one in reasons] or nothing, whole=True)])
 
 
-def _with_titles(text: str, facts: Facts) -> str:
+def _with_titles(opened: Desk, text: str) -> str:
+    from cn.agency.names import is_uuid
+
+    words = ((word, word.rstrip(",;")) for word in text.split(" "))
+    return " ".join(_name(opened, bare) + word[len(bare) :] if is_uuid(bare) else word for word, bare in words)
+
+
+def _name(opened: Desk, id: str) -> str:
+    """With its title where who acts may read it."""
     from cn.agency.names import is_uuid
     from cn.cli.render.agency import name
 
-    words = ((word, word.rstrip(",;")) for word in text.split(" "))
-    return " ".join(name(bare, facts) + word[len(bare) :] if is_uuid(bare) else word for word, bare in words)
+    return name(id, opened.facts if is_uuid(id) and opened.may_read(id) else None)
 
 
 @agency.command("log")

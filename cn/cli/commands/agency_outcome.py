@@ -62,7 +62,9 @@ def list_command(
     listed = _list_of(env, acting, handler, wanted, most) if acting or handler else _quick(env, wanted, most)
     rows = [*((*row, "workable", "") for row in listed.workable), *listed.others] if env.json else []
     shown = {"outcomes": [dict(zip(_FIELDS, row, strict=True)) for row in rows], "count": listed.total}
-    env.facts(shown, lambda: list_lines(listed) or [f"no {'workable' if workable else 'open'} outcome"])
+    kind = "workable " if workable else "" if everything else "open "
+    nothing = f"no {kind}outcome{' with all these words' if search else ''}"
+    env.facts(shown, lambda: list_lines(listed) or [nothing])
 
 
 def _quick(env: Env, wanted: Wanted, most: int) -> Listed:

@@ -17,6 +17,7 @@ from cn.agency.rows import Rows
 from cn.agency.store.behind import follow
 from cn.agency.store.check import check_copy, check_records
 from cn.agency.store.copies import push_copy, restore
+from cn.agency.store.outcome_list import open_quickly
 from cn.agency.store.repository import Draft, open_records
 from cn.agency.store.store import Base, Decided, Store
 from cn.values.errors import Refusal
@@ -210,8 +211,14 @@ def _no_refs(folder: Path) -> None:
 @pytest.mark.parametrize("damage", [_no_head, _empty_head, _garbled_head, _no_refs])
 def test_records_that_git_cannot_open_are_not_called_empty(store: Store, damage: Callable[[Path], None]) -> None:
     before, folder = store.repository.tip(), store.repository.folder
+    with store.reading():
+        pass
     store.close()
+    quick = open_quickly(str(folder.parent))
+    assert quick is not None
+    quick.close()
     damage(folder)
+    assert open_quickly(str(folder.parent)) is None  # no command answers as if nothing were wrong
     (flaw,) = check_records(store.repository, AT)
     assert "git opens no repository" in flaw.what
     assert "rm " not in flaw.remedy

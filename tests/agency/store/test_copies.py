@@ -12,18 +12,23 @@ from pathlib import Path
 
 import pytest
 
+from cn.agency.names import parse_uuid
+from cn.agency.perform import read_content
+from cn.agency.rows import Rows
 from cn.agency.store import behind
 from cn.agency.store.behind import copy_answered, copy_failure, follow
 from cn.agency.store.check import check_copy
 from cn.agency.store.copies import Lag, copy_url, lag, push_copy, refuse_second_home, restore
-from cn.agency.store.repository import open_records
-from cn.agency.store.store import Store
+from cn.agency.store.repository import Draft, open_records
+from cn.agency.store.store import Base, Decided, Store
 from cn.git.process import GitConfig, Setting
+from cn.values import names
 from cn.values.errors import Blocked, Refusal, Refused
-from cn.values.names import digest
 from tests.support.hubs import bare, clone, git, push
-from tests.support.records import AT, WHO, create, found, places, reopen, state
+from tests.support.records import AT, WHO, create, digest, folder_of, found, places, reopen, state
 from tests.support.servers import Remote
+
+FILE = "11111111-1111-4111-8111-111111111111"
 
 
 @pytest.fixture
@@ -127,12 +132,14 @@ def test_a_copy_is_asked_once_a_day(store: Store, tmp_path: Path, monkeypatch: p
     asked: list[str] = []
     monkeypatch.setattr(behind, "ask_copy", lambda repository, url: asked.append(url))
     for hours, times in ((1, 0), (23, 0), (25, 1), (-1, 2)):  # the last: a clock that was ahead
-        (places.index_file.with_name("copy.answered")).write_text(f"{digest(url)} {int(time.time()) - hours * 3600}")
+        (places.index_file.with_name("copy.answered")).write_text(
+            f"{names.digest(url)} {int(time.time()) - hours * 3600}"
+        )
         follow(store.repository, url)
         assert len(asked) == times
     assert copy_answered(places, "elsewhere") is None
     note = places.index_file.with_name("copy.answered")
-    note.write_text(f"{digest(url)} {int(AT.timestamp())}")
+    note.write_text(f"{names.digest(url)} {int(AT.timestamp())}")
     (flaw,) = check_copy(store.repository, url, AT + timedelta(days=8))
     assert not flaw.serious
     assert "last answered on" in flaw.what
@@ -203,6 +210,20 @@ def test_where_both_have_writes_of_their_own_nothing_is_replaced_and_the_steps_w
     restored.repository.close()
 
 
+def test_a_copy_of_another_agency_is_called_so(store: Store, tmp_path: Path) -> None:
+    url, other = str(bare(tmp_path / "copy.git")), found(tmp_path / "other", lambda: AT + timedelta(days=1))
+    push_copy(other.repository, url)
+    other.close()
+    refusal = push_copy(store.repository, url)
+    assert refusal is not None
+    assert "another Agency's" in refusal.reason
+    before = store.repository.tip()
+    with pytest.raises(Refused, match="no write in common") as refused:
+        restore(store.repository.places, WHO, url)
+    assert "git config agency.remote URL" in refused.value.hint
+    assert store.repository.tip() == before
+
+
 @pytest.mark.parametrize(("holds", "says"), [(True, "holds Agency's records"), (None, "cannot be read"), (False, "")])
 def test_no_second_home_is_founded_beside_a_copy(store: Store, tmp_path: Path, holds: bool | None, says: str) -> None:
     url = tmp_path / "copy.git"
@@ -220,14 +241,52 @@ def test_no_second_home_is_founded_beside_a_copy(store: Store, tmp_path: Path, h
     assert "git config --unset agency.remote" in error.value.hint
 
 
+@pytest.mark.parametrize("on_records", [False, True], ids=["in a new clone", "upon records"])
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"forged\n", "does not hold what its name says"), (None, "is missing")],
+    ids=["other", "none"],
+)
+def test_a_copy_whose_contents_are_not_what_their_names_say_is_not_taken(
+    store: Store, tmp_path: Path, content: bytes | None, says: str, *, on_records: bool
+) -> None:
+    url, there = str(bare(tmp_path / "copy.git")), tmp_path / "there"
+    if on_records:
+        push_copy(store.repository, url)
+        restore(places(there), WHO, url).repository.close()
+    path = f"{folder_of(FILE)}/{digest(b'the text')}"
+    made = create(b"the text", file=FILE)
+
+    def forged(rows: Rows, base: Base) -> Decided[str]:
+        draft = made(rows, base).draft
+        assert draft is not None
+        files = {name: data for name, data in draft.files.items() if name != path}
+        return Decided(Draft(draft.message, files | ({path: content} if content else {})), "")
+
+    store.write(forged)
+    assert push_copy(store.repository, url) is None
+    before = git(places(there).repository, "rev-parse", "main") if on_records else ""
+    with pytest.raises(Refused) as refused:
+        restore(places(there), WHO, url)
+    assert path in refused.value.text
+    assert says in refused.value.text
+    assert url in refused.value.text
+    assert places(there).repository.exists() == on_records
+    if on_records:
+        assert git(places(there).repository, "rev-parse", "main") == before
+    with pytest.raises(Blocked):
+        read_content(store, parse_uuid(FILE), digest(b"the text"))
+
+
 def test_a_copy_that_somebody_else_wrote_to_is_not_taken(store: Store, tmp_path: Path) -> None:
     url = bare(tmp_path / "copy.git")
     push_copy(store.repository, str(url))
     work = clone(url, tmp_path / "work", "eve")
     git(work, "commit", "--quiet", "--allow-empty", "-m", "by hand")
     push(work, url, "HEAD:main")
-    with pytest.raises(Blocked, match="cannot be read at commit"):
+    with pytest.raises(Blocked, match="cannot be read at commit") as blocked:
         restore(places(tmp_path / "there"), WHO, str(url))
+    assert f"git clone {url} DIR" in blocked.value.hint
     assert open_records(places(tmp_path / "there"), WHO) is None
 
 

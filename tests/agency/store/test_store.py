@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import shutil
 import signal
@@ -343,9 +344,12 @@ def test_records_that_somebody_committed_to_by_hand_name_that_commit(store: Stor
     git(repo, "update-ref", "refs/heads/main", bad)
     with pytest.raises(Blocked, match=bad[:12]):
         store.write(create(b"1"))
-    with pytest.raises(Blocked, match=bad[:12]), store.reading():
+    git(repo, "update-ref", "refs/heads/main", git(repo, "commit-tree", "-p", bad, "-m", "again", "main^{tree}"))
+    with pytest.raises(Blocked, match=bad[:12]) as blocked, store.reading():
         pass
-    git(repo, "update-ref", "refs/heads/main", good)
+    (back,) = re.findall(r"'(git .*?)'", blocked.value.hint)
+    subprocess.run(back, shell=True, check=True)
+    assert git(repo, "rev-parse", "main") == good
     store.write(create(b"1"))
     assert check(store) == 2
 

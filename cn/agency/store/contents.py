@@ -1,0 +1,52 @@
+"""The contents of versions: is each there that an event names, and is it what its name says?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from cn.agency.pages import folder_of
+from cn.agency.store.index import Index
+from cn.agency.store.repository import MAIN, Repository
+from cn.git.objects import read_raw
+from cn.values.names import Oid
+
+_BATCH = 200
+
+
+def list_files(repository: Repository, at: Oid | None = None) -> dict[str, Oid]:
+    """Each file of the tree, now or ``at`` a commit, with its blob."""
+    git = repository.git._replace(reader=None)
+    rows = (field.partition("\t") for field in git.run("ls-tree", "-r", "-z", at or MAIN).fields)
+    return {path: Oid(meta.split(" ")[2]) for meta, _, path in rows}
+
+
+def list_versions(index: Index) -> list[str]:
+    """The path of each version that events name."""
+    return [f"{folder_of(file.id)}/{one.hash}" for file in index.files() for one in index.versions(file.id)]
+
+
+def is_named(path: str, data: bytes) -> bool:
+    """Are these the bytes of the version that lies at a path, or has that name? A version is named by its SHA-256."""
+    return hashlib.sha256(data).hexdigest() == path.rpartition("/")[2]
+
+
+def other_contents(repository: Repository, versions: Mapping[str, Oid]) -> Iterator[str]:
+    """The paths of versions whose blobs hold other bytes, or cannot be read. Reads each to its end."""
+    paths = list(versions)
+    for start in range(0, len(paths), _BATCH):
+        batch = paths[start : start + _BATCH]
+        for path, found in zip(batch, read_raw(repository.git, [versions[path] for path in batch]), strict=True):
+            if found is None or not is_named(path, found.data):
+                yield path
+
+
+def find_wrong(repository: Repository, index: Index, at: Oid) -> str:
+    """What is wrong with the first version at a commit of which that is so; empty: all are there and sound."""
+    tree, versions = list_files(repository, at), list_versions(index)
+    for path in versions:
+        if path not in tree:
+            return f"{path} is missing, a version that an event names"
+    for path in other_contents(repository, {path: tree[path] for path in versions}):
+        return f"{path} does not hold what its name says: a version is named by the SHA-256 of its content"
+    return ""
