@@ -290,17 +290,15 @@ def _is_ancestor(git: Git, older: Oid, newer: Oid) -> bool:
 
 def _parted(here: Repository, url: str, tip: Oid) -> Refused:
     """Both have writes that the other has not: a person chooses. ``tip`` is the copy's."""
-    if not here.git._replace(reader=None).run("merge-base", MAIN, tip, check=False).ok:
-        return Refused(
-            f"the copy at {redact(url)} is another Agency's: it has no write in common with what is here",
-            f"{command('git config {} URL', SETTING)} names a repository of its own for the copy of this one",
-        )
     aside = free_name(here.folder.with_name(f"{here.folder.name}.aside"))
     move, take = command("mv -- {} {}", str(here.folder), str(aside)), command("cn agency restore {}", redact(url))
-    return Refused(
-        f"{ONE_HOME}: this clone and the copy at {redact(url)} each have writes that the other has not",
-        f"'cn agency export DIR' saves as files what is here; then {move}, and {take}",
-    )
+    what = f"this clone and the copy at {redact(url)} each have writes that the other has not"
+    remedy = f"'cn agency export DIR' saves as files what is here; then {move}, and {take}"
+    if not here.git._replace(reader=None).run("merge-base", MAIN, tip, check=False).ok:
+        own = command("git config {} URL", SETTING)
+        what = f"{what}, and no write in common: it is another Agency's"
+        remedy = f"{own} names a repository of its own for the copy of this one. To take the other instead: {remedy}"
+    return Refused(f"{ONE_HOME}: {what}", remedy)
 
 
 def refuse_second_home(config: GitConfig, git: Git) -> None:

@@ -218,7 +218,7 @@ def test_a_copy_of_another_agency_is_called_so(store: Store, tmp_path: Path) -> 
     assert refusal is not None
     assert "another Agency's" in refusal.reason
     before = store.repository.tip()
-    with pytest.raises(Refused, match="no write in common") as refused:
+    with pytest.raises(Refused, match="it is another Agency's") as refused:
         restore(store.repository.places, WHO, url)
     assert "git config agency.remote URL" in refused.value.hint
     assert store.repository.tip() == before
