@@ -315,7 +315,7 @@ def test_of_a_long_file_only_the_lines_that_are_shown_are_made_visible(monkeypat
 
     text = FileText("a", "added", "line\n" * 10_000, None)
     proposal = Proposal((), more_commits=False, touched=(), texts=(text,), left_out=(), base=None)
-    monkeypatch.setattr(read_branches, "visible", counted)
+    monkeypatch.setattr(read_branches, "visible_code", counted)
     shown = format_proposal(proposal, 100_000, 50)
     assert shown.count("    line\n") == 10
     assert "9990 lines more" in shown

@@ -37,7 +37,7 @@ def find_closed(repository: Repository) -> tuple[str, str] | None:
         names_main = False
     if not names_main:
         what = f"{visible(str(head))} does not say which branch is main, and without that git opens no repository"
-        return what, command(f"echo ref: {MAIN} > {{}}", str(head))
+        return what, command("echo ref: {} > {}", MAIN, str(head))
     if not (folder / "refs").is_dir():
         what = f"{visible(str(folder))} has no folder refs, and without it git opens no repository"
         return what, command("mkdir -p -- {}", str(folder / "refs/heads"))

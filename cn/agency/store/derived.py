@@ -204,8 +204,8 @@ def _apply_all(filling: Filling, commit: Commit) -> None:
 
 def _broken(repository: Repository, tip: Commit, commit: Commit, why: str) -> Blocked:
     """``commit``, below ``tip``, says no events. What was moved back stays in the repository as an object."""
-    words = "git --git-dir={} update-ref {} {} {}"
-    back = command(words, str(repository.places.repository), MAIN, commit.parent or "", tip.oid)
+    records = str(repository.places.repository)
+    back = command("git --git-dir={} update-ref {} {} {}", records, MAIN, commit.parent or "", tip.oid)
     by_hand = f"if somebody committed to main of agency.git by hand, {back} moves main back before that; "
     return Blocked(
         f"Agency's records cannot be read at commit {commit.oid[:12]}: {why}",
