@@ -20,7 +20,7 @@ Actor = NewType("Actor", str)
 NO_ID: Final = Uuid(Party(""))
 """Names nothing."""
 SYSTEM: Final = Actor("system")
-NOT_USERS: Final = ("system", "peer")
+NOT_USERS: Final = (SYSTEM, "peer")
 """What nobody who works here is called: others would take him for Agency itself, or for a peer."""
 _UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 _WHOLE = re.compile(_UUID)

@@ -10,7 +10,15 @@ from typing import Final
 
 from cn.agency.names import Uuid
 from cn.agents.launcher import Exit, boot_id
-from cn.agents.processes import Launcher, find_processes, kill_processes_of, processes_of, read_exit, read_launcher
+from cn.agents.processes import (
+    Launcher,
+    command_to_end,
+    find_processes,
+    kill_processes_of,
+    processes_of,
+    read_exit,
+    read_launcher,
+)
 from cn.agents.workspace import Folders
 from cn.values.shell_words import command
 
@@ -63,8 +71,7 @@ def _quit(folders: Folders, agent: Uuid) -> Launcher | None:
 def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
     name = f"agent {agent[:8]}"
     if launcher and launcher.is_running:
-        pid = str(launcher.pid)
-        how = command("kill -QUIT {} && kill -CONT {}", pid, pid)
+        how = command_to_end(launcher.pid)
         return f"{name} lives on, pid {launcher.pid}, though its lease has ended: {how} ends it with all it started"
     killed = kill_processes_of(agent, folders.hub)
     if pids := processes_of(agent, folders.hub):

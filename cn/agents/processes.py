@@ -18,6 +18,7 @@ from cn.agents.launcher import Exit, Word
 from cn.system.closed import open_again
 from cn.system.files import read_regular, write_file
 from cn.values.errors import Blocked
+from cn.values.shell_words import command
 
 MARK = "CN_AGENT_ID"
 """The variable of the environment by which a process of an agent is known, whoever its parent is."""
@@ -54,6 +55,11 @@ class Launcher(NamedTuple):
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
                 os.kill(self.pid, signal.SIGCONT)
+
+
+def command_to_end(pid: int) -> str:
+    """What a person types to end an agent by its launcher, also by one that the agent has stopped."""
+    return command("kill -QUIT {} && kill -CONT {}", str(pid), str(pid))
 
 
 def launch(folder: Path, word: Word) -> subprocess.Popen[bytes]:

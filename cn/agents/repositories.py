@@ -318,8 +318,8 @@ def _unpack(git: Git, file: Path) -> str | Refused:
 
 def _check(git: Git) -> str:
     """The object check of our fetches, as an argument of git-index-pack(1): what ``fetch.fsck.*`` changes of it too."""
-    rows = git.run("config", "--null", "--get-regexp", r"^fetch\.fsck\.", check=False).text.split("\0")
-    changes = [row.removeprefix("fetch.fsck.").replace("\n", "=", 1) for row in rows if row]
+    asked = git.list_settings(r"fetch\.fsck\..*")
+    changes = [f"{one.key.removeprefix('fetch.fsck.')}={one.value}" for one in asked]
     return f"--strict={','.join(changes)}" if changes else "--strict"
 
 

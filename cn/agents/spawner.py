@@ -67,9 +67,9 @@ _LOOKED_AT = IN_A_ROW + 12
 _TRIED_AGAIN = timedelta(minutes=5)
 """After so long a wrap that did not hold is tried again."""
 _AGAIN = timedelta(seconds=30)
-_SLOW = 10.0
-"""Seconds after which what should be over is not any more just slow."""
 """After so long it is looked again whether what was missing on the machine is there."""
+_SLOW = timedelta(seconds=10)
+"""After so long what should be over is not any more just slow."""
 _LOOK, _POLLS = "mail_inbox ", 10
 """A call that says nothing of where an agent is, unless it makes so many of them in a row."""
 _LIVES = 8
@@ -124,8 +124,8 @@ class Spawner:
     _direct: Callable[[Uuid, Facts], Mapping[str, Any]] | None = None
     _first_seen: dict[Uuid, tuple[Uuid, datetime]] = field(default_factory=dict)
     """By handler its last agent, and when this server saw its end first, where that lies ahead in the records."""
-    _leaving: dict[Uuid, tuple[datetime, int]] = field(default_factory=dict)
-    """Handlers whose last agent is still being ended: since when that was seen, and its launcher."""
+    _leaving: dict[Uuid, datetime] = field(default_factory=dict)
+    """Handlers whose last agent is still being ended, and since when that was seen."""
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_THREADS, "agents"))
     """Its own: what else the server does in threads, and for how long, keeps no agent waiting."""
@@ -167,20 +167,21 @@ class Spawner:
 
     def _note_leaving(self, ended: Sequence[Folder], now: datetime) -> None:
         """Whose agents live on though their leases ended: these handlers get no other ones meanwhile."""
-        found: dict[Uuid, tuple[datetime, int]] = {}
+        found: dict[Uuid, datetime] = {}
         for folder in ended:
             launcher = read_launcher(folder.path)
-            if launcher and launcher.is_running:
-                with self.place.agency.store.reading() as facts:
-                    agent = facts.agent(folder.agent)
-                if agent:
-                    since = self._leaving.get(agent.handler, (now, 0))[0]
-                    found[agent.handler] = since, launcher.pid
-                    if (now - since).total_seconds() > _SLOW:
-                        self.faults[folder.agent] = (
-                            f"agent {folder.agent[:8]} lives on, though its lease has ended: "
-                            f"its launcher does not answer (pid {launcher.pid})"
-                        )
+            if launcher is None or not launcher.is_running:
+                continue
+            with self.place.agency.store.reading() as facts:
+                agent = facts.agent(folder.agent)
+            if agent is None:
+                continue
+            since = found[agent.handler] = self._leaving.get(agent.handler, now)
+            if now - since > _SLOW:
+                self.faults[folder.agent] = (
+                    f"agent {folder.agent[:8]} lives on, though its lease has ended: "
+                    f"its launcher does not answer (pid {launcher.pid})"
+                )
         if found.keys() != self._leaving.keys():
             self._looked = None
         self._leaving = found
@@ -244,7 +245,7 @@ class Spawner:
                     note_ending(folder.path, Ending(why, heard.told))
                     heard.signalled = now.timestamp()
                     launcher.signal(signal.SIGTERM)
-                elif now.timestamp() - heard.signalled > self.machine.watch.grace + _SLOW:
+                elif now.timestamp() - heard.signalled > self.machine.watch.grace + _SLOW.total_seconds():
                     launcher.signal(signal.SIGQUIT)  # its agent stopped it, or that would be over
             return
         await self._in_thread(kill_processes_of, folder.agent, self.place.folders.hub)

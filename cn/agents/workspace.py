@@ -150,11 +150,11 @@ def _hand_over(path: Path, user: str) -> None:
         account = pwd.getpwnam(user)
     except KeyError:
         raise Blocked(f"this machine has no user {user}", "correct 'user' of the runner, or make that user") from None
-    if os.geteuid() == 0:
+    us = os.geteuid()
+    if us == 0:
         os.chown(path, account.pw_uid, account.pw_gid)
         return
     # Nobody but root gives a folder away; a list of access says who else may enter (acl(5)).
-    us = os.geteuid()
     rules = f"u:{account.pw_uid}:rwx,d:u:{account.pw_uid}:rwx,d:u:{us}:rwx"
     try:
         done = subprocess.run(["setfacl", "-m", rules, "--", path], capture_output=True, text=True, check=False)

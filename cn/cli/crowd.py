@@ -47,13 +47,12 @@ def _end_first(env: Env, who: str, *, whole_branch: bool) -> bool:
 def crowded_words() -> tuple[str, str]:
     """That no process can be started, and what ends who has most of them: in a shell it starts none itself."""
     from cn.agents.crowd import at_work
-    from cn.values.shell_words import command
+    from cn.agents.processes import command_to_end
 
     found = at_work()[:_SHOWN]
     shown = "; ".join(f"agent {one.agent[:8]} has {one.processes} (pid {one.pid})" for one in found)
     text = f"no process can be started: user {os.geteuid()} has as many as the system allows"
     if not found:
         return text, "nothing is lost; end other programs, then run it again ('ulimit -u' shows the limit)"
-    pid = str(found[0].pid)
-    kill = command("kill -QUIT {} && kill -CONT {}", pid, pid)
+    kill = command_to_end(found[0].pid)
     return f"{text}; {shown}", f"nothing is lost; {kill} ends that agent with all it started, then run it again"

@@ -58,7 +58,7 @@ def check_records(
     if closed := closed_below(places.repository):  # git takes what it cannot read for missing
         yield Flaw(closed[0], stops, closed[1])
         return
-    if shut := find_closed(repository):
+    if shut := find_closed(repository, url):
         yield Flaw(shut[0], "nothing can be read or written as long as it is so", shut[1])
         return
     if git.run("config", "--type=bool", "extensions.preciousObjects", check=False).text != "true":

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.agency.store.contents import find_wrong
-from cn.agency.store.damage import find_damage, way_out
+from cn.agency.store.damage import aside, find_damage, way_out
 from cn.agency.store.derived import build_in_memory
 from cn.agency.store.repository import MAIN, Commit, Places, Repository, build_records, open_records, parse_commit
 from cn.git.objects import list_refs, read_info, read_raw, update_refs
 from cn.git.process import Git, GitConfig
 from cn.git.remote import Result, fetch_tips, list_remotes, push_forward, remedy_of
-from cn.system.files import PRIVATE, drop, free_name, hold, read_regular, write_file
+from cn.system.files import PRIVATE, drop, hold, read_regular, write_file
 from cn.system.removal import remove_tree
 from cn.values.errors import Blocked, CnError, Refusal, Refused
 from cn.values.names import NameRefused, Oid, digest, parse_url
@@ -290,8 +290,8 @@ def _is_ancestor(git: Git, older: Oid, newer: Oid) -> bool:
 
 def _parted(here: Repository, url: str, tip: Oid) -> Refused:
     """Both have writes that the other has not: a person chooses. ``tip`` is the copy's."""
-    aside = free_name(here.folder.with_name(f"{here.folder.name}.aside"))
-    move, take = command("mv -- {} {}", str(here.folder), str(aside)), command("cn agency restore {}", redact(url))
+    move = command("mv -- {} {}", str(here.folder), aside(here.places))
+    take = command("cn agency restore {}", redact(url))
     what = f"this clone and the copy at {redact(url)} each have writes that the other has not"
     remedy = f"'cn agency export DIR' saves as files what is here; then {move}, and {take}"
     if not here.git._replace(reader=None).run("merge-base", MAIN, tip, check=False).ok:

@@ -21,8 +21,8 @@ def find_damage(repository: Repository, *, full: bool) -> list[str]:
     return [] if done.ok else [*done.lines, *done.err.splitlines()] or [f"git fsck ended with {done.code}"]
 
 
-def find_closed(repository: Repository) -> tuple[str, str] | None:
-    """Why git opens no repository there, with what makes it open again; None: it opens it.
+def find_closed(repository: Repository, url: str | Refusal) -> tuple[str, str] | None:
+    """Why git opens no repository there, with what makes it open again; None: it opens it. ``url`` is the copy's.
 
     What cannot be opened may hold everything: no remedy removes anything (gitrepository-layout(5)).
     """
@@ -42,7 +42,7 @@ def find_closed(repository: Repository) -> tuple[str, str] | None:
         what = f"{visible(str(folder))} has no folder refs, and without it git opens no repository"
         return what, command("mkdir -p -- {}", str(folder / "refs/heads"))
     if not (folder / "objects").is_dir():
-        return f"{visible(str(folder))} has no folder objects: what was in it is lost", way_out(repository.places, "")
+        return f"{visible(str(folder))} has no folder objects: what was in it is lost", way_out(repository.places, url)
     config = visible(str(folder / "config"))
     remedy = f"correct {config}; if a newer git wrote it, use that git here"
     return f"git cannot open Agency's records: {done.reason}", remedy

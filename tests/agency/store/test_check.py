@@ -229,6 +229,17 @@ def test_records_that_git_cannot_open_are_not_called_empty(store: Store, damage:
     assert store.repository.tip() == before
 
 
+def test_where_all_objects_are_gone_the_copy_that_is_known_is_named(store: Store, tmp_path: Path) -> None:
+    store.close()
+    shutil.rmtree(store.repository.folder / "objects")
+    url = str(tmp_path / "copy.git")
+    (flaw,) = check_records(store.repository, AT, url=url)
+    assert "has no folder objects" in flaw.what
+    assert f"cn agency restore {url}" in flaw.remedy
+    (flaw,) = check_records(store.repository, AT)
+    assert "agency.remote names no copy" in flaw.remedy
+
+
 def test_a_configuration_that_git_cannot_read_is_named(store: Store) -> None:
     store.close()
     config = store.repository.folder / "config"
