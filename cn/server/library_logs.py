@@ -25,7 +25,9 @@ from cn.system.systemd import Level
 
 ABOUT: ContextVar[str] = ContextVar("about", default="")
 """Of which other server it is, in the tasks that are its own."""
-_PACKAGES: Final = ("site-packages", "dist-packages", "cn")
+_PACKAGES: Final = ("site-packages", "dist-packages")
+_OURS: Final = PurePath(__file__).parents[1]
+"""The package itself: a folder that holds a clone may be called ``cn`` too."""
 _LONGEST: Final = 120
 _MOST: Final = 5
 _WHILE: Final = 60.0
@@ -123,12 +125,12 @@ def _last(trace: TracebackType | None) -> str:
 
 def _place(filename: str, line: int) -> str:
     """A file as it stands in its package, and a line in it."""
-    parts = PurePath(filename).parts
+    path = PurePath(filename)
+    parts = path.parts
     for name in _PACKAGES:
         if name in parts:
-            at = len(parts) - 1 - parts[::-1].index(name)
-            parts = parts[at:] if name == "cn" else parts[at + 1 :]
+            parts = parts[len(parts) - parts[::-1].index(name) :]
             break
     else:
-        parts = parts[-2:]
+        parts = path.relative_to(_OURS.parent).parts if path.is_relative_to(_OURS) else parts[-2:]
     return f"{'/'.join(parts)}:{line}"
