@@ -89,7 +89,8 @@ _OWN = (".cn", "threads", "logs", "state")
 """What cn has for itself in a hub: nothing of a project may lie there."""
 _PEOPLES = ("spec", "skills")
 """Folders for people's pages: those of a project are left as they are."""
-_IGNORED = {"state": ("input.md", "output.md", "telegram.offset"), "logs": ("cn.log*",)}
+_IGNORED = {"state": ("/input.md", "/output.md", "/telegram.offset"), "logs": ("/cn.log*",), "threads": ()}
+_BEING_WRITTEN = ".cn-tmp-*"
 _BOTH = ("main", "master")
 
 
@@ -170,9 +171,9 @@ def _template_here(name: Name, main: str) -> dict[HubPath, bytes]:
         line = f"name: {name}\n".encode()
         files[config] = files[config].replace(line, line + f"main: {yaml_word(main)}\n".encode(), 1)
     for folder, names in _IGNORED.items():
-        files[HubPath(f"{folder}/.gitignore")] = "".join(f"/{one}\n" for one in names).encode()
+        files[HubPath(f"{folder}/.gitignore")] = "".join(f"{one}\n" for one in (*names, _BEING_WRITTEN)).encode()
     for folder in ("threads", "logs", "state"):
-        files[HubPath(f"{folder}/.gitattributes")] = b"* -text\n"
+        files[HubPath(f"{folder}/.gitattributes")] = b"* -text -filter -ident !working-tree-encoding\n"
     return files
 
 

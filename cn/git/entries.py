@@ -268,13 +268,12 @@ def _clean_ids(hub: Hub, paths: list[str]) -> dict[str, Oid]:
     """What ``git add`` would store for each path. A path that cannot be read is left out."""
     if not paths:
         return {}
-    done = hub.git.run(
-        "hash-object", "--stdin-paths", stdin=b"".join(quote_path(p) + b"\n" for p in paths), check=False
-    )
+    names = b"".join(quote_path(p) + b"\n" for p in paths)
+    done = hub.git.run("hash-object", "--stdin-paths", stdin=names, check=False, seconds=hub.git.filter_seconds)
     lines = done.lines
     if done.ok and len(lines) == len(paths):
         return {p: Oid(oid) for p, oid in zip(paths, lines, strict=True)}
-    if len(paths) == 1:
+    if len(paths) == 1 or done.timed_out:
         return {}
     # One file that vanished or cannot be read ends the whole batch: halve it until it is alone.
     half = len(paths) // 2

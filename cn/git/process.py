@@ -47,6 +47,7 @@ of its own. An object of ``fetch_bytes`` takes twice its size."""
 _SPARING = {"pack.threads": "2", "pack.windowMemory": "128m", "core.bigFileThreshold": "64m"}
 """What a pack takes then, whatever machine makes or reads it (git-config(1))."""
 LOCAL_SECONDS = 900.0
+FILTER_SECONDS = 60.0
 REASON = 500
 """How much of what a host says is told."""
 _CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
@@ -324,6 +325,11 @@ class GitConfig(NamedTuple):
         return bool(self.all(key)) and self.last(key).strip().lower() in ("", "false", "no", "off", "0")
 
     @property
+    def has_filters(self) -> bool:
+        """May files go through programs of the user's, on their way to the work tree or from it (gitattributes(5))?"""
+        return any(s.key.startswith("filter.") for s in self.settings)
+
+    @property
     def rewrites(self) -> bool:
         """Do ``url.….insteadOf`` or ``pushInsteadOf`` make one URL of another?"""
         return any(s.key.startswith("url.") for s in self.settings)
@@ -435,6 +441,11 @@ class Git(NamedTuple):
     def with_settings(self, settings: Mapping[str, str]) -> Git:
         """The same git with more ``-c`` settings: none of them says which objects there are."""
         return self._replace(settings={**self.settings, **settings})
+
+    @property
+    def filter_seconds(self) -> float:
+        """How long a git may take that runs the user's filters: one that hangs at a peer's content holds up no run."""
+        return FILTER_SECONDS if self.config and self.config.has_filters else LOCAL_SECONDS
 
     def run(
         self,

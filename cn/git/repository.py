@@ -29,7 +29,7 @@ ORIGIN_REF = "refs/cn/origin/main"
 _ASKED = (
     rf"{ASKED}|remote\..*\.(fetch|promisor|partialclonefilter|proxyauthmethod)|core\.(filemode|sharedrepository)|cn\..*|agency\..*"
     r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand"
-    r"|extensions\.(partialclone|objectformat)|include\.path|includeif\..*\.path"
+    r"|extensions\.(partialclone|objectformat)|filter\..*\.(clean|smudge|process)|include\.path|includeif\..*\.path"
 )
 NOTED = "cn.hub"
 """The setting of a clone of a peer's hub that names the hub which proposes from it: a path."""

@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 
 from cn.git.entries import OTHER, SUBMODULE, Change, Entry, WorkFile, read_files, read_tree
-from cn.git.process import Git
+from cn.git.process import FILTER_SECONDS, LOCAL_SECONDS, Git
 from cn.git.repository import Hub
 from cn.protocol.layout import DONE, INBOX
 from cn.system.closed import is_closed
@@ -199,8 +199,12 @@ def place_again(hub: Hub, main: Oid) -> list[str]:
 
 _SHOWN = 8
 _MOST_REFUSED = 100
+_MOST_HUNG = 2
+"""So many paths whose filters hang are passed over in a run; more of them leave all that is filtered to the next."""
 _TORN = "unable to write file"
 """What git says of a file that it began, and could not write to its end: it stays as it is."""
+FILTER = "filter"
+"""In why a file of main cannot be brought, where a program of the user's refuses it (gitattributes(5))."""
 IN_ITS_PLACE = "is something else here"
 """Why a file of main cannot be brought: a folder, a link, a pipe; a person's, which cn does not touch."""
 
@@ -319,30 +323,39 @@ class _Checkout:
             index.unlink()
         git = self.hub.git.with_env(GIT_INDEX_FILE=index)
         git.run("read-tree", self.journal.new)
-        self.fill(git, staged, [c.path for c in changes])
+        paths = [c.path for c in changes]
+        filtered = _filtered(git, paths)
+        self.fill(git, staged, [path for path in paths if path not in filtered], LOCAL_SECONDS)
+        self.fill(git, staged, [path for path in paths if path in filtered], FILTER_SECONDS)
         return staged
 
-    def fill(self, git: Git, staged: Path, paths: Sequence[str]) -> None:
-        """git ends the whole batch at a path that the file system refuses: without that one it goes on."""
+    def fill(self, git: Git, staged: Path, paths: Sequence[str], seconds: float) -> None:
+        """git ends the whole batch at a path that the file system or a filter refuses: without that one it goes on."""
+        hung = 0
         for _ in range(_MOST_REFUSED):
-            lines = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths)
-            into = f"--prefix={staged}/"
-            done = git.run("checkout-index", "--quiet", "-z", "--stdin", into, stdin=lines, check=False)
-            if done.ok:
-                return
-            if done.limited or done.killed or done.disk_full or _TORN in done.err:
-                # It was no path's fault: the next would fare no better. The last file there may be half of one.
-                there = [path for path in paths if os.path.lexists(f"{staged}/{path}")]
-                for path in there[-1:]:
-                    os.unlink(f"{staged}/{path}")
-                self.refused |= dict.fromkeys(set(paths) - set(there[:-1]), done.reason)
-                return
-            paths = [path for path in paths if not os.path.lexists(f"{staged}/{path}")]
             if not paths:
                 return
-            said = done.err.partition("\n")[0].rpartition(": ")[2]  # behind a path of any length
-            self.refused[paths[0]] = visible(said) or done.reason
-            paths = paths[1:]
+            into = f"--prefix={staged}/"
+            args = ("checkout-index", "--quiet", "-z", "--stdin", into)
+            done = git.run(*args, stdin=_lines(paths), check=False, seconds=seconds)
+            if done.ok:
+                return
+            there = [path for path in paths if os.path.lexists(f"{staged}/{path}")]
+            paths = [path for path in paths if path not in set(there)]
+            if done.limited or done.killed or done.disk_full or _TORN in done.err:
+                for path in there[-1:]:  # it may be half of one
+                    os.unlink(f"{staged}/{path}")
+                if not (done.timed_out and seconds == FILTER_SECONDS and hung < _MOST_HUNG and paths):
+                    # It was no path's fault: the next would fare no better.
+                    self.refused |= dict.fromkeys([*there[-1:], *paths], done.reason)
+                    return
+                hung += 1
+                self.refused[paths[0]] = f"its {FILTER} gave no answer within {seconds:g} s"
+                paths = [*there[-1:], *paths[1:]]
+            elif paths:
+                said = done.err.partition("\n")[0].rpartition(": ")[2]  # behind a path of any length
+                self.refused[paths[0]] = visible(said) or done.reason
+                paths = paths[1:]
 
     def replace(self, change: Change, file: WorkFile, aside: str, new: str | None) -> None:
         was_ours = self.was_ours(change, file)
@@ -379,6 +392,19 @@ class _Checkout:
     def was_ours(self, change: Change, file: WorkFile) -> bool:
         used = (self.journal.inputs or {}).get(change.path)
         return change.old in file.same or file.raw == used
+
+
+def _filtered(git: Git, paths: Sequence[str]) -> set[str]:
+    """Those of the paths that go through a program of the user's, by the attributes of the index of ``git``."""
+    if not (git.config and git.config.has_filters):
+        return set()
+    fields = git.run("check-attr", "--cached", "-z", "--stdin", FILTER, stdin=_lines(paths)).fields
+    values = zip(fields[::3], fields[2::3], strict=True)
+    return {path for path, value in values if value not in ("unspecified", "unset")}
+
+
+def _lines(paths: Sequence[str]) -> bytes:
+    return b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths)
 
 
 def _out_of_reach(target: Path) -> str:

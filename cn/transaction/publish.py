@@ -22,6 +22,7 @@ from cn.git.process import PRUNED, Git, GitError
 from cn.git.remote import FOLDER as OUTGOING
 from cn.git.remote import OWN
 from cn.git.repository import Hub
+from cn.protocol.layout import INBOX
 from cn.system.closed import writing
 from cn.system.files import (
     append_once,
@@ -229,7 +230,7 @@ def _publish_work_tree(hub: Hub, journal: Journal, changes: Sequence[Change]) ->
     try:
         try:
             reports = check_out(hub, journal, changes, git)
-            git.run("update-index", "-q", "--refresh", check=False)
+            git.run("update-index", "-q", "--refresh", check=False, seconds=git.filter_seconds)
         finally:
             _replace_index(hub)
         return reports + _finish(hub, journal)
@@ -408,7 +409,7 @@ def recover(hub: Hub) -> tuple[str, ...]:
 def _recover(hub: Hub) -> tuple[str, ...]:
     for unfinished in ("txn", OUTGOING):
         remove_tree(hub.state / unfinished)
-    for folder in (hub.state, hub.state / "push", hub.root / "state"):
+    for folder in (hub.state, hub.state / "push", hub.root / "state", hub.root / INBOX):
         sweep_temporary(folder)
     journal = read_journal(journal_path(hub))
     if read_regular(lock_path(hub)) == LOCKED:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.support.hubs import commit, git, try_git
 from tests.support.world import MAIN_FILE, World
 
@@ -34,6 +36,20 @@ def test_a_decision_while_no_run_works_here_says_that_it_waits(world: World) -> 
     said = sigma.triage("pi/x", "defer:later").stdout
     assert "waits" not in said
     assert "; 'cn inbox process' executes it" in said
+
+
+def test_attributes_of_the_users_own_convert_no_file_of_cns(world: World, tmp_path: Path) -> None:
+    (tmp_path / "attributes").write_text("*.md working-tree-encoding=UTF-16 ident filter=shout\n")
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    git(sigma.root, "config", "core.attributesFile", str(tmp_path / "attributes"))
+    git(sigma.root, "config", "filter.shout.smudge", "tr a-z A-Z")
+    git(sigma.root, "config", "filter.shout.clean", "tr A-Z a-z")
+    world.link(sigma, pi)
+    world.propose(pi, sigma, "x")
+    sigma.sync()
+    sigma.decide("pi/x", "defer:later $Id$")
+    assert "defer:later $Id$" in str(sigma.rows())
+    assert git(sigma.root, "status", "--porcelain") == ""
 
 
 def test_an_open_rebase_goes_on_as_nothing_is_decided_meanwhile(world: World) -> None:

@@ -767,11 +767,13 @@ class TestRecover:
         dead = subprocess.Popen(["true"])
         dead.wait()
         alone.hub.state.mkdir()
-        for folder in (alone.hub.state, alone.root / "state"):
+        for folder in (alone.hub.state, alone.root / "state", alone.root / "threads/inbox"):
+            folder.mkdir(parents=True, exist_ok=True)
             (folder / f".cn-tmp-{dead.pid}-0").write_bytes(b"")
         alone.recover()
         assert alone.status == ""
         assert sorted(p.name for p in alone.hub.state.iterdir()) == ["lock", "lock.turn"]
+        assert not list(alone.root.rglob(".cn-tmp-*"))
 
     def test_a_damaged_journal_stops_the_run(self, alone: Place) -> None:
         alone.hub.state.mkdir()

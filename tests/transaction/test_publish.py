@@ -11,9 +11,10 @@ import pytest
 
 from cn.git.entries import read_changes
 from cn.git.repository import Hub, open_hub
+from cn.run.run import find_unplaced
 from cn.system import files
 from cn.system.files import append_once
-from cn.transaction import publish
+from cn.transaction import checkout, publish
 from cn.transaction.checkout import sweep_asides
 from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, read_journal
 from cn.transaction.publish import MainMoved, lock_path, write_refs
@@ -116,6 +117,46 @@ def test_line_ends_and_filters_are_git_s(hub: Hub) -> None:
     assert (hub.root / "y.up").read_bytes() == b"NEW\n"
     assert (hub.root / "z.bat").read_bytes() == b"3\r\n"
     assert status(hub) == ""
+
+
+@pytest.mark.parametrize("kind", ["hangs", "fails"])
+def test_a_filter_keeps_no_other_file_away_and_is_tried_again(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    git(hub.root, "config", "filter.fetch.smudge", {"hangs": "sleep 600", "fails": "exit 3"}[kind])
+    git(hub.root, "config", "filter.fetch.clean", "cat")
+    git(hub.root, "config", "filter.fetch.required", "true")
+    commit(hub.root, {".gitattributes": "*.big filter=fetch\n*.up filter=shout\n"})
+    git(hub.root, "config", "filter.shout.smudge", "tr a-z A-Z")
+    git(hub.root, "config", "filter.shout.clean", "tr A-Z a-z")
+    hub = open_hub(hub.root)
+    monkeypatch.setattr(checkout, "FILTER_SECONDS", 1.5)
+    go(hub, {"a.up": "a\n", "b.big": "b\n", "c.up": "c\n", "docs/d.md": "d\n", "e.big": "e\n", "z.up": "z\n"})
+    here = {name: (hub.root / name).read_text() for name in ("a.up", "c.up", "docs/d.md", "z.up")}
+    assert here == {"a.up": "A\n", "c.up": "C\n", "docs/d.md": "d\n", "z.up": "Z\n"}
+    left = read_unplaced(hub).left
+    assert set(left) == {"b.big", "e.big"}
+    assert status(hub) == ""
+    (told,) = find_unplaced(hub).values()
+    assert "b.big and 1 more" in told.text
+    assert ("gave no answer within 1.5 s" if kind == "hangs" else "external filter 'exit 3' failed") in told.text
+    assert "git check-attr filter -- b.big" in told.remedy
+    git(hub.root, "config", "filter.fetch.smudge", "cat")
+    assert checkout.place_again(open_hub(hub.root), Oid(tip(hub.root, "main")))
+    assert (hub.root / "e.big").read_text() == "e\n"
+    assert not read_unplaced(hub).left
+
+
+def test_more_filters_that_hang_leave_the_rest_to_the_next_run(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(hub.root, "config", "filter.fetch.smudge", "sleep 600")
+    commit(hub.root, {".gitattributes": "*.big filter=fetch\n"})
+    monkeypatch.setattr(checkout, "FILTER_SECONDS", 0.5)
+    names = {f"{n}.big": "b\n" for n in range(9)}
+    go(open_hub(hub.root), {**names, "docs/d.md": "d\n"})
+    assert (hub.root / "docs/d.md").read_text() == "d\n"
+    reasons = [one.reason for one in read_unplaced(hub).left.values()]
+    assert len(reasons) == 9
+    assert len([reason for reason in reasons if "filter" in reason]) == 2
 
 
 def test_staged_and_unstaged_edits_elsewhere_stay(hub: Hub) -> None:
