@@ -9,7 +9,8 @@ That main has a commit in its history does not say that it has what that changes
 merged as it was shown (:mod:`cn.git.taken_in`).
 
 Where main has got commits of a branch since it was shown, with what they change, what is left of it is to be shown
-before it is merged (:func:`in_part`, :mod:`cn.inbox.shown_anew`). Where main has all that a branch changes by other
+before it is merged (:func:`in_part`, :mod:`cn.inbox.shown_anew`): also what changes these back, of which its thread
+showed nothing. Where main has all that a branch changes by other
 commits, its merge changes nothing and is made.
 """
 
@@ -270,12 +271,28 @@ def in_part(git: Git, main: Oid, asked: Sequence[Asked]) -> set[Asked]:
     if not moved:
         return set()
     # What came in without its changes is no part that main has.
-    left = {(one.head, one.shown) for one in _ranges(git, main, moved) if _left_since(one)}
+    left = {(one.head, one.shown): one.bases for one in _ranges(git, main, moved) if _left_since(one)}
     shown = [MergeCandidate(*one, bases=(Oid(one[1]),), against=main) for one in moved if one in left]
     shown = _with_changes(git, [one for one in _with_base(git, shown) if one.bases])
     files = MainFiles(git, main)
-    stale = [one for one in shown if files.differing(one.changes) and not _all_there(git, main, files, one)]
-    return {(one.head, one.shown) for one in stale}
+    return {
+        (one.head, one.shown)
+        for one in shown
+        if _takes_back(git, files, left[one.head, one.shown], one)
+        or (files.differing(one.changes) and not _all_there(git, main, files, one))
+    }
+
+
+def _takes_back(git: Git, files: MainFiles, got: Sequence[Oid], candidate: MergeCandidate) -> tuple[str, ...]:
+    """The paths at which a branch changes back what main has ``got`` of its own commits.
+
+    Beside the base that it was shown against it changes nothing there: nobody read that, and no merge would bring it.
+    """
+    read = {change.path for change in candidate.changes}
+    found = diff_commits(git, [(commit, candidate.head) for commit in got]) if got else {}
+    changes = (change for some in found.values() for change in some if change.path not in read)
+    back = (c.path for c in changes if not is_owned(c.path) and files.at(c.path) != c.new)
+    return tuple(dict.fromkeys(back))
 
 
 def _left_since(candidate: MergeCandidate) -> bool:
@@ -432,6 +449,8 @@ class Merges:
             changes, stale = (), ()
         elif self._always:
             stale = tuple(dict.fromkeys((*candidate.since, *self._merged, *stale)))
+        got = [Oid(commit) for commit in sorted(self._heads & candidate.commits)]
+        stale = (*stale, *_takes_back(self._hub.git, self._main, got, candidate))
         crossing, clashing = self._main.obstacles(changes)
         facts = MergeFacts(
             head,

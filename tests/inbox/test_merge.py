@@ -226,20 +226,34 @@ def decided(sigma: Node, *topics: str) -> None:
     sigma.cn("inbox", "process", check=None)
 
 
-def test_a_branch_upon_another_takes_back_nothing_that_its_thread_did_not_show(
-    world: World, sigma: Node, pi: Node
+@pytest.mark.parametrize("way", ["one run", "two runs", "by hand"])
+@pytest.mark.parametrize("more", [{"readme": "readme\n"}, {}], ids=["and more", "nothing else"])
+def test_what_a_branch_upon_another_takes_back_is_shown_before_it_is_merged(
+    world: World, sigma: Node, pi: Node, way: str, more: dict[str, str]
 ) -> None:
     sigma.write({"auth": "no check\n", "readme": "readmee\n"})
     fix = world.propose(pi, sigma, "fix", {"auth": "check\n"})
     wip = commit(world.person(pi, sigma), {"auth": "no check\n"}, "wip")
-    typo = world.propose(pi, sigma, "typo", {"readme": "readme\n"}, start=wip)
+    typo = world.propose(pi, sigma, "typo", more, start=wip)
     sigma.sync()
     (name,) = (n for n in sigma.threads() if "typo" in n)
-    assert "auth" not in sigma.thread(name)
-    decided(sigma, "fix", "typo")
+    assert "auth" not in sigma.thread(name).partition("## Commits")[0]
+    if way == "one run":
+        decided(sigma, "fix", "typo")
+    elif way == "two runs":
+        decided(sigma, "fix")
+    else:
+        git(sigma.root, "merge", "-q", "--no-ff", "-m", "by hand", fix)
+        sigma.triage("pi/typo", "do:merge")
+    sigma.sync()
     assert is_in_main(sigma, fix)
+    assert not is_in_main(sigma, typo)
+    assert content(sigma, "auth") == b"check\n"
+    assert "+no check" in sigma.thread(name)
+    decided(sigma, "typo")
     assert is_in_main(sigma, typo)
-    assert (content(sigma, "auth"), content(sigma, "readme")) == (b"check\n", b"readme\n")
+    left = (content(sigma, "auth"), content(sigma, "readme"))
+    assert left == (b"no check\n", more.get("readme", "readmee\n").encode())
 
 
 def test_what_was_shown_against_another_main_is_not_merged_when_ours_gets_its_root(

@@ -286,4 +286,4 @@ def test_a_branch_that_takes_back_what_another_brought(tmp_path: Path) -> None:
     tree = {**history.tree(first), "docs/y": ("100644", "y\n")}
     del tree["docs/x"]
     second = history.commit([first], tree)
-    assert list(check_run(tmp_path, history, main, [first, second])) == ["merged", "merged"]
+    assert list(check_run(tmp_path, history, main, [first, second])) == ["merged", "refused"]
