@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cn.git.objects import merge_bases, read_info, read_objects
 from cn.git.process import Git
-from cn.git.signatures import Signature, own_key, read_signatures
+from cn.git.signatures import own_key, read_signatures
 from cn.protocol import rules
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.peers_file import Peer, fingerprint, parse_peers
@@ -34,11 +34,7 @@ def refuse_unsigned(run: Run, peer: Peer, tip: Oid, head: Oid) -> None:
         return
     whose = f"{peer.name} has pinned {fingerprint(key)} for {us}" if pinned else f"{us} signs with {fingerprint(key)}"
     base = next(iter(merge_bases(git, tip, head)), tip)
-    raise Refused.by(Refusal(rules.SIGNATURE, f"{head[:8]} is {_how(sign)}; {whose}", _remedy(us, base, key, ours)))
-
-
-def _how(sign: Signature) -> str:
-    return f"signed with another key ({sign.fingerprint or 'unknown'})" if sign.present else "not signed"
+    raise Refused.by(Refusal(rules.SIGNATURE, f"{head[:8]} is {sign.how}; {whose}", _remedy(us, base, key, ours)))
 
 
 def _remedy(us: Name, base: Oid, key: str, ours: str) -> str:

@@ -64,6 +64,17 @@ class Signature(NamedTuple):
             return "unread"
         return "bad" if self.broken else "unverified"
 
+    @property
+    def how(self) -> str:
+        """How the commit is signed, where that is not as wanted, for a sentence: "the tip is …"."""
+        if self.unread:
+            return "longer than cn reads for a signature"
+        if not self.present:
+            return "not signed"
+        if self.broken:
+            return "changed since it was signed: its signature does not fit it"
+        return f"signed with another key ({self.fingerprint or 'git names none'})"
+
 
 def split_signatures(commit: bytes) -> tuple[bytes, list[bytes]]:
     """What of a commit a signature covers, and the headers of signatures, which it does not (git's commit.c).

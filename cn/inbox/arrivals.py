@@ -583,8 +583,7 @@ def _deletion(executor: Executor, peer: Peer, arrival: Arrival) -> str:
 def _signature_refusal(peer: Peer, sign: Signature | None, is_message: bool, delete: str) -> Refusal | None:
     if sign is not None and sign.good:
         return None
-    other = f"signed with another key ({sign.fingerprint})" if sign is not None and sign.present else "not signed"
-    other = "longer than cn reads for a signature" if sign is not None and sign.unread else other
+    other = sign.how if sign is not None else "not signed"
     # The creator is told the reason alone.
     amend = "'git commit --amend --no-edit -S', then propose it again"
     again = "'cn sign KEY', then send it again" if is_message else amend

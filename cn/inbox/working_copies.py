@@ -28,6 +28,8 @@ ANEW = "it is written anew, what stood there is quoted in it: read it, then deci
 _LARGEST = 8 << 20
 _WORD = re.compile(rb"(?i)triage")
 """What no section is without."""
+_DECIDES = re.compile(rb"(?im)^[ \t]*decision[ \t]*:[ \t]*[a-z]+:")
+"""What no decision is without, wherever it stands."""
 _EMPTY = re.compile(
     rb"^<!-- To decide, [^\n]*\n(?:delete:[^\n]*\n)?\n## Triage\n\ndecision:\nactor: [^\n]*\ntimestamp:\n"
     rb"(?:head: [^\n]* )?-->$",
@@ -194,7 +196,7 @@ def has_triage(hub: Hub, name: ThreadName) -> bool:
 
 
 def may_decide(working: Working) -> bool:
-    """Could it hold a ``## Triage`` section, or must it be looked at for another reason?
+    """Could it hold a ``## Triage`` section or something like it, or must it be looked at for another reason?
 
     Nearly all say no, and need no parser then: who only looks does not import it.
     """
@@ -202,7 +204,7 @@ def may_decide(working: Working) -> bool:
         working.data.decode("utf-8")
     except UnicodeDecodeError:
         return True
-    return _holds_section(working.data)
+    return _holds_section(working.data) or _DECIDES.search(working.data) is not None
 
 
 def _holds_section(data: bytes) -> bool:

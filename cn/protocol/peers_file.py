@@ -81,8 +81,13 @@ def is_key(text: str) -> bool:
 
 
 def parse_whole_key(text: str) -> str:
-    """The same of what a person gives; one that is cut off would refuse all that the peer sends."""
-    key = parse_key(text)
+    """The same of what a person gives; one that is cut off would refuse all that the peer sends, and so would the first
+    of several what is signed with the others.
+    """
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    key = parse_key("\n".join(lines))
+    if len(lines) > 1:
+        raise NameRefused(f"these are {len(lines)} lines, and a peer has one key", "give the line of that key alone")
     if not _is_whole(*key.split()):
         raise NameRefused("the key is cut off, or no SSH public key", "give the whole line of a .pub file")
     return key

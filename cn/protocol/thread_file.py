@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from datetime import datetime
 from itertools import dropwhile, takewhile
@@ -313,6 +314,7 @@ class Header(NamedTuple):
 _FORM = re.compile(r"^<!-- To decide, [^\n]*\n(.*?)(?:-->[ \t]*(?:\n|\Z)|\Z)", re.DOTALL | re.M)
 _FILLED = re.compile(r"^[ \t]*decision[ \t]*:[ \t]*\S", re.I | re.M)
 _FORM_FIELD = re.compile(r"[ \t]*(decision|actor|timestamp|head)[ \t]*:", re.I)
+_HISTORY = ("## Deferred", "## Assigned")
 _OPENING, _RULE = "<!-- To decide, ", f"{VOCABULARY}."  # in the form of older threads the rule is a line of its own
 _HOW = "delete this line, and fill in decision and timestamp (a day will do, such as 2026-02-05)."
 
@@ -347,9 +349,26 @@ def _split_form(text: str) -> tuple[str, str]:
 
 
 def holds_section(text: str) -> bool:
-    """A section, or a form that somebody filled in and left a comment."""
-    form = _FORM.search(text)
-    return bool(find_headings(text.split("\n")) or (form and _FILLED.search(form[1])))
+    """A section, or a form that somebody filled in and left a comment, or a decision that is none where it stands."""
+    form, lines = _FORM.search(text), text.split("\n")
+    return bool(find_headings(lines) or (form and _FILLED.search(form[1])) or _decision_elsewhere(lines))
+
+
+def _decision_elsewhere(lines: Sequence[str]) -> int:
+    """The number of a line that gives a decision without being one, as in a code fence; 0: there is none.
+
+    What is quoted is a peer's, or void, and what was put off or given to somebody keeps its decision.
+    """
+    kept = False
+    for number, line in enumerate(lines, 1):
+        if line.startswith(("## ", "---", _OPENING)):
+            kept = line.rstrip() in _HISTORY
+        field = None if kept else _FIELD.fullmatch(line)
+        if field and field[1].lower() == "decision":
+            with suppress(TriageRefused):
+                parse_decision(field[2].strip())
+                return number
+    return 0
 
 
 def without_form(text: str) -> str:
@@ -543,6 +562,11 @@ def read_decision(working: str, committed: str) -> Triage | None:
         if form and _FILLED.search(form[1]):
             raise TriageRefused(
                 "the form is filled in, but is a comment still", "delete its first line, '<!-- To decide, …'"
+            )
+        if at := _decision_elsewhere(lines):
+            raise TriageRefused(
+                f"line {at} is a decision, but no line '## Triage' stands above it outside code fences and comments",
+                "write that line, with no fence around both, as the last thing in the file",
             )
         return None
     if len(headings) > 1:

@@ -326,6 +326,20 @@ def test_peers_without_keys_believe_words_that_the_others_main_sent(world: World
     assert "sigma says pi/four is refused (claimed, unproven" in told
 
 
+def test_the_last_of_several_answers_is_shown_and_no_comment_in_place_of_a_refusal(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    head = world.propose(pi, sigma)
+    answers = [("commented", "A"), ("commented", "B"), ("deferred", "C"), ("commented", "D"), ("deferred", "E")]
+    for number, (status, reason) in enumerate(answers):
+        about = {"branch": "pi/proposal", "head": head, "status": status, "reason": reason}
+        text = message("sigma", "pi", kind="notice", about=about)
+        send_raw(world.folder / "sender", pi.url, f"sigma/notice-{number}", text)
+        pi.sync()
+        shown = 'deferred: "C"' if reason == "D" else f'{status}: "{reason}"'
+        assert shown in pi.cn("status").stdout
+
+
 def test_words_are_believed_once_the_main_that_sent_them_can_be_read(world: World, sigma: Node, pi: Node) -> None:
     world.link(pi, world.hub("omega"))
     world.propose(pi, sigma)

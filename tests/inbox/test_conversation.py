@@ -253,6 +253,34 @@ def test_no_words_of_a_peer_pass_for_ours(sigma: Node, pi: Node) -> None:
     assert sorted(map(len, ours[:2])) == [2, 5]
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "```\n## Triage\n\n{}\n```",
+        "~~~markdown\n{}\n~~~",
+        "## Decision\n\n{}",
+        "### Triage\n\n{}",
+        "{}",
+        "<!--\n## Triage\n{}\n-->",
+    ],
+    ids=["fence", "tildes", "other heading", "lower heading", "bare", "comment"],
+)
+def test_a_decision_that_is_none_where_it_stands_is_told(world: World, sigma: Node, pi: Node, written: str) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    before = path.read_text()
+    path.write_text(f"{before}\ndecision: as we said\n\n> decision: do:merge\n")
+    assert sigma.process(0).stderr == "", "words, and no decision"
+    fields = "decision: do:merge\nactor: sigma\ntimestamp: 2026-02-05"
+    path.write_text(f"{before}\n{written.format(fields)}\n")
+    told = sigma.process(1).stderr
+    assert "is a decision, but no line '## Triage' stands above it outside code fences and comments" in told
+    path.write_text(f"{before}\n## Triage\n\n{fields}\n")
+    sigma.process(0)
+    assert sigma.threads() == []
+
+
 def test_the_form_at_the_end_decides_once_its_comment_is_taken_away(world: World, sigma: Node, pi: Node) -> None:
     head = world.propose(pi, sigma)
     sigma.sync()

@@ -98,6 +98,20 @@ def test_who_may_delete_what_is_not_signed_is_told(world: World, keys: Keys, pla
         assert pushed.returncode == 0, pushed.stderr
 
 
+def test_a_signature_of_something_else_is_told_as_that(world: World, signed: tuple[Node, Node], keys: Keys) -> None:
+    sigma, pi = signed
+    person = world.person(pi, sigma)
+    sign_with(person, keys.private)
+    made = world.propose(pi, sigma, "whole")
+    text = git(person, "cat-file", "commit", made).replace("\nauthor ", "\nauthor Not ", 1)
+    changed = git(person, "hash-object", "-t", "commit", "-w", "--stdin", stdin=f"{text}\n")
+    world.offer(pi, sigma, "copied", changed)
+    told = sigma.sync().stderr
+    assert "pi/copied is refused: signature-policy: the tip is changed since it was signed: its signature does" in told
+    assert "another key" not in told
+    assert len(sigma.threads()) == 1
+
+
 @pytest.mark.sliced(2)
 @pytest.mark.parametrize("how", ["unsigned", "otherwise"])
 def test_what_the_key_did_not_sign_does_not_come_in(

@@ -9,12 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cn.protocol.hub_config import HubConfig, Reviewer
-from cn.protocol.peers_file import Peer, add_peer, check_names, format_peer, parse_key, parse_peers, remove_peer
+from cn.protocol.peers_file import (
+    Peer,
+    add_peer,
+    check_names,
+    format_peer,
+    parse_key,
+    parse_peers,
+    parse_whole_key,
+    remove_peer,
+)
 from cn.values.errors import ConfigError
 from cn.values.names import NameRefused, Url, parse_name, parse_url
 from cn.values.text import one_line
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGp0YmFy"
+WHOLE = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 PI = Peer(parse_name("pi"), parse_url("https://git.example.org/pi/hub.git"))
 OMEGA = Peer(parse_name("omega"), parse_url("git@host:omega/hub.git"), "person", "2026-02-05", KEY, "pickup", True)
 ODD_NAMES = ["no", "yes", "on", "null", "true", "123", "007", "0x1f", "1_000", "2026-02-05", "y"]
@@ -260,6 +270,12 @@ def test_a_billion_laughs_are_not_expanded() -> None:
 )
 def test_keys(text: str, key: str) -> None:
     assert parse_key(text) == key
+
+
+def test_of_several_keys_none_is_taken() -> None:
+    assert parse_whole_key(f"# mine\n\n{WHOLE} pi@host\n") == WHOLE
+    with pytest.raises(NameRefused, match="these are 2 lines, and a peer has one key"):
+        parse_whole_key(f"{WHOLE}\n{WHOLE} other\n")
 
 
 @pytest.mark.parametrize("text", ["", KEY.split()[1], "ssh-dss AAAA", "command=x ssh-ed25519 AAAA", 'x" ssh-rsa AAAA'])

@@ -143,7 +143,7 @@ def plan_notice(
     if not mine:
         effects.append(adopted(arrival.peer, about.branch, about.head, arrival.at))
     fields = {"status": about.status, "reason": about.reason, "merge": about.merge or "", "answer": arrival.head}
-    if about.status == COMMENTED and mine and ours is not None and ours.get("status"):
+    if about.status == COMMENTED and mine and ours is not None and (ours.get("status") or COMMENTED) != COMMENTED:
         fields = {"answer": arrival.head}  # words about it change nothing of what became of it
     if message.kind != NOTICE:
         fields["words"] = arrival.head
