@@ -13,7 +13,7 @@ from cn.inbox.pinned_keys import check_pinned
 from cn.inbox.working_copies import may_decide, read_copies, read_working
 from cn.peers.hosts import look_at_peer, look_at_place
 from cn.peers.known_mains import believe
-from cn.peers.links import ONE_NAME
+from cn.peers.links import FORMER, MISNAMED, ONE_NAME, ROUTE
 from cn.peers.observe import main_of
 from cn.peers.peer_main import NO_MAIN
 from cn.protocol.effects import Edit, Plan
@@ -157,6 +157,8 @@ def remove(hub: Hub, name: str, *, dry_run: bool = False) -> Report:
         text = remove_peer(executor.snapshot.text(PATH), peer)
         executor.perform(Plan(peer, (Edit(PATH, text.encode(), f"remove from {PATH}"),)))
         executor.notes.done(f"removed the peer {name}; its threads and records stay")
+        for kind in (ROUTE, FORMER, MISNAMED):  # what was to be done about it
+            executor.memory.conditions.clear(kind, peer)
         for text in _left_open(executor, peer):
             executor.notes.info(text)
         return f"cn: peer remove {name}"

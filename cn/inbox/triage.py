@@ -27,6 +27,7 @@ from cn.protocol.thread_file import (
     count_words,
     format_decision,
     parse_decision,
+    read_decision,
     read_text,
     set_triage,
     showing,
@@ -46,7 +47,7 @@ from cn.values.errors import Refusal, Refused, UsageError
 from cn.values.names import HubPath, NameRefused, Oid, ThreadName, parse_name
 from cn.values.report import Report
 from cn.values.shell_words import command
-from cn.values.text import is_text, visible
+from cn.values.text import is_text, one_line, visible
 from cn.values.timestamps import StampRefused, parse_until
 
 
@@ -101,6 +102,7 @@ def write_triage(
     name = written.thread
     ends = f"final, the thread ends and {written.end}"
     ends = f"({ends if is_final(parsed, settings.config) else 'it stays'}); head {written.head[:8]}"
+    ends += f"; in place of '{written.instead}'" if written.instead else ""
     if dry_run:
         report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)} {ends}")
     else:
@@ -148,13 +150,14 @@ def _snapshot(hub: Hub) -> Snapshot:
 
 class _Written(NamedTuple):
     """The thread, the head that is decided about, whether main holds its proposal already, and what becomes of its
-    branch where it ends.
+    branch where it ends; ``instead`` is the decision that stood there, and whose it was.
     """
 
     thread: ThreadName
     head: Oid
     in_main: bool
     end: str
+    instead: str
 
 
 def _write(
@@ -187,6 +190,7 @@ def _write(
     except TriageRefused:  # the section that it replaces stands before the quotation
         text = set_triage(renewed(snapshot, settings.us, peer, item, text)[0], triage)
     committed = (snapshot.read(path) or b"").decode("utf-8", "replace")
+    instead = _instead(lenient_text(data), committed, triage)
     about = mask_line(item.get("subject"), settings)
     facts = Facts(settings.config, settings.peers, peer, item, text, triage.at, committed=committed, about=about)
     # What the run that executes it would refuse: it stands in the thread, or would be told to somebody else.
@@ -200,7 +204,15 @@ def _write(
     if not dry_run:
         _save(hub, path, text, working)
     in_main = facts.is_proposal and item.head in held(hub.git, snapshot.commit, [item.head])
-    return _Written(name, item.head, in_main, _end_of(facts))
+    return _Written(name, item.head, in_main, _end_of(facts), instead)
+
+
+def _instead(before: str, committed: str, triage: Triage) -> str:
+    with suppress(TriageRefused):
+        old = read_decision(before, committed)
+        if old and (old.decision, old.actor) != (triage.decision, triage.actor):
+            return f"{one_line(format_decision(old.decision), 100)} by {old.actor}"
+    return ""
 
 
 def _end_of(facts: Facts) -> str:

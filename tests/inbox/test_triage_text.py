@@ -38,6 +38,18 @@ def test_a_decision_while_no_run_works_here_says_that_it_waits(world: World) -> 
     assert "; 'cn inbox process' executes it" in said
 
 
+def test_a_decision_in_place_of_another_one_names_that(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    world.propose(pi, sigma, "x")
+    sigma.sync()
+    assert "in place of" not in sigma.triage("pi/x", "delete:I found a bug").stdout
+    assert "in place of" not in sigma.triage("pi/x", "delete:I found a bug").stdout
+    assert (
+        "; in place of 'delete:I found a bug by sigma'; 'cn inbox process'" in sigma.triage("pi/x", "do:merge").stdout
+    )
+
+
 def test_attributes_of_the_users_own_convert_no_file_of_cns(world: World, tmp_path: Path) -> None:
     (tmp_path / "attributes").write_text("*.md working-tree-encoding=UTF-16 ident filter=shout\n")
     sigma, pi = world.hub("sigma"), world.hub("pi")

@@ -202,6 +202,16 @@ def test_a_peer_that_changed_its_name_is_told_when_its_main_is_read(world: World
     assert "calls itself" not in sigma.cn("status").stdout
 
 
+def test_what_was_to_be_done_about_a_peer_goes_with_it(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    rename(pi, "pi", "py")
+    sigma.sync()
+    assert "'cn peer remove pi'" in sigma.cn("status").stdout
+    sigma.cn("peer", "remove", "pi")
+    assert "cn peer remove" not in sigma.cn("status").stdout
+
+
 def test_a_pinned_key_leaves_the_route_that_is_written(world: World, tmp_path: Path) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")
     world.link(sigma, pi)
