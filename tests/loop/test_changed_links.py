@@ -205,7 +205,12 @@ def test_a_peer_that_changed_its_name_is_told_when_its_main_is_read(world: World
 def test_what_was_to_be_done_about_a_peer_goes_with_it(world: World) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")
     world.link(sigma, pi)
+    world.propose(pi, sigma)
+    pi.sync()
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
     rename(pi, "pi", "py")
+    pi.sync()
     sigma.sync()
     assert "'cn peer remove pi'" in sigma.cn("status").stdout
     sigma.cn("peer", "remove", "pi")
