@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Three on two cores: some tests wait for a time limit.
-PYTEST := $(BIN)/pytest -n 3 --dist worksteal
+PYTEST := $(BIN)/pytest -n 3
 
 .PHONY: test quick lint types unit full fuzz growth crash crash-agent attacks at-once remotes faults records simulation year reliability tables demo bench bench-full bench-year bench-runtime bench-server screenshots agents bench-agents clean
 

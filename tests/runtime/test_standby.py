@@ -90,7 +90,7 @@ def test_it_ends_when_nobody_writes_and_comes_with_the_next_message(
     server: TelegramServer, daemon: Daemon, tmp_path: Path
 ) -> None:
     command = processor(tmp_path, "true")
-    daemon.start(command=command, standby=waiting(tmp_path), times={"standby": 2.0})
+    daemon.start(command=command, standby=waiting(tmp_path), times={"standby": 5.0})
     daemon.sees(lambda: pids(tmp_path))
     daemon.sees(lambda: not alive(pids(tmp_path)[0]))
     time.sleep(0.3)
