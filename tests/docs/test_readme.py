@@ -181,6 +181,34 @@ def test_the_guide_works_as_written(tmp_path: Path) -> None:
     assert "refs/heads/pi/say-hello" in git(hosts["sigma"], "for-each-ref")
 
 
+def test_somebody_without_cn_reads_the_answers_with_git(tmp_path: Path) -> None:
+    page = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    listing, fetch, show = (
+        "git ls-remote HUB 'refs/heads/sigma/*'",
+        "git fetch HUB BRANCH",
+        "git show FETCH_HEAD:message.md",
+    )
+    assert all(f"`{command}`" in page for command in (listing, fetch, show))
+    host, hub = bare(tmp_path / "host/sigma.git"), bare(tmp_path / "host/pi.git")
+    run_cn("init", "sigma", cwd=tmp_path, check=0)
+    root = tmp_path / "cn-sigma"
+    git(root, "remote", "add", "origin", str(host))
+    git(root, "push", "-q", "-u", "origin", "main")
+    run_cn("peer", "add", "pi", hub, hub=root, check=0)
+    work = clone(host, tmp_path / "work", "pi")
+    git(work, "switch", "-qc", "pi/fix")
+    commit(work, {"fix.md": "fix\n"}, "Fix")
+    git(work, "push", "-q", "origin", "pi/fix")
+    run_cn("sync", hub=root, check=0)
+    run_cn("inbox", "triage", "pi/fix", "delete:not now, thank you", hub=root, check=0)
+    run_cn("inbox", "process", hub=root, check=0)
+    run_cn("sync", hub=root, check=0)
+    (row,) = git(work, *shlex.split(listing.replace("HUB", str(hub)))[1:]).splitlines()
+    branch = row.partition("refs/heads/")[2]
+    git(work, *shlex.split(fetch.replace("HUB", str(hub)).replace("BRANCH", branch))[1:])
+    assert "not now, thank you" in git(work, *shlex.split(show)[1:])
+
+
 def test_a_project_as_hub_works_as_written(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     hosts = {"team/project": bare(tmp_path / "project.git", "master"), "pi/hub": bare(tmp_path / "pi.git")}
