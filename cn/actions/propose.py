@@ -44,6 +44,8 @@ from cn.values.timestamps import format_stamp
 
 _LARGE = 1 << 20
 """Bytes of a file in which no secret is looked for any more."""
+_POINTER = b"version https://git-lfs."
+"""What a file of git-lfs begins with in a commit (its specification, "The Pointer")."""
 
 
 class Target(NamedTuple):
@@ -289,12 +291,18 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
     refuse_unsigned(run, target.peer, target.tip, head)
     base = own_base(git, target.tip, head)
     assert base is not None, "it has history in common with main"
-    _refuse_secrets(run, base, head)
+    if pointers := _read_leaving(run, base, head):
+        push = command("git lfs push --all {}", target.hub)
+        text = f"git-lfs keeps the contents of {some_of(pointers, 3, 80)}: no proposal brings them"
+        run.report.info(f"{text}, {push} does", source=target.source)
     return base
 
 
-def _refuse_secrets(run: Run, base: Oid, head: Oid) -> None:
-    """What would leave: the messages of the commits, and what they bring in text files."""
+def _read_leaving(run: Run, base: Oid, head: Oid) -> list[str]:
+    """What would leave: the messages of the commits, and what they bring in text files. Raises :class:`Refused` for a
+    secret in it; the paths of files of which git has only a pointer of git-lfs.
+    """
+    pointers = list[str]()
     git, settings = run.hub.git, run.settings
     commits = git.run("rev-list", f"{base}..{head}", "--").lines
     texts = zip(commits, read_objects(git, commits), strict=True)
@@ -306,10 +314,12 @@ def _refuse_secrets(run: Run, base: Oid, head: Oid) -> None:
         if change.new is None or not ids or max(sizes, default=0) > _LARGE:
             continue
         new, *old = (data or b"" for data in read_objects(git, ids))
+        pointers += [change.path] if new.startswith(_POINTER) else []
         if refused := check_change(HubPath(change.path), new, old[0] if old else None, settings):
             break
     if refused:
         raise Refused.by(refused)
+    return pointers
 
 
 def _settled(run: Run, snapshot: Snapshot, target: Target, head: Oid, may_replace: Callable[[Oid], bool]) -> str:

@@ -97,6 +97,14 @@ def test_what_is_delivered_is_named_by_commit_number_and_title(desk: Desk) -> No
     assert f"✓ delivered {said}" in " ".join(desk.cn("propose", "fix").stdout.split())
 
 
+def test_what_git_lfs_keeps_is_told_not_to_go_with_it(desk: Desk) -> None:
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 9\n"
+    desk.begin({"docs/big.bin": pointer, "docs/small.md": "small\n"})
+    told = desk.cn("propose", "fix").stdout
+    assert "git-lfs keeps the contents of docs/big.bin: no proposal brings them" in told
+    assert "'git lfs push --all origin' does" in told
+
+
 def test_a_project_that_left_cn_is_called_that_by_who_proposes_there_and_by_doctor(desk: Desk) -> None:
     assert "left cn" not in desk.pi.cn("doctor", "--full", check=None).stdout
     git(desk.sigma.root, "rm", "-rq", ".cn", "threads", "logs", "state", "spec", "skills")
