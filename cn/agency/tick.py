@@ -7,8 +7,9 @@ from typing import NamedTuple
 from cn.agency.agency import Agency
 from cn.agency.operations import BySystem, DeliverDue
 from cn.agency.perform import Asked, Done, perform
-from cn.agency.store.behind import copy_failure, follow
+from cn.agency.store.behind import follow
 from cn.agency.store.copies import copy_url
+from cn.agency.store.copy_notes import copy_failure
 from cn.system.clock import now
 from cn.values.errors import Refusal
 
@@ -37,12 +38,15 @@ def tick(agency: Agency, *, dry_run: bool = False) -> Ticked:
     if dry_run:
         return Ticked(tuple(done), (), None)
     url = copy_url(agency.hub.config)
-    refused = url if isinstance(url, Refusal) else None
-    told += follow(agency.store.repository, url if isinstance(url, str) else "")
-    failed = copy_failure(agency.store.repository.places)
-    if refused is None and failed is not None and failed.reason in told:
-        refused = failed
-        told = [one for one in told if one != failed.reason]
+    repository = agency.store.repository
+    if isinstance(url, Refusal):
+        told += follow(repository, "")
+        return Ticked(tuple(done), tuple(told), url)
+    told += follow(repository, url)
+    refused = copy_failure(repository.places, url)
+    if refused is not None and refused.reason not in told:
+        refused = None
+    told = [one for one in told if refused is None or one != refused.reason]
     return Ticked(tuple(done), tuple(told), refused)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.agency.store.contents import find_wrong
+from cn.agency.store.copy_notes import copy_failure, forget_failure, note_answer
 from cn.agency.store.damage import aside, find_damage, way_out
 from cn.agency.store.derived import build_in_memory
 from cn.agency.store.repository import MAIN, Commit, Places, Repository, build_records, open_records, parse_commit
@@ -103,14 +104,13 @@ def look_at_copy(repository: Repository, url: str) -> Refusal | None:
     if isinstance(listing, str):
         return Refusal(COPY, f"{where} cannot be read: {redact(listing)}", remedy_of(listing, "check the URL"))
     tip = listing.get(_BRANCH)
-    if noted is None or tip == noted.oid:
-        return None
     if tip is None:
-        return Refusal(LOST, f"{where} holds nothing any more", f"{_TICK} brings it there again")
+        again = Refusal(LOST, f"{where} holds nothing any more", f"{_TICK} brings it there again")
+        return again if noted is not None else None
     git = repository.git._replace(reader=None)
     if not repository.has(tip) or not _is_ancestor(git, tip, repository.tip().oid):
         return _another_home(url)
-    if _is_ancestor(git, noted.oid, tip):
+    if noted is None or _is_ancestor(git, noted.oid, tip):
         return None
     return Refusal(LOST, f"{where} lost writes that it had: it is an older one now", f"{_TICK} brings them there again")
 
@@ -146,6 +146,13 @@ def push_copy(repository: Repository, url: str) -> Refusal | None:
         return _another_home(url)
     remedy = remedy_of(pushed.reason, "it is tried again behind the next writes")
     return Refusal(COPY, f"{where} could not be brought up to date: {redact(pushed.reason)}", remedy)
+
+
+def forget_parting(places: Places, url: str) -> None:
+    """The copy at ``url`` has nothing that is not here, whatever it had before."""
+    failed = copy_failure(places, url)
+    if failed is not None and failed.rule == ONE_HOME:
+        forget_failure(places)
 
 
 def _another_home(url: str) -> Refusal:
@@ -222,6 +229,7 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
         found.append((at, _check_all(new, at, url)))
 
     repository = build_records(places, identity, fill)
+    _note_taken(places, url)
     return Restored(repository, *found[0])
 
 
@@ -251,6 +259,8 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
     with here.lock.held(_LOCK_SECONDS):
         old = here.tip().oid
         if here.has(tip) and _is_ancestor(git, tip, old):
+            if not rehearse:
+                forget_parting(here.places, url)
             raise Refused(f"this clone has all that the copy at {redact(url)} has", "there is nothing to restore")
         if why := fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS).get(url):
             raise _unread(url, why)
@@ -266,7 +276,14 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
             return Restored(here, at, events)
         git.run("update-ref", MAIN, tip, old)
         git.run("update-ref", _noted(url), tip)
+        _note_taken(here.places, url)
     return Restored(here, at, events)
+
+
+def _note_taken(places: Places, url: str) -> None:
+    """All that the copy has is here now, so what was in its way is over."""
+    forget_failure(places)
+    note_answer(places, url)
 
 
 def _check_all(repository: Repository, at: Commit, url: str) -> int:

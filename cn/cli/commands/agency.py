@@ -119,7 +119,7 @@ def status_command(env: Env) -> None:
 
 
 def _status_lines(opened: Desk, value: dict[str, Any], url: object) -> list[str]:
-    from cn.agency.store.behind import copy_answered, copy_failure
+    from cn.agency.store.copy_notes import copy_answered, copy_failure
     from cn.cli.render.agency import heading, name
     from cn.cli.render.text import wrap
     from cn.values.errors import Refusal
@@ -145,7 +145,7 @@ def _status_lines(opened: Desk, value: dict[str, Any], url: object) -> list[str]
         heard = f", answered {last:%Y-%m-%d %H:%M} UTC" if last else ", not asked yet"
         behind = f", {counted(left, 'write')} behind" if left else ""
         lines.append(f"copy: {redact(str(url))}{behind}{heard}")
-        if failed := copy_failure(places):
+        if failed := copy_failure(places, str(url)):
             lines.append(f"  {failed.reason}; {failed.remedy}")
     else:
         lines.append("copy: none; 'git config agency.remote URL' names a private repository for one")

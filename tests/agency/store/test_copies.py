@@ -16,9 +16,10 @@ from cn.agency.names import parse_uuid
 from cn.agency.perform import read_content
 from cn.agency.rows import Rows
 from cn.agency.store import behind
-from cn.agency.store.behind import copy_answered, copy_failure, follow
+from cn.agency.store.behind import follow
 from cn.agency.store.check import check_copy
 from cn.agency.store.copies import Lag, copy_url, lag, push_copy, refuse_second_home, restore
+from cn.agency.store.copy_notes import copy_answered, copy_failure
 from cn.agency.store.repository import Draft, open_records
 from cn.agency.store.store import Base, Decided, Store
 from cn.git.process import GitConfig, Setting
@@ -116,7 +117,7 @@ def test_a_copy_that_is_no_more_what_it_was_is_found_out_and_mended_or_named(
         assert git(copy, "rev-parse", "main") == git(store.repository.folder, "rev-parse", "main")
         assert [*check_copy(store.repository, url, AT, full=True)] == []
         return
-    failed = copy_failure(places)
+    failed = copy_failure(places, url)
     assert failed is not None
     assert told.startswith(failed.reason.rstrip("…"))
     assert ("has writes that are not here" if how == "another one" else "cannot be read") in told
