@@ -27,7 +27,7 @@ class Ticked(NamedTuple):
 def tick(agency: Agency, *, dry_run: bool = False) -> Ticked:
     """All that is due now; with ``dry_run`` what would be delivered."""
     done: list[Done] = []
-    told: list[str] = []
+    told = [one.told for one in agency.misread]
     while asked := _due(agency):
         performed = perform(agency.store, asked, agency.limits, rehearse=dry_run)
         accepted = [one for one in performed.answers if isinstance(one, Done)]

@@ -272,7 +272,7 @@ class Desk(NamedTuple):
         )
         done = [self._accepted(one, remedies or {}) for one in performed.answers]
         self.env.did = self.env.did or not self.env.dry_run
-        return done, performed.told
+        return done, [*performed.told, *(one.told for one in agency.misread)]
 
     def _accepted(self, answer: Answer, remedies: Mapping[str, str]) -> Done:
         if isinstance(answer, Refused):

@@ -200,6 +200,24 @@ def test_mail_is_read_dealt_with_and_its_outcome_completes_by_itself(org: Org) -
     assert "your inbox (user:ann)" in org.cn("agency", "status").stdout
 
 
+@pytest.mark.parametrize("text", ["abc", "-5", "0", "9" * 5000, "1\n2"])
+def test_a_limit_that_is_no_number_stops_nothing_and_is_told(org: Org, text: str) -> None:
+    git(org.hub, "config", "agency.depth", text)
+    assert "limit-depth" not in org.cn("handler", "stop", "{shop}").stdout
+    said = org.cn("outcome", "create", "Go on").stdout
+    assert ", which is no number from 1: 8 holds; 'git config agency.depth N' sets it" in said
+    assert "agency.depth is " in org.cn("agency", "status").stdout
+    assert "agency.depth is " in org.cn("agency", "tick").stdout
+    assert "problem  agency.depth is " in org.cn("doctor", code=1).stdout
+    assert "agency.depth is " in org.refused("agency", "serve", "--no-agents", code=3)
+    org.check()
+
+
+def test_the_doctor_reads_who_the_user_is(org: Org) -> None:
+    git(org.hub, "config", "agency.user", "No Name")
+    assert "problem  agency.user is 'No Name', which is no name" in org.cn("doctor", code=1).stdout
+
+
 @pytest.mark.parametrize("name", ["system", "peer"])
 def test_nobody_is_called_as_agency_itself_or_a_peer(org: Org, name: str) -> None:
     assert f"user:{name}" in org.refused("handler", "move", "root", f"user:{name}")

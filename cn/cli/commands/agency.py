@@ -135,6 +135,7 @@ def _status_lines(opened: Desk, value: dict[str, Any], url: object) -> list[str]
     lines.append(f"mail: {value['pending']:,} pending, {value['deferred']:,} deferred; events: {value['events']:,}")
     if days := value["ahead"] // 86400:
         lines.append(f"clock: the records are {counted(days, 'day')} ahead of it; 'cn doctor' says since when")
+    lines += [one.told for one in opened.agency.misread]
     lines += agent_lines(opened, value)
     if isinstance(url, Refusal):
         lines.append(f"copy: {url.reason}")
@@ -207,6 +208,7 @@ def serve_command(env: Env, port: int, *, no_agents: bool) -> None:
     from cn.system.extras import require_agency
 
     require_agency()
+    from cn.agency.agency import check_limits
     from cn.agents.machine import machine_path, read_machine
     from cn.agents.place import place_of
     from cn.agents.repositories import Mirrors
@@ -226,6 +228,7 @@ def serve_command(env: Env, port: int, *, no_agents: bool) -> None:
         settings = replace(settings, port=port)
     spawner = no_spawner if no_agents else machine_spawner(told)
     opened = open_agency(hub)
+    check_limits(opened)
     place = place_of(opened)
     machine = read_machine(machine_path(told))
     mirrors = Mirrors(place.folders.base / "mirrors", machine.repos, Git(hub.root))
