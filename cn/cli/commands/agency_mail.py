@@ -17,12 +17,14 @@ from cn.values.shell_words import command
 @list_group("mail", AS)
 def mail(env: Env, acting: str) -> None:
     """List the messages in your inbox, or in that of the handler for whom you act."""
+    from cn.agency.plan.mail import deferred_of
     from cn.agency.plan.views import read_inbox
 
     with desk(env, acting) as opened:
         me = _me(opened)
-        later = len(opened.facts.deferred_by(me))
-        told = [f"{later:,} of yours wait for their time: 'cn mail waiting' lists them"] if later else []
+        later = len(deferred_of(me, opened.facts))
+        lists = command("cn mail waiting --as {}", acting) if acting else "'cn mail waiting'"
+        told = [f"{later:,} of yours wait for their time: {lists} lists them"] if later else []
         opened.look(read_inbox(me, opened.principal, opened.facts), lambda view: [*inbox_lines(opened, view), *told])
 
 
