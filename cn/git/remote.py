@@ -719,6 +719,7 @@ _NOT_LET_IN = (
         "the host has to speak git's own protocol at that URL: ask who keeps it for another URL, or to "
         "turn smart HTTP on ('git http-backend')",
     ),
+    ("corruption on the remote side", "what is there is damaged: 'git fsck' there says what; tell who keeps it"),
     (
         "reviews what is pushed",
         "cn needs a host that sets the branches it is given: ask who keeps it to let these pass",

@@ -39,6 +39,7 @@ _FETCH_SECONDS = 3600.0
 _LIST_SECONDS = 60.0
 _LOCK_SECONDS = 30.0
 _URL_BYTES = 4096
+_ANSWERED = "it answered a moment ago, so its URL is right: run it again, or take another copy"
 _PRIVATE = "keep the copy in a repository of its own, which nobody else can read"
 
 
@@ -218,11 +219,11 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
 
     def take(new: Repository, git: Git, tip: Oid) -> None:
         if why := fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS).get(url):
-            raise _unread(url, why)
+            raise _unread(url, why, _ANSWERED)
         remove_tree(new.folder / "cn")  # what the fetch was checked in
         (info,) = read_info(git, [tip])
         if info is None or info.kind != "commit":
-            raise _unread(url, "its main moved meanwhile")
+            raise _unread(url, "its main moved meanwhile", "run it again")
         for ref in (MAIN, _noted(url)):
             git.run("update-ref", ref, tip)
         at = new.tip()
@@ -263,13 +264,13 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
                 forget_parting(here.places, url)
             raise Refused(f"this clone has all that the copy at {redact(url)} has", "there is nothing to restore")
         if why := fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS).get(url):
-            raise _unread(url, why)
+            raise _unread(url, why, _ANSWERED)
         remove_tree(here.folder / "cn")  # what the fetch was checked in
         if not _is_ancestor(git, old, tip):
             raise _parted(here, url, tip)
         found = read_raw(git, [tip])[0]
         if found is None or found.kind != "commit":
-            raise _unread(url, "its main moved meanwhile")
+            raise _unread(url, "its main moved meanwhile", "run it again")
         at = parse_commit(found)
         events = _check_all(here, at, url)
         if rehearse:
@@ -343,8 +344,8 @@ def _list(git: Git, url: str) -> Oid:
     return listing[_BRANCH]
 
 
-def _unread(url: str, why: str) -> Refused:
-    return Refused(f"the copy at {redact(url)} cannot be read: {redact(why)}", remedy_of(why, "check the URL"))
+def _unread(url: str, why: str, otherwise: str = "check the URL") -> Refused:
+    return Refused(f"the copy at {redact(url)} cannot be read: {redact(why)}", remedy_of(why, otherwise))
 
 
 def _noted(url: str) -> str:

@@ -304,6 +304,23 @@ def test_a_copy_that_is_none_is_named(tmp_path: Path, what: str) -> None:
     assert open_records(places(tmp_path / "there"), WHO) is None
 
 
+@pytest.mark.parametrize("here", ["nothing", "an older backup"])
+def test_a_copy_that_lost_an_object_is_called_damaged_not_its_url_wrong(
+    store: Store, tmp_path: Path, here: str
+) -> None:
+    copy, there = bare(tmp_path / "copy.git"), tmp_path / "there"
+    if here == "an older backup":
+        shutil.copytree(tmp_path / "here", there)
+    store.write(create(b"lost", file=FILE))
+    assert push_copy(store.repository, str(copy)) is None
+    lost = git(copy, "rev-parse", f"main:{folder_of(parse_uuid(FILE))}/{digest(b'lost')}")
+    (copy / "objects" / lost[:2] / lost[2:]).unlink()
+    with pytest.raises(Refused, match="corruption on the remote side") as error:
+        restore(places(there), WHO, str(copy))
+    assert "'git fsck' there says what" in error.value.hint
+    assert "<U+" not in error.value.text
+
+
 @pytest.mark.parametrize(
     ("settings", "url"),
     [
