@@ -8,7 +8,7 @@ from cn.agency.agency import Agency
 from cn.agency.operations import BySystem, DeliverDue
 from cn.agency.perform import Asked, Done, perform
 from cn.agency.store.behind import follow
-from cn.agency.store.copies import copy_url
+from cn.agency.store.copies import copy_url, is_copied
 from cn.agency.store.copy_notes import copy_failure
 from cn.system.clock import now
 from cn.values.errors import Refusal
@@ -17,11 +17,14 @@ _BATCH = 100
 
 
 class Ticked(NamedTuple):
-    """What was done; ``told`` is what was in the way, ``refused`` why the copy lacks something, or can be none."""
+    """What was done; ``told`` is what was in the way, ``refused`` why the copy lacks something, or can be none;
+    ``pushed`` is the URL of the copy that was brought to main.
+    """
 
     done: tuple[Done, ...]
     told: tuple[str, ...]
     refused: Refusal | None
+    pushed: str = ""
 
 
 def tick(agency: Agency, *, dry_run: bool = False) -> Ticked:
@@ -42,12 +45,14 @@ def tick(agency: Agency, *, dry_run: bool = False) -> Ticked:
     if isinstance(url, Refusal):
         told += follow(repository, "")
         return Ticked(tuple(done), tuple(told), url)
+    lacked = bool(url) and not is_copied(repository, url)
     told += follow(repository, url)
     refused = copy_failure(repository.places, url)
     if refused is not None and refused.reason not in told:
         refused = None
     told = [one for one in told if refused is None or one != refused.reason]
-    return Ticked(tuple(done), tuple(told), refused)
+    pushed = url if lacked and is_copied(repository, url) else ""
+    return Ticked(tuple(done), tuple(told), refused, pushed)
 
 
 def _due(agency: Agency) -> list[Asked]:

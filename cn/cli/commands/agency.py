@@ -183,12 +183,14 @@ def tick_command(env: Env) -> None:
     from cn.agency.tick import tick
     from cn.cli.desk import show_done
     from cn.values.errors import Refused
+    from cn.values.text import redact
 
     opened = open_agency(env.hub())
     try:
         ticked = tick(opened, dry_run=env.dry_run)
+        pushed = [f"the copy at {redact(ticked.pushed)} has all of it"] if ticked.pushed and env.verbose else []
         with opened.store.reading() as facts:
-            show_done(env, ticked.done, ticked.told, facts)
+            show_done(env, ticked.done, [*ticked.told, *pushed], facts)
     finally:
         opened.store.close()
     if ticked.refused:
