@@ -39,7 +39,7 @@ _FETCH_SECONDS = 3600.0
 _LIST_SECONDS = 60.0
 _LOCK_SECONDS = 30.0
 _URL_BYTES = 4096
-_ANSWERED = "it answered a moment ago, so its URL is right: run it again, or take another copy"
+_ANSWERED = "it answered a moment ago, so its URL is right: run it again; 'git fsck' there says if it is damaged"
 _PRIVATE = "keep the copy in a repository of its own, which nobody else can read"
 
 
