@@ -20,8 +20,10 @@ from cn.git.repository import Hub
 from cn.values.errors import ConfigError
 from cn.values.names import is_name
 from cn.values.shell_words import command
-from cn.values.text import redact, slug
+from cn.values.text import one_line, redact, slug
 
+_DIGITS = 12
+_SHOWN = 40
 _LIMITS = {
     "depth": "depth",
     "underlings": "underlings",
@@ -32,6 +34,29 @@ _LIMITS = {
 }
 
 
+class Misread(NamedTuple):
+    """A limit that git's configuration sets to what is no number, and what holds in its place."""
+
+    key: str
+    text: str
+    holds: int
+
+    @property
+    def what(self) -> str:
+        """In words."""
+        return f"{self.key} is {self.text!r}, which is no number from 1: {self.holds} holds"
+
+    @property
+    def remedy(self) -> str:
+        """What sets it right."""
+        return f"{command('git config {} N', self.key)} sets it"
+
+    @property
+    def told(self) -> str:
+        """Both."""
+        return f"{self.what}; {self.remedy}"
+
+
 class Agency(NamedTuple):
     """What commands work with. ``person`` is who types them."""
 
@@ -39,6 +64,7 @@ class Agency(NamedTuple):
     store: Store
     person: ByUser
     limits: Limits
+    misread: tuple[Misread, ...] = ()
 
     @property
     def me(self) -> Party:
@@ -66,8 +92,8 @@ def places_of(hub: Hub) -> Places:
 
 
 def open_agency(hub: Hub) -> Agency:
-    """Raises :class:`ConfigError` where the hub has none yet, or a setting makes no sense; ``Refused`` where a restore
-    was cut off.
+    """Raises :class:`ConfigError` where the hub has none yet, or ``agency.user`` makes no sense; ``Refused`` where a
+    restore was cut off. A limit that makes no sense keeps nobody from what ends something.
     """
     places = places_of(hub)
     if places.building.exists():
@@ -77,7 +103,7 @@ def open_agency(hub: Hub) -> Agency:
     if not places.repository.exists() and (url := hub.config.last("agency.remote")):
         restore = command("cn agency restore {}", redact(hub.config.url(url, push=True)))
         raise ConfigError(f"there is no Agency in {places.state}", f"{restore} brings back what agency.remote holds")
-    return Agency(hub, open_store(places, hub.identity), person_of(hub), limits_of(hub))
+    return Agency(hub, open_store(places, hub.identity), person_of(hub), *read_limits(hub))
 
 
 def person_of(hub: Hub) -> ByUser:
@@ -100,14 +126,20 @@ def _account() -> str:
     return name if is_name(name) and name not in NOT_USERS else "owner"
 
 
-def limits_of(hub: Hub) -> Limits:
-    """How much there may be, by git's configuration; raises :class:`ConfigError` for what is no number."""
-    found = {}
+def read_limits(hub: Hub) -> tuple[Limits, tuple[Misread, ...]]:
+    """How much there may be, by git's configuration. In the place of what is no number, what cn has holds."""
+    found, misread = {}, []
     for name, key in _LIMITS.items():
         text = hub.config.last(f"agency.{key}")
-        if text:
-            if not (text.isascii() and text.isdigit() and int(text)):
-                remedy = f"{command('git config {} N', f'agency.{key}')} sets it to a number"
-                raise ConfigError(f"agency.{key} is {text[:40]!r}", remedy)
+        if text and len(text) <= _DIGITS and text.isascii() and text.isdigit() and int(text):
             found[name] = int(text)
-    return Limits(**found)
+        elif text:
+            misread.append(Misread(f"agency.{key}", one_line(text, _SHOWN), getattr(Limits(), name)))
+    return Limits(**found), tuple(misread)
+
+
+def check_limits(agency: Agency) -> None:
+    """Raise :class:`ConfigError` where one is no number: who starts agents has to know."""
+    if agency.misread:
+        one = agency.misread[0]
+        raise ConfigError(f"{one.key} is {one.text!r}, which is no number from 1", one.remedy)

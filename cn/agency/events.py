@@ -398,9 +398,14 @@ def format_event(event: Event) -> str:
     change = event.change
     head: dict[str, object] = {"seq": event.seq, "time": format_second(event.time), "actor": event.actor}
     head |= {name: value for name in _OPTIONAL if (value := getattr(event, name))}
+    return escape(_ENCODER.encode(head | plain_of(change)))
+
+
+def plain_of(change: Change) -> dict[str, object]:
+    """Its type and its fields, as an event has them."""
     values = ((part, getattr(change, part.name)) for part in fields(change))
     body = {part.name: _plain(value) for part, value in values if value != part.default}
-    return escape(_ENCODER.encode(head | {"type": type_of(change)} | body))
+    return {"type": type_of(change), **body}
 
 
 def _plain(value: object) -> object:

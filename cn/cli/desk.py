@@ -79,7 +79,7 @@ class Desk(NamedTuple):
         later = [id for id in deferred_like(self.facts, digits, _SHOWN + 1) if self._sees(id)]
         if later and not found and not deferred:
             why = f"message {later[0][:SHORT]} waits for its time, and is in no inbox yet"
-            raise RefusedError(why, f"{command('cn mail take-back {}', later[0][:SHORT])} takes it back")
+            raise RefusedError(why, f"{self.typed('cn mail take-back {}', later[0][:SHORT])} takes it back")
         return self._pick("message", text, [*found, *later] if deferred else found)
 
     def deferred(self, text: str) -> Uuid:
@@ -129,6 +129,12 @@ class Desk(NamedTuple):
         about = self.resource(resource)
         rank(about, level)
         return Wanted(str(about), level, scope)
+
+    def typed(self, template: str, *words: str) -> str:
+        """A command to type, for whom this one acts."""
+        if isinstance(self.principal, ByHandler):
+            template, words = f"{template} --as {{}}", (*words, short(self.principal.handler))
+        return command(template, *words)
 
     def title(self, id: str) -> str:
         """A UUID, shortened, with its title; a user by name."""
@@ -217,11 +223,7 @@ class Desk(NamedTuple):
         from cn.agents.leftover import end_agents
         from cn.agents.workspace import folders_of
 
-        told = end_agents(folders_of(self.agency.hub), ended)
-        if self.env.json:
-            for text in told:
-                click.echo(f"· {text}", err=True)
-        return told
+        return end_agents(folders_of(self.agency.hub), ended)
 
     def _end_unrecorded(self, asked: Sequence[Asked]) -> Sequence[str]:
         """Where nothing can be written, end the agents all the same whose leases this would have ended."""
@@ -272,7 +274,7 @@ class Desk(NamedTuple):
         )
         done = [self._accepted(one, remedies or {}) for one in performed.answers]
         self.env.did = self.env.did or not self.env.dry_run
-        return done, performed.told
+        return done, [*performed.told, *(one.told for one in agency.misread)]
 
     def _accepted(self, answer: Answer, remedies: Mapping[str, str]) -> Done:
         if isinstance(answer, Refused):
@@ -281,6 +283,9 @@ class Desk(NamedTuple):
 
     def refuse(self, refused: Refused) -> NoReturn:
         """End the command: rule, reason, next step; as JSON too, where facts were asked for so."""
+        if refused.remedy in TYPED:
+            template, does = TYPED[refused.remedy]
+            refused = refused._replace(remedy=f"{self.typed(template)} {does}")
         if self.env.json:
             from cn.cli.render.report import show_json
 
@@ -304,6 +309,22 @@ class Desk(NamedTuple):
         shown = "; ".join(self.title(id) for id in found[:_SHOWN]) + ("; …" if len(found) > _SHOWN else "")
         raise RefusedError(f"{text!r} is the beginning of several: {shown}", "type more of its digits")
 
+
+TYPED = {
+    "look at your underlings": ("cn handler list", "shows who is active"),
+    "look at your boss and your underlings": ("cn handler list", "shows who is active"),
+    "look at your handlers": ("cn handler list", "shows who is active"),
+    "look at the handlers": ("cn handler list", "shows who is active"),
+    "read your inbox": ("cn mail", "shows what is"),
+    "look at the inbox": ("cn mail", "shows what is"),
+    "list those that do; what was delivered stays": (
+        "cn mail waiting",
+        "shows those that do; what was delivered stays",
+    ),
+    "look at its history": ("cn kb history FILE", "shows what versions it has"),
+    "list outcomes, or search by title": ("cn outcome list", "shows them, with --search WORDS those that have these"),
+}
+"""By the next step of a refusal that names no command, for agents have tools: what to type, and what that does."""
 
 _WHERE = {
     "outcome": "'cn outcome list' shows them, 'cn outcome list --search WORDS' finds one",
@@ -368,12 +389,16 @@ def show_done(
 ) -> None:
     """What was done, before or now, or would be: as JSON the answers, else a line for each change."""
     if env.json:
+        from cn.agency.events import plain_of
         from cn.cli.render.report import show_json
 
         merged: dict[str, object] = {}
         for one in done:  # what was made first stays what it is about
             merged = {**one.answer, **merged}
-        show_json({"would": merged} if env.dry_run else merged)
+        changes = [plain_of(change) for one in done for change in one.changes]
+        show_json({"would": merged, "changes": changes} if env.dry_run else merged)
+        for text in () if env.quiet else told:
+            click.echo(f"· {text}", err=True)
         return
     from cn.cli.render.agency import sentence
     from cn.values.report import Report

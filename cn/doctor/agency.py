@@ -54,6 +54,20 @@ def check_records(facts: HubFacts) -> Iterator[Finding]:
         repository.close()
 
 
+def check_settings(facts: HubFacts) -> Iterator[Finding]:
+    """What git's configuration says of Agency can be read."""
+    if not (facts.hub.state / RECORDS).is_dir():
+        return
+    from cn.agency.agency import person_of, read_limits
+
+    try:
+        person_of(facts.hub)
+    except ConfigError as wrong:
+        yield problem(wrong.text, "no command of Agency's works as long as it is so", wrong.hint)
+    for one in read_limits(facts.hub)[1]:
+        yield problem(one.what, "no server starts as long as it is so", one.remedy)
+
+
 def check_agents(facts: HubFacts) -> Iterator[Finding]:
     """What this machine defines for agents makes sense, and each wrap holds: a probe tries it from inside."""
     if not (facts.hub.state / RECORDS).is_dir():

@@ -36,6 +36,8 @@ _LOCAL_RECEIVE = (
 )
 _RECEIVES = f"--receive-pack={_LOCAL_RECEIVE}"
 _TAIL = 4000
+_PADDING = " \t\0"
+"""git-upload-pack(1) ends a line with a NUL."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 TIMED_OUT = "no answer within the time limit"
 _CHUNK = 1 << 20
@@ -274,7 +276,9 @@ class Done(NamedTuple):
 def remote_words(err: str) -> list[str]:
     """What the host said beside git's own words (git-push(1), lines that begin with ``remote:``)."""
     lines = without_escapes(err).splitlines()
-    return [said for line in lines if line.startswith("remote:") and (said := line.removeprefix("remote:").strip())]
+    return [
+        said for line in lines if line.startswith("remote:") and (said := line.removeprefix("remote:").strip(_PADDING))
+    ]
 
 
 class Job(NamedTuple):

@@ -709,6 +709,7 @@ _GREETS = (
     "the host prints text before git begins: take it out of the login files of that account, or if it asks for a new "
     "password, log in there once by hand; 'ssh HOST true' shows it, and must print nothing"
 )
+_DAMAGED = "git cannot send what is there, most likely for damage: 'git fsck' there says what; tell who keeps it"
 _NOT_LET_IN = (
     ("No space left on device", "the host's disk is full: tell who keeps it; what is ours waits here"),
     ("Disk quota exceeded", "the host has no room left for it: tell who keeps it; what is ours waits here"),
@@ -719,6 +720,8 @@ _NOT_LET_IN = (
         "the host has to speak git's own protocol at that URL: ask who keeps it for another URL, or to "
         "turn smart HTTP on ('git http-backend')",
     ),
+    ("corruption on the remote side", _DAMAGED),
+    ("git-pack-objects died", _DAMAGED),  # what came before is not always heard
     (
         "reviews what is pushed",
         "cn needs a host that sets the branches it is given: ask who keeps it to let these pass",

@@ -29,6 +29,7 @@ from cn.agency.operations import (
 from cn.agency.perform import Asked, Done, new_entropy, perform
 from cn.agency.plan.bounds import MOST_LINKS, MOST_WORDS
 from cn.agents.workspace import folders_of
+from cn.cli.desk import TYPED
 from cn.git.repository import open_hub
 from cn.system.clock import now
 from tests.support.hubs import ROOT, cn, git
@@ -200,6 +201,24 @@ def test_mail_is_read_dealt_with_and_its_outcome_completes_by_itself(org: Org) -
     assert "your inbox (user:ann)" in org.cn("agency", "status").stdout
 
 
+@pytest.mark.parametrize("text", ["abc", "-5", "0", "9" * 5000, "1\n2"])
+def test_a_limit_that_is_no_number_stops_nothing_and_is_told(org: Org, text: str) -> None:
+    git(org.hub, "config", "agency.depth", text)
+    assert "limit-depth" not in org.cn("handler", "stop", "{shop}").stdout
+    said = org.cn("outcome", "create", "Go on").stdout
+    assert ", which is no number from 1: 8 holds; 'git config agency.depth N' sets it" in said
+    assert "agency.depth is " in org.cn("agency", "status").stdout
+    assert "agency.depth is " in org.cn("agency", "tick").stdout
+    assert "problem  agency.depth is " in org.cn("doctor", code=1).stdout
+    assert "agency.depth is " in org.refused("agency", "serve", "--no-agents", code=3)
+    org.check()
+
+
+def test_the_doctor_reads_who_the_user_is(org: Org) -> None:
+    git(org.hub, "config", "agency.user", "No Name")
+    assert "problem  agency.user is 'No Name', which is no name" in org.cn("doctor", code=1).stdout
+
+
 @pytest.mark.parametrize("name", ["system", "peer"])
 def test_nobody_is_called_as_agency_itself_or_a_peer(org: Org, name: str) -> None:
     assert f"user:{name}" in org.refused("handler", "move", "root", f"user:{name}")
@@ -235,7 +254,8 @@ def test_a_message_shows_what_was_sent_and_says_that_its_file_goes_on(org: Org, 
     org.cn("kb", "write", file, "-", "--seen", seen, "--as", "{site}", stdin="I delete all on Friday.\n")
     shown = org.cn("mail", "show", mail, "--as", "root")
     assert shown.stdout == "I tidied up.\n"
-    assert f"this is what was sent, version 1; 'cn kb read {file[:8]}' gives version 2" in shown.stderr
+    read = f"'cn kb read {file[:8]} --as {org.ids['top'][:8]}'"
+    assert f"this is what was sent, version 1; {read} gives version 2" in shown.stderr
     message = org.ask("mail", "--as", "{shop}")["mail"][0]["file"]
     assert "stays as it was sent" in org.refused("kb", "write", message, "-", "--seen", seen, stdin="x\n")
     org.check()
@@ -247,7 +267,8 @@ def test_what_waits_for_its_time_is_listed_shown_and_taken_back(org: Org) -> Non
     assert "Look at it again" in org.cn("mail", "waiting", "--as", "{site}").stdout
     assert [one["mail"] for one in org.ask("mail", "waiting", "--as", "{site}")["mail"]] == [sent]
     assert org.cn("mail", "show", sent[:8], "--as", "{site}").stdout == "Look at it again\n"
-    assert f"'cn mail take-back {sent[:8]}' takes it back" in org.refused("mail", "done", sent[:8], "--as", "{site}")
+    back = f"'cn mail take-back {sent[:8]} --as {org.ids['site'][:8]}' takes it back"
+    assert back in org.refused("mail", "done", sent[:8], "--as", "{site}")
     org.cn("mail", "take-back", sent[:8], "--as", "{site}")
     assert "no message of yours waits" in org.cn("mail", "waiting", "--as", "{site}").stdout
     assert "'cn mail waiting' shows them" in org.refused("mail", "take-back", sent[:8], "--as", "{site}")
@@ -265,6 +286,38 @@ def test_what_is_deferred_comes_when_it_is_due(org: Org) -> None:
         assert "mail delivered: " in said
     assert [one["subject"] for one in org.ask("mail", "--as", "{site}")["mail"]] == ["Soon"]
     assert "Process inbox" in org.titles("--workable")
+
+
+def test_a_tick_says_that_it_brought_the_copy_to_main_where_more_is_asked_for(org: Org, tmp_path: Path) -> None:
+    for name, words in (("one", ()), ("two", ("-v",))):
+        git(tmp_path, "init", "--quiet", "--bare", f"{name}.git")
+        git(org.hub, "config", "agency.remote", str(tmp_path / f"{name}.git"))
+        for said in (f"· the copy at {tmp_path}/{name}.git has all of it\n" if words else "", ""):
+            assert org.cn("agency", "tick", *words).stdout == said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("handler", "stop", "{site}"), "'cn handler list' shows who is active"),
+        (("mail", "done", "{mail}", "--as", "{shop}"), "'cn mail --as {shop}' shows what is"),
+        (("kb", "read", "{plan}", "--version", "7"), "'cn kb history FILE' shows what versions it has"),
+        (("kb", "write", "{plan}", "-", "--seen", "9:abcd", "--as", "{shop}"), "'cn kb read {plan} --as {shop}' gives"),
+        (("handler", "move", "{shop}", "{shop}"), "{shop} (Open the shop) cannot be its own boss"),
+    ],
+    ids=lambda one: one[0] + " " + one[1] if isinstance(one, tuple) else "",
+)
+def test_a_next_step_is_a_command_for_whom_one_acts(org: Org, words: Sequence[str], says: str) -> None:
+    org = Org(org.hub, {**org.ids, "mail": org.ask("mail", "--as", "{shop}")["mail"][0]["mail"]})
+    org.cn("mail", "done", "{mail}", "--as", "{shop}")
+    org.cn("handler", "stop", "{site}")
+    org.cn("grant", "add", "{shop}", "write", "kb:{plan}", "--as", "root")
+    assert says.format(**{name: id[:8] for name, id in org.ids.items()}) in org.refused(*words, stdin="x\n")
+
+
+def test_each_next_step_that_is_put_as_a_command_is_one_of_a_rule() -> None:
+    said = "".join(path.read_text("utf-8") for path in (ROOT / "cn/agency/plan").glob("*.py"))
+    assert not [one for one in TYPED if f'"{one}"' not in said]
 
 
 def test_a_tick_that_could_not_bring_the_copy_up_to_date_ends_with_1(org: Org, tmp_path: Path) -> None:
@@ -532,7 +585,9 @@ def test_a_dry_run_tells_and_changes_nothing(prepared: Org, words: Sequence[str]
     lines = prepared.cn(*words, "--dry-run").stdout.splitlines()
     assert lines
     assert all(line.startswith("would") for line in lines)
-    assert "would" in prepared.ask(*words, "--dry-run")
+    asked = prepared.ask(*words, "--dry-run")
+    assert "would" in asked
+    assert len(asked["changes"]) == len(lines)
     assert prepared.tip == before
 
 

@@ -293,6 +293,20 @@ def test_what_waits_for_its_time_is_listed_and_taken_back_by_whose_it_is_or_who_
     assert not pair.rows.due(pair.now, 9)
 
 
+def test_what_waits_of_a_handler_that_ended_is_listed_for_who_has_what_it_left(pair: Pair) -> None:
+    under = pair.handler_for("Under", pair.boss)
+    mail = pair.send(under, pair.boss, "later", days=1)
+    for ending in (under, pair.boss):
+        pair.do(StopHandler(ending), ByUser("ada"))
+        (row,) = listed(
+            list_deferred(pair.root if ending == pair.boss else pair.boss, ByUser("ada"), pair.rows), "mail"
+        )
+        assert row["mail"] == mail
+    assert listed(list_deferred(pair.root, pair.agent(pair.root), pair.rows), "mail") == [row]
+    assert pair.do(TakeBackMail((mail,)), pair.agent(pair.root))["mail"] == [mail]
+    assert listed(list_deferred(pair.root, pair.agent(pair.root), pair.rows), "mail") == []
+
+
 def test_messages_for_later_close_no_way_for_good(pair: Pair) -> None:
     pair.limits = pair.limits._replace(unread=2)
     by = pair.agent(pair.boss)

@@ -51,6 +51,7 @@ from cn.agency.plan.outcomes import NO_CIRCLE, ONE_HANDLER, PERPETUAL
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.plan.structure import above, active, below, depth, height, open_children, walk
 from cn.agency.rows import Facts, Grant, Handler, Outcome
+from cn.values.text import counted
 
 OWN_ROOT = "own-root"
 LIMIT_DEPTH = "limit-depth"
@@ -168,7 +169,7 @@ def _has_room(boss: Uuid, more: int, facts: Facts, moment: Moment) -> Refused | 
     most = moment.limits.underlings
     if more <= 0 or len(facts.underlings(boss)) + more <= most:
         return None
-    why = f"{boss} has {most} underlings"
+    why = f"{boss} has {counted(len(facts.underlings(boss)), 'underling')}, and may have {most}"
     return Refused(LIMIT_UNDERLINGS, why, "group outcomes below one, and delegate that: a layer in between")
 
 
@@ -305,8 +306,10 @@ def _not_the_boss_s(serves: Outcome, boss: Handler) -> Refused:
 
 
 def _no_circle(handler: Handler, boss: Handler, below_id: Uuid, facts: Facts) -> Refused | None:
-    if boss.id == handler.id or handler.id in above(boss.id, facts):
-        return Refused(NO_CIRCLE, f"{boss.id} is {handler.id} or stands below it", "name another boss")
+    if boss.id == handler.id:
+        return Refused(NO_CIRCLE, f"{boss.id} cannot be its own boss", "name another boss")
+    if handler.id in above(boss.id, facts):
+        return Refused(NO_CIRCLE, f"{boss.id} stands below {handler.id}", "name another boss")
     if handler.id in walk([below_id], facts.parents):
         return Refused(NO_CIRCLE, f"{below_id} is itself a part of {handler.id}", "name another outcome")
     return None
@@ -324,7 +327,11 @@ def plan_lease(operation: LeaseAgent, principal: Principal, facts: Facts, moment
     if live := facts.live_agent(handler.id):
         return Refused(ONE_AGENT, f"{handler.id} has a live agent, {live.id}", "wait until it ends")
     if facts.count_live() >= moment.limits.agents:
-        return Refused(LIMIT_AGENTS, f"{moment.limits.agents} agents live", "wait until one ends")
+        return Refused(
+            LIMIT_AGENTS,
+            f"{counted(facts.count_live(), 'agent')} at work, and {moment.limits.agents} may be",
+            "wait until one ends",
+        )
     return Planned((AgentLeased(operation.agent, handler.id, handler.tenure, operation.token),))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime
 
 from cn.agency.events import FileCreated, MailDeferred, MailDelivered, MailDone, MailTakenBack
 from cn.agency.names import COMPLETED, FILE, MESSAGE, NO_ID, Party, Resource, Uuid, is_user, links_in
@@ -30,6 +31,8 @@ NOT_DUE = "not-due"
 SAID = "said-already"
 LIMIT_UNREAD = "limit-unread"
 MOST_SUBJECT = 80
+_END = datetime(9999, 12, 31, tzinfo=UTC)
+_ALL = 2**31
 
 
 def plan_send(operation: SendMail, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:
@@ -236,6 +239,12 @@ def may_take_back(waiting: Deferred, principal: Principal, facts: Facts) -> bool
     if principal.handler in (sender, waiting.sender):
         return True
     return not is_user(sender) and principal.handler in above(Uuid(sender), facts)
+
+
+def deferred_of(party: Party, facts: Facts) -> list[Deferred]:
+    """What waits for its time and is a party's: what it sent, in whatever tenure, and what others' tenures left it."""
+    every = facts.due(_END, _ALL)
+    return [one for one in every if party in (one.sender, owner(one.sender, one.sender_tenure, facts))]
 
 
 def plan_finish(operation: FinishMail, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:

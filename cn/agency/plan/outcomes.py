@@ -42,6 +42,7 @@ from cn.agency.plan.ending import Draft, end_handlers, end_outcome
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.plan.structure import active, delegated, in_order, open_descendants, owning_handler, walk, writer
 from cn.agency.rows import Facts, Outcome
+from cn.values.text import counted
 
 ONE_HANDLER = "one-handler"
 NO_CIRCLE = "no-circle"
@@ -60,7 +61,7 @@ def plan_create(operation: CreateOutcome, principal: Principal, facts: Facts, mo
         return refused
     responsible = parents[0].responsible
     if facts.count_open(responsible) >= moment.limits.open_outcomes:
-        why = f"{responsible} has {moment.limits.open_outcomes} open outcomes"
+        why = f"{responsible} has {counted(facts.count_open(responsible), 'open outcome')}"
         return Refused(LIMIT_OPEN, why, "complete or close some, or delegate a part of them")
     handler = facts.handler(responsible)
     id, ids = moment.uuid("outcome"), tuple(parent.id for parent in parents)

@@ -31,6 +31,7 @@ from cn.agency.operations import ByHandler, ByUser, Principal
 from cn.agency.pages import outcome_page
 from cn.agency.plan.access import KNOWN, access, no_access, reason_for, stands
 from cn.agency.plan.bounds import fit_words
+from cn.agency.plan.mail import deferred_of
 from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import active, below, delegated, is_workable, writer
 from cn.agency.rows import Deferred, Facts, File, Grant, Mail, Outcome
@@ -214,11 +215,11 @@ def read_inbox(party: Party, principal: Principal, facts: Facts) -> View | Refus
 
 
 def list_deferred(party: Party, principal: Principal, facts: Facts) -> View | Refused:
-    """What a handler or a user sent that waits for its time, the earliest first."""
+    """What waits for its time and a handler or a user sent, or has from who sent it; the earliest first."""
     own = Refused(KNOWN, f"{party} lists its own messages", "list your own")
     if refused := _not_its_mail(party, principal, facts, own):
         return refused
-    return {"mail": [_waiting(one, facts) for one in facts.deferred_by(party)]}
+    return {"mail": [_waiting(one, facts) for one in deferred_of(party, facts)]}
 
 
 def _waiting(one: Deferred, facts: Facts) -> View:

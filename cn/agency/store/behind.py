@@ -10,37 +10,32 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 from cn.agency.store.copies import ask_copy, is_copied, push_copy
+from cn.agency.store.copy_notes import copy_answered, failed_lately, forget_failure, note_answer, note_failure
 from cn.agency.store.packing import needs_packing, pack
 from cn.agency.store.repository import Places, Repository
 from cn.inherited import refuse_signals
-from cn.system.files import drop, hold, read_regular, write_file
-from cn.values.errors import CnError, Refusal
-from cn.values.names import digest
-from cn.values.text import decode, one_line, redact
+from cn.system.files import hold
+from cn.values.errors import CnError
+from cn.values.text import redact
 
-_AGAIN_SECONDS = 60.0
 _SILENT_SECONDS = 86400.0
 """From the last answer of a copy until it is asked again."""
-_REASON_BYTES = 2000
-_NOTED = 3
-"""Lines of the note: rule, reason, remedy."""
 
 
 def follow(repository: Repository, url: str) -> tuple[str, ...]:
     """Pack where that is due, and bring the copy at ``url`` (empty: there is none) to main; what was in the way.
 
     A copy to which nothing was pushed for a day is asked whether it is still there. Why it could not be brought to
-    main is noted (:func:`copy_failure`) until it is.
+    main is noted (:mod:`copy_notes`) until it is.
     """
     places = repository.places
     told = list(pack(repository)) if needs_packing(repository) else []
     if url and is_copied(repository, url) and _is_silent(places, url):
         if (refusal := ask_copy(repository, url)) is not None:
-            return (*told, _note_failure(places, refusal))
+            return (*told, note_failure(places, url, refusal))
         if is_copied(repository, url):
             note_answer(places, url)
         else:
@@ -48,19 +43,19 @@ def follow(repository: Repository, url: str) -> tuple[str, ...]:
     while url and not is_copied(repository, url):  # writes that came meanwhile go too
         refusal = push_copy(repository, url)
         if refusal is not None:
-            return (*told, _note_failure(places, refusal))
+            return (*told, note_failure(places, url, refusal))
         if is_copied(repository, url):
             note_answer(places, url)
         if _is_followed(places):
             return tuple(told)  # another one is at it, and sees these writes
-    drop(_note(places))
+    forget_failure(places)
     return tuple(told)
 
 
 def start(repository: Repository, url: str) -> bool:
     """Let a process of its own do it, if there is something to do, nobody does, and it did not fail a moment ago."""
     places = repository.places
-    due = needs_packing(repository) or (url and not _failed_lately(places) and not is_copied(repository, url))
+    due = needs_packing(repository) or (url and not failed_lately(places, url) and not is_copied(repository, url))
     if not due or _is_followed(places):
         return False
     words = [sys.executable, "-P", "-m", __name__, str(places.state), *repository.identity, url]
@@ -76,55 +71,9 @@ def start(repository: Repository, url: str) -> bool:
     return done.returncode == 0
 
 
-def copy_answered(places: Places, url: str) -> datetime | None:
-    """When the copy at ``url`` last answered, to a push or a question; None where it never did."""
-    name, _, seconds = decode(read_regular(_answer(places), _REASON_BYTES) or b"").partition(" ")
-    if name != digest(url) or not (seconds.isascii() and seconds.isdigit()):
-        return None
-    with suppress(OverflowError, ValueError, OSError):
-        return datetime.fromtimestamp(int(seconds), UTC)
-    return None
-
-
-def note_answer(places: Places, url: str) -> None:
-    """It answered just now."""
-    write_file(_answer(places), f"{digest(url)} {int(time.time())}".encode())
-
-
-def ask_again(places: Places) -> None:
-    """What it answered before counts no more: the next one that follows asks it."""
-    drop(_answer(places))
-
-
 def _is_silent(places: Places, url: str) -> bool:
     last = copy_answered(places, url)
     return last is None or not 0 <= time.time() - last.timestamp() < _SILENT_SECONDS
-
-
-def _answer(places: Places) -> Path:
-    return places.index_file.with_name("copy.answered")
-
-
-def _note_failure(places: Places, refusal: Refusal) -> str:
-    lines = [one_line(part) for part in (refusal.rule, refusal.reason, refusal.remedy)]
-    write_file(_note(places), "\n".join(lines).encode())
-    return lines[1]
-
-
-def copy_failure(places: Places) -> Refusal | None:
-    """Why the last push of the copy failed, and what helps; None where it did not."""
-    noted = decode(read_regular(_note(places), _REASON_BYTES) or b"").split("\n")
-    return Refusal(noted[0], noted[1], noted[2]) if len(noted) == _NOTED else None
-
-
-def _note(places: Places) -> Path:
-    return places.index_file.with_name("copy.failed")
-
-
-def _failed_lately(places: Places) -> bool:
-    with suppress(OSError):
-        return 0 <= time.time() - _note(places).stat().st_mtime < _AGAIN_SECONDS
-    return False
 
 
 def _is_followed(places: Places) -> bool:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from cn.agency.events import type_of
 from cn.agency.pages import README, folder_of, page_of
-from cn.agency.store.behind import ask_again, copy_answered, copy_failure
 from cn.agency.store.contents import list_files, list_versions, other_contents
-from cn.agency.store.copies import ONE_HOME, Lag, lag, look_at_copy
+from cn.agency.store.copies import ONE_HOME, Lag, forget_parting, lag, look_at_copy
+from cn.agency.store.copy_notes import ask_again, copy_answered, copy_failure
 from cn.agency.store.damage import aside, find_closed, find_damage, way_out
 from cn.agency.store.derived import build_in_memory, is_damage, open_file, tip_of_file
 from cn.agency.store.index import Index
@@ -110,16 +110,20 @@ def check_copy(repository: Repository, url: str | Refusal, now: datetime, *, ful
             what = f"nobody can tell how far the copy at {redact(url)} is behind: {error.text}"
             yield Flaw(what, "the records cannot be read", "mend what is said of them first")
             return
-        failed = copy_failure(repository.places)
-        if failed is not None and failed.rule == ONE_HOME:
-            yield Flaw(failed.reason, "nothing that is written here is copied", failed.remedy)
+        found = look_at_copy(repository, url) if full else None
+        if found is not None:
+            ask_again(repository.places)  # so that what mends it does not take its word of before
+        elif full:
+            forget_parting(repository.places, url)
+        failed = copy_failure(repository.places, url)
+        if parted := next((one for one in (found, failed) if one is not None and one.rule == ONE_HOME), None):
+            yield Flaw(parted.reason, "nothing that is written here is copied", parted.remedy)
         elif behind.writes and (behind.last is None or now - behind.last > _LATE):
             why, remedy = (
                 (failed.reason, failed.remedy) if failed else ("", "'cn agency tick' tries again, and says why")
             )
             yield Flaw(f"the copy at {redact(url)} {say_lag(behind)}", why, remedy)
-        elif full and (found := look_at_copy(repository, url)) is not None:
-            ask_again(repository.places)  # so that what mends it does not take its word of before
+        elif found is not None:
             yield Flaw(found.reason, "it is needed when this machine is gone", found.remedy)
         elif failed is not None and not behind.writes:
             yield Flaw(failed.reason, "nobody knows whether it has what it had", failed.remedy)

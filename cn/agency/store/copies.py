@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.agency.store.contents import find_wrong
+from cn.agency.store.copy_notes import copy_failure, forget_failure, note_answer
 from cn.agency.store.damage import aside, find_damage, way_out
 from cn.agency.store.derived import build_in_memory
 from cn.agency.store.repository import MAIN, Commit, Places, Repository, build_records, open_records, parse_commit
@@ -38,6 +39,7 @@ _FETCH_SECONDS = 3600.0
 _LIST_SECONDS = 60.0
 _LOCK_SECONDS = 30.0
 _URL_BYTES = 4096
+_ANSWERED = "it answered a moment ago, so its URL is right: run it again; 'git fsck' there says if it is damaged"
 _PRIVATE = "keep the copy in a repository of its own, which nobody else can read"
 
 
@@ -103,14 +105,13 @@ def look_at_copy(repository: Repository, url: str) -> Refusal | None:
     if isinstance(listing, str):
         return Refusal(COPY, f"{where} cannot be read: {redact(listing)}", remedy_of(listing, "check the URL"))
     tip = listing.get(_BRANCH)
-    if noted is None or tip == noted.oid:
-        return None
     if tip is None:
-        return Refusal(LOST, f"{where} holds nothing any more", f"{_TICK} brings it there again")
+        again = Refusal(LOST, f"{where} holds nothing any more", f"{_TICK} brings it there again")
+        return again if noted is not None else None
     git = repository.git._replace(reader=None)
     if not repository.has(tip) or not _is_ancestor(git, tip, repository.tip().oid):
         return _another_home(url)
-    if _is_ancestor(git, noted.oid, tip):
+    if noted is None or _is_ancestor(git, noted.oid, tip):
         return None
     return Refusal(LOST, f"{where} lost writes that it had: it is an older one now", f"{_TICK} brings them there again")
 
@@ -146,6 +147,13 @@ def push_copy(repository: Repository, url: str) -> Refusal | None:
         return _another_home(url)
     remedy = remedy_of(pushed.reason, "it is tried again behind the next writes")
     return Refusal(COPY, f"{where} could not be brought up to date: {redact(pushed.reason)}", remedy)
+
+
+def forget_parting(places: Places, url: str) -> None:
+    """The copy at ``url`` has nothing that is not here, whatever it had before."""
+    failed = copy_failure(places, url)
+    if failed is not None and failed.rule == ONE_HOME:
+        forget_failure(places)
 
 
 def _another_home(url: str) -> Refusal:
@@ -211,17 +219,18 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
 
     def take(new: Repository, git: Git, tip: Oid) -> None:
         if why := fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS).get(url):
-            raise _unread(url, why)
+            raise _unread(url, why, _ANSWERED)
         remove_tree(new.folder / "cn")  # what the fetch was checked in
         (info,) = read_info(git, [tip])
         if info is None or info.kind != "commit":
-            raise _unread(url, "its main moved meanwhile")
+            raise _unread(url, "its main moved meanwhile", "run it again")
         for ref in (MAIN, _noted(url)):
             git.run("update-ref", ref, tip)
         at = new.tip()
         found.append((at, _check_all(new, at, url)))
 
     repository = build_records(places, identity, fill)
+    _note_taken(places, url)
     return Restored(repository, *found[0])
 
 
@@ -251,22 +260,31 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
     with here.lock.held(_LOCK_SECONDS):
         old = here.tip().oid
         if here.has(tip) and _is_ancestor(git, tip, old):
+            if not rehearse:
+                forget_parting(here.places, url)
             raise Refused(f"this clone has all that the copy at {redact(url)} has", "there is nothing to restore")
         if why := fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS).get(url):
-            raise _unread(url, why)
+            raise _unread(url, why, _ANSWERED)
         remove_tree(here.folder / "cn")  # what the fetch was checked in
         if not _is_ancestor(git, old, tip):
             raise _parted(here, url, tip)
         found = read_raw(git, [tip])[0]
         if found is None or found.kind != "commit":
-            raise _unread(url, "its main moved meanwhile")
+            raise _unread(url, "its main moved meanwhile", "run it again")
         at = parse_commit(found)
         events = _check_all(here, at, url)
         if rehearse:
             return Restored(here, at, events)
         git.run("update-ref", MAIN, tip, old)
         git.run("update-ref", _noted(url), tip)
+        _note_taken(here.places, url)
     return Restored(here, at, events)
+
+
+def _note_taken(places: Places, url: str) -> None:
+    """All that the copy has is here now, so what was in its way is over."""
+    forget_failure(places)
+    note_answer(places, url)
 
 
 def _check_all(repository: Repository, at: Commit, url: str) -> int:
@@ -326,8 +344,8 @@ def _list(git: Git, url: str) -> Oid:
     return listing[_BRANCH]
 
 
-def _unread(url: str, why: str) -> Refused:
-    return Refused(f"the copy at {redact(url)} cannot be read: {redact(why)}", remedy_of(why, "check the URL"))
+def _unread(url: str, why: str, otherwise: str = "check the URL") -> Refused:
+    return Refused(f"the copy at {redact(url)} cannot be read: {redact(why)}", remedy_of(why, otherwise))
 
 
 def _noted(url: str) -> str:

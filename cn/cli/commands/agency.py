@@ -119,7 +119,7 @@ def status_command(env: Env) -> None:
 
 
 def _status_lines(opened: Desk, value: dict[str, Any], url: object) -> list[str]:
-    from cn.agency.store.behind import copy_answered, copy_failure
+    from cn.agency.store.copy_notes import copy_answered, copy_failure
     from cn.cli.render.agency import heading, name
     from cn.cli.render.text import wrap
     from cn.values.errors import Refusal
@@ -135,6 +135,7 @@ def _status_lines(opened: Desk, value: dict[str, Any], url: object) -> list[str]
     lines.append(f"mail: {value['pending']:,} pending, {value['deferred']:,} deferred; events: {value['events']:,}")
     if days := value["ahead"] // 86400:
         lines.append(f"clock: the records are {counted(days, 'day')} ahead of it; 'cn doctor' says since when")
+    lines += [one.told for one in opened.agency.misread]
     lines += agent_lines(opened, value)
     if isinstance(url, Refusal):
         lines.append(f"copy: {url.reason}")
@@ -145,7 +146,7 @@ def _status_lines(opened: Desk, value: dict[str, Any], url: object) -> list[str]
         heard = f", answered {last:%Y-%m-%d %H:%M} UTC" if last else ", not asked yet"
         behind = f", {counted(left, 'write')} behind" if left else ""
         lines.append(f"copy: {redact(str(url))}{behind}{heard}")
-        if failed := copy_failure(places):
+        if failed := copy_failure(places, str(url)):
             lines.append(f"  {failed.reason}; {failed.remedy}")
     else:
         lines.append("copy: none; 'git config agency.remote URL' names a private repository for one")
@@ -182,12 +183,14 @@ def tick_command(env: Env) -> None:
     from cn.agency.tick import tick
     from cn.cli.desk import show_done
     from cn.values.errors import Refused
+    from cn.values.text import redact
 
     opened = open_agency(env.hub())
     try:
         ticked = tick(opened, dry_run=env.dry_run)
+        pushed = [f"the copy at {redact(ticked.pushed)} has all of it"] if ticked.pushed and env.verbose else []
         with opened.store.reading() as facts:
-            show_done(env, ticked.done, ticked.told, facts)
+            show_done(env, ticked.done, [*ticked.told, *pushed], facts)
     finally:
         opened.store.close()
     if ticked.refused:
@@ -207,6 +210,7 @@ def serve_command(env: Env, port: int, *, no_agents: bool) -> None:
     from cn.system.extras import require_agency
 
     require_agency()
+    from cn.agency.agency import check_limits
     from cn.agents.machine import machine_path, read_machine
     from cn.agents.place import place_of
     from cn.agents.repositories import Mirrors
@@ -226,6 +230,7 @@ def serve_command(env: Env, port: int, *, no_agents: bool) -> None:
         settings = replace(settings, port=port)
     spawner = no_spawner if no_agents else machine_spawner(told)
     opened = open_agency(hub)
+    check_limits(opened)
     place = place_of(opened)
     machine = read_machine(machine_path(told))
     mirrors = Mirrors(place.folders.base / "mirrors", machine.repos, Git(hub.root))

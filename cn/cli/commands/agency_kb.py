@@ -12,7 +12,6 @@ from cn.cli.desk import Desk, desk
 from cn.cli.options import DRY_RUN, REQUEST, Env, options, read_input
 from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_file
-from cn.values.shell_words import command
 
 _FILE = click.argument("file", shell_complete=complete_file)
 _PATH = click.argument("path", type=click.Path())
@@ -130,7 +129,7 @@ def write_command(env: Env, file: str, path: str, seen: str, acting: str) -> Non
         id = opened.file(file)
         row = opened.facts.file(id)
         shown = f"{row.version}:{row.hash[:_SHOWN_HASH]}" if row else "VERSION:HASH"
-        read = command("cn kb read {}", id[:SHORT])
+        read = opened.typed("cn kb read {}", id[:SHORT])
         remedy = f"{read} gives what it says now; put your changes into that, and write it with --seen {shown}"
         opened.do(WriteFile(id, data, opened.seen(id, seen)), {STALE: remedy})
 

@@ -11,18 +11,19 @@ from cn.cli.desk import Desk, desk
 from cn.cli.options import DRY_RUN, REQUEST, Env, body_options, list_group, options
 from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_file, complete_handler, complete_mail
-from cn.values.shell_words import command
 
 
 @list_group("mail", AS)
 def mail(env: Env, acting: str) -> None:
     """List the messages in your inbox, or in that of the handler for whom you act."""
+    from cn.agency.plan.mail import deferred_of
     from cn.agency.plan.views import read_inbox
 
     with desk(env, acting) as opened:
         me = _me(opened)
-        later = len(opened.facts.deferred_by(me))
-        told = [f"{later:,} of yours wait for their time: 'cn mail waiting' lists them"] if later else []
+        later = len(deferred_of(me, opened.facts))
+        lists = opened.typed("cn mail waiting")
+        told = [f"{later:,} of yours wait for their time: {lists} lists them"] if later else []
         opened.look(read_inbox(me, opened.principal, opened.facts), lambda view: [*inbox_lines(opened, view), *told])
 
 
@@ -114,7 +115,7 @@ def show_command(env: Env, mail: str, acting: str) -> None:
         show_file(opened, row.file, row.version, mail=True)
         file = opened.facts.file(row.file)
         if file and file.version != row.version and not (env.json or env.quiet):
-            read = command("cn kb read {}", row.file[:SHORT])
+            read = opened.typed("cn kb read {}", row.file[:SHORT])
             click.echo(f"· this is what was sent, version {row.version}; {read} gives version {file.version}", err=True)
 
 

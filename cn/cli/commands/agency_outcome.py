@@ -10,7 +10,6 @@ import click
 from cn.cli.options import DRY_RUN, REQUEST, Env, body_options, options
 from cn.cli.render.text import SHORT, clean, columns, cut, paint, rows_that_fit
 from cn.cli.suggest import AS, complete_handler, complete_outcome
-from cn.values.shell_words import command
 
 if TYPE_CHECKING:  # each command imports what it calls: the list is waited for
     from cn.agency.names import Uuid
@@ -211,7 +210,7 @@ def _stale(opened: Desk, id: Uuid) -> dict[str, str]:
 
     row = opened.facts.file(id)
     shown = f"{row.version}:{row.hash[:12]}" if row else "VERSION:HASH"
-    return {STALE: f"{command('cn outcome show {}', id[:SHORT])} shows what it says now; then --seen {shown}"}
+    return {STALE: f"{opened.typed('cn outcome show {}', id[:SHORT])} shows what it says now; then --seen {shown}"}
 
 
 @outcome.command("block")

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from cn.agency.store import behind
-from cn.agency.store.behind import copy_failure, follow, start
+from cn.agency.store.behind import follow, start
 from cn.agency.store.copies import Lag, is_copied, lag, push_copy
+from cn.agency.store.copy_notes import copy_failure
 from cn.agency.store.store import Store
 from cn.system.files import hold
 from tests.support.hubs import ROOT, bare, git
@@ -77,13 +78,13 @@ def test_why_a_copy_could_not_be_brought_there_is_kept_until_it_could(store: Sto
     url = str(tmp_path / "copy.git")
     (told,) = follow(store.repository, url)
     assert url in told
-    failed = copy_failure(store.repository.places)
+    failed = copy_failure(store.repository.places, url)
     assert failed is not None
     assert (failed.rule, url in failed.reason) == ("copy", True)
     assert not start(store.repository, url)
     bare(Path(url))
     assert follow(store.repository, url) == ()
-    assert copy_failure(store.repository.places) is None
+    assert copy_failure(store.repository.places, url) is None
 
 
 def test_what_is_loose_is_packed_once_there_is_much(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

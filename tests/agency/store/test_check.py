@@ -17,10 +17,11 @@ from cn.agency.rows import Rows
 from cn.agency.store.behind import follow
 from cn.agency.store.check import check_copy, check_records
 from cn.agency.store.copies import push_copy, restore
+from cn.agency.store.copy_notes import copy_failure
 from cn.agency.store.outcome_list import open_quickly
 from cn.agency.store.repository import Draft, open_records
 from cn.agency.store.store import Base, Decided, Store
-from cn.values.errors import Refusal
+from cn.values.errors import Refusal, Refused
 from tests.support.hubs import bare, git
 from tests.support.records import AT, WHO, create, decide, digest, folder_of, found, look, places, reopen
 from tests.support.world import Node
@@ -274,6 +275,58 @@ def test_a_copy_that_parted_is_told_the_same_day(store: Store, tmp_path: Path) -
     (flaw,) = check_copy(store.repository, url, AT)
     assert "has writes that are not here" in flaw.what
     assert "cn agency restore" in flaw.remedy
+
+
+@pytest.mark.parametrize("by", ["restore", "restore anew", "nothing to restore", "doctor", "another copy"])
+def test_that_a_copy_parted_is_told_no_longer_than_it_is_so(store: Store, tmp_path: Path, by: str) -> None:
+    copy, here = bare(tmp_path / "copy.git"), store.repository.folder
+    url, at = str(copy), store.repository.places
+    follow(store.repository, url)
+    shutil.copytree(here, tmp_path / "backup")
+    confirmed = store.repository.tip().oid
+    store.write(create(b"later"))
+    follow(store.repository, url)
+    store.close()
+    shutil.rmtree(here)
+    shutil.copytree(tmp_path / "backup", here)
+    old = reopen(tmp_path)
+    (flaw,) = check_copy(old.repository, url, AT, full=True)
+    assert "has writes that are not here" in flaw.what
+    assert follow(old.repository, url)
+    (noted,) = check_copy(old.repository, url, AT)
+    assert "has writes that are not here" in noted.what
+    if by == "restore":
+        restore(at, WHO, url).repository.close()
+    elif by == "restore anew":
+        here.rename(tmp_path / "aside")
+        restore(at, WHO, url).repository.close()
+    elif by == "another copy":
+        url = str(bare(tmp_path / "another.git"))
+        push_copy(old.repository, url)
+    else:
+        git(copy, "update-ref", "refs/heads/main", confirmed)  # what was too much there is gone
+    if by == "nothing to restore":
+        with pytest.raises(Refused, match="has all that the copy"):
+            restore(at, WHO, url)
+    old.close()
+    now = reopen(tmp_path)
+    assert [*check_copy(now.repository, url, AT, full=by == "doctor")] == []
+    assert copy_failure(at, url) is None
+    now.close()
+
+
+def test_a_copy_to_which_nothing_went_from_here_and_that_has_others_writes_is_told_in_full(
+    store: Store, tmp_path: Path
+) -> None:
+    url = str(bare(tmp_path / "copy.git"))
+    other = found(tmp_path / "other")
+    other.write(create(b"not ours"))
+    push_copy(other.repository, url)
+    other.close()
+    assert follow(store.repository, url)
+    for full in (True, False):
+        (flaw,) = check_copy(store.repository, url, AT, full=full)
+        assert "has writes that are not here" in flaw.what
 
 
 def test_a_time_to_come_is_told(store: Store) -> None:

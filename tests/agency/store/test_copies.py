@@ -16,9 +16,10 @@ from cn.agency.names import parse_uuid
 from cn.agency.perform import read_content
 from cn.agency.rows import Rows
 from cn.agency.store import behind
-from cn.agency.store.behind import copy_answered, copy_failure, follow
+from cn.agency.store.behind import follow
 from cn.agency.store.check import check_copy
 from cn.agency.store.copies import Lag, copy_url, lag, push_copy, refuse_second_home, restore
+from cn.agency.store.copy_notes import copy_answered, copy_failure
 from cn.agency.store.repository import Draft, open_records
 from cn.agency.store.store import Base, Decided, Store
 from cn.git.process import GitConfig, Setting
@@ -116,7 +117,7 @@ def test_a_copy_that_is_no_more_what_it_was_is_found_out_and_mended_or_named(
         assert git(copy, "rev-parse", "main") == git(store.repository.folder, "rev-parse", "main")
         assert [*check_copy(store.repository, url, AT, full=True)] == []
         return
-    failed = copy_failure(places)
+    failed = copy_failure(places, url)
     assert failed is not None
     assert told.startswith(failed.reason.rstrip("…"))
     assert ("has writes that are not here" if how == "another one" else "cannot be read") in told
@@ -301,6 +302,23 @@ def test_a_copy_that_is_none_is_named(tmp_path: Path, what: str) -> None:
         restore(places(tmp_path / "there"), WHO, str(url))
     assert str(url) in error.value.text
     assert open_records(places(tmp_path / "there"), WHO) is None
+
+
+@pytest.mark.parametrize("here", ["nothing", "an older backup"])
+def test_a_copy_that_lost_an_object_is_called_damaged_not_its_url_wrong(
+    store: Store, tmp_path: Path, here: str
+) -> None:
+    copy, there = bare(tmp_path / "copy.git"), tmp_path / "there"
+    if here == "an older backup":
+        shutil.copytree(tmp_path / "here", there)
+    store.write(create(b"lost", file=FILE))
+    assert push_copy(store.repository, str(copy)) is None
+    lost = git(copy, "rev-parse", f"main:{folder_of(parse_uuid(FILE))}/{digest(b'lost')}")
+    (copy / "objects" / lost[:2] / lost[2:]).unlink()
+    with pytest.raises(Refused, match="cannot be read") as error:
+        restore(places(there), WHO, str(copy))
+    assert "'git fsck' there says" in error.value.hint
+    assert "<U+" not in error.value.text
 
 
 @pytest.mark.parametrize(
