@@ -163,7 +163,7 @@ def _holder(hub: Hub, name: str) -> Holder:
         what = "wakes the agent of" if name == WAKE else "holds"
         return Holder(f"another run of cn {what} the hub {hub.root} ({owner})", "", since)
     text = f"no run of cn is at work here, and yet {visible(str(path))} is locked, by what a run left or by others"
-    return Holder(text, f"{command('fuser -v -- {}', str(path))} names who; end that, then run again", since)
+    return Holder(text, f"{command('fuser -v {}', str(path))} names who; end that, then run again", since)
 
 
 def _was_told(hub: Hub) -> bool:

@@ -77,7 +77,7 @@ class WriteLock:
         if number.isdigit() and is_alive(int(number)):
             return LockHeld(f"another process writes Agency's records ({owner})", "try again when it has ended")
         text = f"no cn writes Agency's records, and yet {visible(str(self.path))} is locked"
-        return LockHeld(text, f"{command('fuser -v -- {}', str(self.path))} names who; end that, then try again")
+        return LockHeld(text, f"{command('fuser -v {}', str(self.path))} names who; end that, then try again")
 
     def close(self) -> None:
         """Let go of the file."""

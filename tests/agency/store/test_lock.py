@@ -71,7 +71,7 @@ def test_of_a_lock_that_no_cn_holds_it_is_told_how_to_find_who_does(tmp_path: Pa
     lock = WriteLock(tmp_path / "lock")
     with pytest.raises(LockHeld, match="no cn writes") as error, lock.held(0.02):
         pass
-    assert f"fuser -v -- {tmp_path / 'lock'}" in error.value.hint
+    assert f"fuser -v {tmp_path / 'lock'}" in error.value.hint
     lock.close()
     os.close(fd)
 
