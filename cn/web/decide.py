@@ -44,6 +44,8 @@ def decide(reader: Reader, name: str, filled: Filled) -> Page | None:
         _write(reader, shown, filled)
     except CnError as refused:
         given = filled.given._replace(problem=refused.text, remedy=refused.hint)
+        if isinstance(refused, review.Changed):
+            given = given._replace(verb="")  # what was chosen was about something else
         return reader.thread_page(open_view(reader.hub), show_document(view, file_name(name)), given)
     return None
 

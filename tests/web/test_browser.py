@@ -184,6 +184,7 @@ def test_what_somebody_writes_is_not_taken_from_under_their_hands(browser: Brows
         assert page.locator("#word").input_value() == "my words"
         page.get_by_role("button", name="Write the decision").click()
         page.locator("[role=alert]", has_text="has changed since it was shown").wait_for()
+        page.get_by_role("radio", name="Discard it").check()
         assert page.locator("#word").input_value() == "my words"
         page.get_by_role("button", name="Write the decision").click()
         page.locator("#part-facts .pill", has_text="decided: delete:my words").wait_for()

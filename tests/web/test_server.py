@@ -226,6 +226,7 @@ def test_a_thread_that_changed_since_it_was_shown_is_not_decided(world: World, w
     assert answer.status == 409
     assert "has changed since it was shown" in answer.text
     assert "kept &lt;words&gt;" in answer.text, "what was typed is not lost"
+    assert " checked>" not in answer.text, "what was chosen was about something else"
     assert json.loads(waiting.cn("inbox", "--json").stdout)[0]["state"] == "pending"
 
 
