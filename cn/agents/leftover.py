@@ -38,6 +38,15 @@ def end_agents(folders: Folders, agents: Iterable[Uuid], seconds: float = _SECON
     return [text for agent, launcher in left if (text := _told(folders, agent, launcher))]
 
 
+def make_room(folders: Folders, agents: Iterable[Uuid]) -> None:
+    """Remove what these agents made, as far as they are ended: the record of it may need the room."""
+    for agent in agents:
+        folder = folders.find(agent)
+        launcher = read_launcher(folder.path) if folder else None
+        if folder and not (launcher and launcher.is_running) and not processes_of(agent, folders.hub):
+            folders.empty(folder)
+
+
 def end_strays(folders: Folders, known: Collection[str]) -> None:
     """End what works for this very folder of the hub, though nobody knows its agent any more: its lease ended while no
     server ran that has its folder.
@@ -84,9 +93,8 @@ def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
     if launcher and told:
         return f"{name} and all that it started are ended (pid {launcher.pid})"
     if launcher or killed:
-        return (
-            f"{name}: its processes that could be found are ended; its launcher was killed, so some may be left: ps -ef"
-        )
+        what = "its processes that could be found are ended; its launcher left no word of the end (was it killed?)"
+        return f"{name}: {what}, so some may be left: ps -ef"
     if folders.find(agent) or folders.ended(agent).path.is_dir():
         return ""  # it had ended before
     if others := processes_of(agent):

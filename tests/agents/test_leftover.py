@@ -184,3 +184,29 @@ def test_a_stop_ends_the_processes_though_nothing_can_be_written(staffed: Callab
     assert handler in staff.agents()
     assert "all that it started" not in cn("handler", "stop", handler, hub=staff.agency.hub.root).stdout
     assert handler not in staff.agents()
+
+
+@pytest.mark.parametrize("words", [("handler", "stop"), ("agency", "stop")])
+def test_a_stop_is_recorded_though_the_agent_filled_the_disk(
+    small_disk: Path, hub_template: Path, *, words: tuple[str, ...]
+) -> None:
+    """What it made goes before the record is made, and its launcher has room to say how it ended."""
+    shutil.copytree(hub_template, small_disk / "hub", symlinks=True)
+    fills = script_runner("one", "until ! cat /dev/zero > full 2> errors; do :; done; touch up; sleep 600")
+    staff = Staff(small_disk / "hub", small_disk / "agents", fills)
+    state = {"XDG_STATE_HOME": str(small_disk / "state")}
+    staff.place = staff.place._replace(folders=folders_of(staff.agency.hub, state))
+    staff.restart()
+    try:
+        handler = staff.handler("Build the site")
+        staff.step()
+        agent = staff.agents()[handler].id
+        until(lambda: os.statvfs(small_disk).f_bavail == 0)
+        said = cn(*words, handler, hub=staff.agency.hub.root, env=state).stdout
+        assert f"agent {agent[:8]} and all that it started are ended" in said
+        assert staff.agents() == {}
+        assert staff.ends(handler)[-1] != "its launcher was killed"
+        staff.step()
+        assert staff.agents() == {}
+    finally:
+        staff.close()
