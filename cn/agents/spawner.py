@@ -434,9 +434,9 @@ class Spawner:
 
     def _probe(self, runner: Runner) -> str:
         try:
-            leaks = examine(runner, self.place.agency.hub, self.place.folders)
+            leaks = examine(runner, self.place.agency.hub, self.place.folders, self.address.socket)
         except NotTried as why:
-            return f"the wrap of runner {runner.name} cannot be tried: {why}"
+            return f"the wrap of runner {runner.name} does not work: {why}"
         more = f" (and {len(leaks) - 1} more: cn doctor)" if len(leaks) > 1 else ""
         remedy = "correct it, or write 'unguarded = true'"
         return f"an agent of runner {runner.name} is not held by its wrap: {leaks[0]}{more}; {remedy}" if leaks else ""

@@ -71,10 +71,7 @@ class Folders(NamedTuple):
         mode = _OTHERS_PASS if other_user else _OURS
         folder = Folder(self.base / LIVE / agent)
         try:
-            for path in (self.base, folder.path.parent):
-                path.mkdir(mode=mode, parents=True, exist_ok=True)
-                if stat.S_IMODE(path.stat().st_mode) & 0o777 != mode and other_user:
-                    path.chmod(mode)
+            _open_folder(self.open_base(other_user=other_user) / LIVE, other_user=other_user)
             folder.path.mkdir(mode=mode)
             for path in (folder.workspace, folder.home):
                 path.mkdir(mode=0o700)
@@ -85,6 +82,10 @@ class Folders(NamedTuple):
         except OSError as why:
             raise Blocked(f"cannot make {folder.path}: {why.strerror}", "make room, and let cn write there") from why
         return folder
+
+    def open_base(self, *, other_user: str = "") -> Path:
+        """The folder of all, made where it is not there; ``other_user`` may pass it, and not look around."""
+        return _open_folder(self.base, other_user=other_user)
 
     def live(self) -> list[Folder]:
         """Of agents that have not been cleared away."""
@@ -142,6 +143,14 @@ class Folders(NamedTuple):
     def _open(self, name: str) -> None:
         """An agent that may change modes by their paths could make all agents look lost."""
         open_again(self.base.parent, self.base, self.base / name)
+
+
+def _open_folder(path: Path, *, other_user: str) -> Path:
+    mode = _OTHERS_PASS if other_user else _OURS
+    path.mkdir(mode=mode, parents=True, exist_ok=True)
+    if other_user and stat.S_IMODE(path.stat().st_mode) & 0o777 != mode:
+        path.chmod(mode)
+    return path
 
 
 def _hand_over(path: Path, user: str) -> None:
