@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from cn.agency.names import Uuid, is_uuid
 from cn.git.repository import Hub
 from cn.system.closed import open_again
-from cn.system.files import identity_of, write_file
+from cn.system.files import identity_of, read_regular, write_file
 from cn.system.removal import remove_tree
 from cn.values.errors import Blocked
 from cn.values.text import one_line, visible
@@ -30,6 +30,7 @@ LIVE: Final = "live"
 ENDED: Final = "ended"
 _OTHERS_PASS = 0o711
 _OURS = 0o700
+_USER, _LONGEST = "user", 256
 
 
 class Folder(NamedTuple):
@@ -57,6 +58,12 @@ class Folder(NamedTuple):
         """What it reads: prompt, configuration."""
         return self.path / "files"
 
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The other user of the machine as whom it works, if any."""
+        name = (read_regular(self.path / _USER, _LONGEST) or b"").decode("utf-8", "replace")
+        return (name,) if name else ()
+
 
 class Folders(NamedTuple):
     """Those of all agents of a hub; ``hub`` names its folder, as the processes of its agents do."""
@@ -73,6 +80,8 @@ class Folders(NamedTuple):
         try:
             _open_folder(self.open_base(other_user=other_user) / LIVE, other_user=other_user)
             folder.path.mkdir(mode=mode)
+            if other_user:
+                write_file(folder.path / _USER, other_user.encode(), root=folder.path, mode=0o600)
             for path in (folder.workspace, folder.home):
                 path.mkdir(mode=0o700)
                 path.chmod(_OURS)  # where mkdir(2) leaves out bits of the umask
