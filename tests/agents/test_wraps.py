@@ -526,6 +526,20 @@ def test_the_doctor_tries_each_wrap_and_says_what_an_agent_could(staffed: Callab
     assert "runners.one.argv: it is 'sh'" in doctor(staff, "[runners.one]\nargv = 'sh'")[1]
 
 
+@needs_other_user
+def test_the_doctor_says_that_agents_of_one_other_user_are_not_kept_from_each_other(
+    staffed: Callable[..., Staff], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sudo, staff = tmp_path / "bin/sudo", staffed()
+    sudo.parent.mkdir()
+    sudo.write_text('#!/bin/sh\nuntil [ "$1" = -- ]; do shift; done\nshift\nexec "$@"\n')
+    sudo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{sudo.parent}:{os.environ['PATH']}")
+    said = doctor(staff, "[runners.one]\nargv = ['sh']\nwrap = 'sudo'\nuser = 'nobody'")[1]
+    assert "agents of runner one are not kept from each other" in said
+    assert "does not work" not in said
+
+
 def test_a_wrap_that_is_not_there_is_told(staffed: Callable[..., Staff]) -> None:
     with pytest.raises(NotTried, match="no-such-wrap is not on this machine"):
         can(staffed(), Wrap("own", ("no-such-wrap",)))
