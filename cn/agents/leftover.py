@@ -13,6 +13,7 @@ from cn.agents.launcher import Exit, boot_id
 from cn.agents.processes import (
     Launcher,
     command_to_end,
+    command_to_kill,
     find_processes,
     kill_processes_of,
     processes_of,
@@ -85,8 +86,8 @@ def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
     folder = folders.find(agent)
     users = folder.users if folder and not _exit(folders, agent) else ()
     killed = kill_processes_of(agent, folders.hub, users)
-    if pids := processes_of(agent, folders.hub, users):
-        ends = ", ".join(command("kill -KILL {}", str(pid)) for pid in pids)
+    if living := find_processes(agent, folders.hub, users):
+        ends = ", ".join(map(command_to_kill, living))
         return f"processes of {name} live on, though its lease has ended: {ends} ends them"
     told = _exit(folders, agent)
     if told and told["left"]:

@@ -162,6 +162,13 @@ def find_processes(agent: str = "", hub: str | None = None, users: Collection[st
     return [one for one in processes if agent in ("", one.agent) and hub in (None, one.hub)]
 
 
+def command_to_kill(one: Found) -> str:
+    """What a person types to end it."""
+    if one.user:
+        return command("sudo -u {} kill -KILL {}", one.user, str(one.pid))
+    return command("kill -KILL {}", str(one.pid))
+
+
 def _found(pid: int, told: Mapping[str, str], user: str = "") -> Found:
     return Found(pid, told[MARK], told.get(OF_HUB, ""), told.get(HANDLER, ""), user)
 

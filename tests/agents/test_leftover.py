@@ -15,7 +15,14 @@ from cn.agency.operations import BySystem, EndAgent
 from cn.agents import processes
 from cn.agents.launcher import children_of, start_time
 from cn.agents.leftover import end_agents
-from cn.agents.processes import Launcher, find_processes, kill_processes_of, processes_of, read_launcher
+from cn.agents.processes import (
+    Launcher,
+    command_to_kill,
+    find_processes,
+    kill_processes_of,
+    processes_of,
+    read_launcher,
+)
 from cn.agents.workspace import folders_of
 from tests.support.agents import Staff, script_runner, until
 from tests.support.hubs import ROOT, cn
@@ -261,7 +268,9 @@ def test_what_another_user_names_is_killed_as_that_user_alone(other_user: Path) 
     mark = '{"CN_AGENT_ID": "some"}'
     rows = f'[[{os.getpid()}, {mark}], [-1, {mark}], [1, {mark}], ["x", {mark}]]'
     sudo.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> {other_user}\necho '{rows}'\n")
-    assert [one.pid for one in find_processes("some", users=["robot"])] == [os.getpid()]
+    (found,) = find_processes("some", users=["robot"])
+    assert found.pid == os.getpid()
+    assert command_to_kill(found) == f"'sudo -u robot kill -KILL {found.pid}'"
     assert kill_processes_of("some", users=["robot"]) == 1
     kills = {line.partition(" -- ")[2] for line in other_user.read_text().splitlines() if " kill " in line}
     assert kills == {f"kill -KILL {os.getpid()}"}
