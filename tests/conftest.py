@@ -14,6 +14,8 @@ import inspect
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -158,6 +160,22 @@ def pytest_unconfigure() -> None:
     """Leave nothing behind."""
     close_servers()
     _SCRATCH.cleanup()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own that can be full or read-only; needs root and Linux."""
+    if os.geteuid() != 0 or sys.platform != "linux":
+        pytest.skip("mounting needs root on Linux")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False, timeout=20).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True, timeout=20)
 
 
 @pytest.fixture(autouse=True)

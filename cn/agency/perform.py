@@ -72,6 +72,10 @@ def no_secrets_allowed() -> Collection[str]:
     return ()
 
 
+def _nothing(_: Sequence[Answer]) -> None:
+    pass
+
+
 def perform(
     store: Store,
     asked: Sequence[Asked],
@@ -80,15 +84,17 @@ def perform(
     *,
     together: bool = False,
     rehearse: bool = False,
+    first: Callable[[Sequence[Answer]], None] = _nothing,
 ) -> Performed:
     """Do these operations, each accepted or refused by itself. ``allowed`` are the fingerprints of what is no secret.
 
     ``together``: where one is refused none is done. ``rehearse``: none is done; the answers are what they would be.
+    ``first`` is told the answers before they are written, while nobody else can write; it may be told them again.
 
     Raises :class:`LockHeld` where another writes for long, :class:`Blocked` where it cannot be written; then none was.
     """
     checked = [look_through(one, allowed) for one in asked]
-    return perform_checked(store, checked, limits, together=together, rehearse=rehearse)
+    return perform_checked(store, checked, limits, together=together, rehearse=rehearse, first=first)
 
 
 def perform_checked(
@@ -98,13 +104,17 @@ def perform_checked(
     *,
     together: bool = False,
     rehearse: bool = False,
+    first: Callable[[Sequence[Answer]], None] = _nothing,
 ) -> Performed:
     """The same for what was looked through before: nothing is searched while others wait for their writes."""
 
     def decide(rows: Rows, base: Base) -> Decided[tuple[Answer, ...]]:
         decided = _decide(checked, rows, base, limits or Limits(), spare_room(store.repository.folder))
         stopped = together and any(isinstance(one, Refused) for one in decided.answer)
-        return decided._replace(draft=None) if stopped or rehearse else decided
+        if stopped or rehearse:
+            return decided._replace(draft=None)
+        first(decided.answer)
+        return decided
 
     written = store.write(decide)
     return Performed(written.answer, written.told)

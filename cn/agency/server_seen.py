@@ -26,7 +26,7 @@ class ServerSeen(NamedTuple):
     """``pid`` of a server that runs, else 0. ``problems``: why a handler gets no agent; ``faults``: what went wrong
     with an agent or a handler, each by its UUID; ``unreached``: why a socket leads nowhere, else empty. ``away``:
     another server behind it → why it is not ready; ``left_out``: which of its tools are not listed by name. ``ending``:
-    it was asked to end, and has not yet.
+    it was asked to end, and has not yet. ``socket`` is that for agents.
     """
 
     pid: int = 0
@@ -36,6 +36,7 @@ class ServerSeen(NamedTuple):
     away: Mapping[str, str] = {}
     left_out: Mapping[str, str] = {}
     ending: bool = False
+    socket: str = ""
 
 
 def see_server(state: Path) -> ServerSeen:
@@ -61,6 +62,7 @@ def see_server(state: Path) -> ServerSeen:
         away,
         left_out,
         found["state"] == STOPPING,
+        paths[0],
     )
 
 

@@ -32,10 +32,12 @@ class NotTried(Exception):
     """The probe did not run; the text says why."""
 
 
-def examine(runner: Runner, hub: Hub, folders: Folders) -> list[str]:
+def examine(runner: Runner, hub: Hub, folders: Folders, socket: Path | None = None) -> list[str]:
     """What an agent of this runner could reach that is not its own, in sentences; empty: nothing of what was tried.
 
-    Raises :class:`NotTried`. Nothing of it remains.
+    Raises :class:`NotTried`, also where it could not reach its own folders, or the server's ``socket``, because it is
+    another user's. Agents of one other user are not kept from each other, which is told elsewhere. Nothing of it
+    remains.
     """
     if runner.wrap and (command := missing(runner.wrap)):
         raise NotTried(f"{command} is not on this machine")
@@ -46,11 +48,18 @@ def examine(runner: Runner, hub: Hub, folders: Folders) -> list[str]:
         inside = Inside(own.workspace, own.home, own.files, None, sys.executable, ("CN_AGENT_TOKEN",))
         inside = inside._replace(hidden=hidden_of(hub.root, hub.git_dir, folders.base.parent))
         home = _home_paths([str(own.path), *(visible_paths(runner.wrap, inside) if runner.wrap else ())])
-        paths = [str(hub.git_dir), str(hub.root / ".cn"), str(other.workspace), *_user_socket(hub), *home]
+        user = runner.wrap.user if runner.wrap else ""
+        others = [] if user else [str(other.workspace)]
+        needed = [*map(str, (own.workspace, own.home, own.files, *([socket] if socket else [])))] if user else []
+        paths = [str(hub.git_dir), str(hub.root / ".cn"), *others, *_user_socket(hub), *home]
         env = {"PATH": os.environ.get("PATH", os.defpath), "CN_AGENT_TOKEN": token}
-        asked = json.dumps({"paths": paths, "token": token, "process": decoy.pid, "outside": reachable.outside})
+        asked = json.dumps(
+            {"paths": paths, "needed": needed, "token": token, "process": decoy.pid, "outside": reachable.outside}
+        )
         before = _state_of(decoy)
-        found = _run(wrap_argv(runner.wrap, inside, argv), asked, env, own)
+        found, lacks = _run(wrap_argv(runner.wrap, inside, argv), asked, env, own)
+        if lacks:
+            raise NotTried(f"{lacks[0]}; {_opens(user) if str(socket) in lacks[0] else _OPENS}")
         after = _state_of(decoy)
         found += [f"it can {does} other processes" for does in before if before[does] != after[does]]
         return found + ["it can call others by the network (UDP)"] * reachable.heard()
@@ -78,7 +87,8 @@ _STATES: dict[str, Callable[[int], object]] = {
 }
 
 
-def _run(argv: list[str], asked: str, env: dict[str, str], own: Folder) -> list[str]:
+def _run(argv: list[str], asked: str, env: dict[str, str], own: Folder) -> tuple[list[str], list[str]]:
+    """What it could do, and what it could not reach."""
     try:
         done = subprocess.run(
             argv, input=asked, env=env, cwd=own.workspace, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -87,10 +97,17 @@ def _run(argv: list[str], asked: str, env: dict[str, str], own: Folder) -> list[
         raise NotTried(f"the probe did not run: {why}") from None
     try:
         found = json.loads(done.stdout)
-    except ValueError:
+        return [str(one) for one in found["leaks"]], [str(one) for one in found["lacks"]]
+    except (ValueError, TypeError, KeyError):
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise NotTried(f"the probe did not run inside the wrap: {last[:200]}") from None
-    return [str(one) for one in found]
+
+
+_OPENS = "let others pass it (chmod o+x), or start the server with XDG_STATE_HOME elsewhere"
+
+
+def _opens(user: str) -> str:
+    return f"name {user} in [server] users, and start the server with XDG_RUNTIME_DIR unset, or where others may pass"
 
 
 def _user_socket(hub: Hub) -> list[str]:
@@ -116,19 +133,12 @@ def _home_paths(shown: Sequence[str]) -> list[str]:
 def _scene(folders: Folders, runner: Runner) -> Iterator[tuple[Folder, Folder]]:
     """Two agents' folders, of which one is the probe's."""
     other_user = runner.wrap.user if runner.wrap else ""
-    base = Path(tempfile.mkdtemp(prefix=".probe-", dir=_made(folders.base)))
+    base = Path(tempfile.mkdtemp(prefix=".probe-", dir=folders.open_base(other_user=other_user)))
     try:
-        if other_user:
-            base.chmod(0o711)
         place = Folders(base)
         yield place.make(_OWN, other_user=other_user), place.make(_OTHER, other_user=other_user)
     finally:
         remove_tree(base)
-
-
-def _made(base: Path) -> Path:
-    base.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return base
 
 
 @contextmanager

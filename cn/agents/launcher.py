@@ -41,6 +41,8 @@ _PATIENCE = 10.0
 """Seconds after which a process that cannot be killed is left, and told."""
 _CANNOT_START = 127
 _KILLED = "its launcher was killed"
+_ROOM: Final = 4096
+"""Bytes that are kept on the disk for :data:`EXIT`."""
 MOST_KEPT: Final = 8 << 20
 """Bytes of what an agent says on each of its two outputs that are kept at most, the first :data:`_FIRST` among them."""
 _FIRST: Final = 1 << 20
@@ -112,6 +114,7 @@ def main(folder: str) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     _prctl(_SUBREAPER, 1)
     write_note(folder, NOTE, {"pid": os.getpid(), "start": start_time(os.getpid()), "boot": boot_id()})
+    _keep_room(folder)
     with suppress(OSError):
         os.write(1, READY)
     line = sys.stdin.buffer.readline()
@@ -355,12 +358,25 @@ def _end(folder: str, code: int | None, *, forced: bool = False, left: Sequence[
     return 0
 
 
+def _keep_room(folder: str) -> None:
+    """For how it will have ended: the agent may fill the disk."""
+    with os.fdopen(_open_note(os.path.join(folder, EXIT)), "wb") as file:
+        file.write(b" " * _ROOM)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _open_note(path: str) -> int:
+    """A note that is to be; what room it has it keeps, so that it can be written on a full disk."""
+    return os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+
 def write_note(folder: str, name: str, content: object) -> None:
     """A file that is there whole, or not at all."""
     path = os.path.join(folder, name)
-    fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(fd, "w") as file:
+    with os.fdopen(_open_note(path), "w") as file:
         json.dump(content, file)
+        file.truncate()
         file.flush()
         os.fsync(file.fileno())
     os.replace(f"{path}.new", path)

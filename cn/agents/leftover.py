@@ -13,6 +13,7 @@ from cn.agents.launcher import Exit, boot_id
 from cn.agents.processes import (
     Launcher,
     command_to_end,
+    command_to_kill,
     find_processes,
     kill_processes_of,
     processes_of,
@@ -38,13 +39,22 @@ def end_agents(folders: Folders, agents: Iterable[Uuid], seconds: float = _SECON
     return [text for agent, launcher in left if (text := _told(folders, agent, launcher))]
 
 
-def end_strays(folders: Folders, known: Collection[str]) -> None:
+def make_room(folders: Folders, agents: Iterable[Uuid]) -> None:
+    """Remove what these agents made, as far as they are ended: the record of it may need the room."""
+    for agent in agents:
+        folder = folders.find(agent)
+        launcher = read_launcher(folder.path) if folder else None
+        if folder and not (launcher and launcher.is_running) and not processes_of(agent, folders.hub, folder.users):
+            folders.empty(folder)
+
+
+def end_strays(folders: Folders, known: Collection[str], users: Collection[str] = ()) -> None:
     """End what works for this very folder of the hub, though nobody knows its agent any more: its lease ended while no
-    server ran that has its folder.
+    server ran that has its folder. ``users`` are those whom wraps take.
     """
     if folders.hub:
-        for agent in {one.agent for one in find_processes(hub=folders.hub)} - {*known}:
-            kill_processes_of(agent, folders.hub)
+        for agent in {one.agent for one in find_processes(hub=folders.hub, users=users)} - {*known}:
+            kill_processes_of(agent, folders.hub, users)
 
 
 def _is_ending(folders: Folders, agent: Uuid, launcher: Launcher | None) -> bool:
@@ -73,9 +83,11 @@ def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
     if launcher and launcher.is_running:
         how = command_to_end(launcher.pid)
         return f"{name} lives on, pid {launcher.pid}, though its lease has ended: {how} ends it with all it started"
-    killed = kill_processes_of(agent, folders.hub)
-    if pids := processes_of(agent, folders.hub):
-        ends = ", ".join(command("kill -KILL {}", str(pid)) for pid in pids)
+    folder = folders.find(agent)
+    users = folder.users if folder and not _exit(folders, agent) else ()
+    killed = kill_processes_of(agent, folders.hub, users)
+    if living := find_processes(agent, folders.hub, users):
+        ends = ", ".join(map(command_to_kill, living))
         return f"processes of {name} live on, though its lease has ended: {ends} ends them"
     told = _exit(folders, agent)
     if told and told["left"]:
@@ -84,10 +96,9 @@ def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
     if launcher and told:
         return f"{name} and all that it started are ended (pid {launcher.pid})"
     if launcher or killed:
-        return (
-            f"{name}: its processes that could be found are ended; its launcher was killed, so some may be left: ps -ef"
-        )
-    if folders.find(agent) or folders.ended(agent).path.is_dir():
+        what = "its processes that could be found are ended; its launcher left no word of the end (was it killed?)"
+        return f"{name}: {what}, so some may be left: ps -ef"
+    if folder or folders.ended(agent).path.is_dir():
         return ""  # it had ended before
     if others := processes_of(agent):
         numbers = ", ".join(map(str, others))

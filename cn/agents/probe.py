@@ -3,7 +3,8 @@
 A program of the standard library alone: ``python -I -S probe.py``, with a JSON object on its standard input: paths that
 it must not be able to read or list, its own token, the number of a process outside, on which it tries what an agent
 may do to none, and what there is of the kernel's to be reached (:class:`Outside`); whoever started that process, and
-listens there, looks what came of it. It answers with a JSON list of sentences, empty where nothing was found.
+listens there, looks what came of it. It is also given what an agent has to reach. It answers with a JSON object of two
+lists of sentences: what it could do, and what of that it cannot reach; both empty where all is well.
 """
 
 from __future__ import annotations
@@ -82,6 +83,27 @@ def _files(paths: Sequence[str], own: str) -> Iterator[str]:
         yield f"it can open {path}"
     if _can_make_device():
         yield "it can make devices, and so read every disk"
+
+
+def lacks(needed: Sequence[str]) -> Iterator[str]:
+    """Each path that is closed to it, in a sentence; that something is not there is another matter."""
+    for path in needed:
+        try:
+            if stat.S_ISSOCK(os.stat(path).st_mode):
+                _call(path)
+            elif not os.access(path, os.X_OK):
+                raise PermissionError
+        except PermissionError:
+            closed = next((one for one in _above(path) if not os.access(one, os.X_OK)), path)
+            yield f"it cannot reach {path}: {closed} is closed to it"
+        except OSError:
+            continue
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders in which it lies, the outermost first."""
+    parts = path.split("/")
+    yield from ("/".join(parts[:count]) or "/" for count in range(1, len(parts)))
 
 
 def _can_watch(path: str) -> bool:
@@ -166,12 +188,17 @@ def _can_open(path: str) -> bool:
 
 def _can_call(path: str) -> bool:
     """To see a socket is not to be let in."""
-    with socket.socket(socket.AF_UNIX) as caller:
-        try:
-            caller.connect(path)
-        except ConnectionRefusedError:  # nobody listens at the moment
-            return True
+    try:
+        _call(path)
+    except ConnectionRefusedError:  # nobody listens at the moment
+        return True
     return True
+
+
+def _call(path: str) -> None:
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(_MOST_SECONDS)
+        caller.connect(path)
 
 
 def _can_write(path: str) -> bool:
@@ -274,7 +301,8 @@ def main() -> None:
     """Read what to try, and answer."""
     asked = json.load(sys.stdin)
     try_process(asked["process"])
-    json.dump(list(leaks(asked["paths"], asked["token"], asked["outside"])), sys.stdout)
+    found = list(leaks(asked["paths"], asked["token"], asked["outside"]))
+    json.dump({"leaks": found, "lacks": list(lacks(asked["needed"]))}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.agents import launcher
+from cn.agents import launcher, marks
 from cn.agents.launcher import Exit, Word
+from cn.agents.marks import marked
+from cn.agents.wraps import as_user
 from cn.system.closed import open_again
 from cn.system.files import read_regular, write_file
 from cn.values.errors import Blocked
@@ -28,10 +30,11 @@ the same agents in its records, and the processes are the original's.
 """
 HANDLER = "CN_HANDLER"
 """And the handler for which it works."""
-_PREFIXES = b"CN_AGENT_", b"CN_HANDLER="
 _ENDING = "ending.json"
 _MOST = 1 << 16
 _LOOK = 0.01
+_SECONDS = 10.0
+"""For a look as another user: what an agent of that one's does may hold it up."""
 
 
 class Launcher(NamedTuple):
@@ -140,57 +143,83 @@ def _read(path: Path) -> dict[str, object]:
 
 
 class Found(NamedTuple):
-    """A living process of an agent; ``hub`` is the folder for which it works."""
+    """A living process of an agent; ``hub`` is the folder for which it works. ``user`` found it, empty: we did."""
 
     pid: int
     agent: str
     hub: str
     handler: str
+    user: str = ""
 
 
-def find_processes(agent: str = "", hub: str | None = None) -> list[Found]:
+def find_processes(agent: str = "", hub: str | None = None, users: Collection[str] = ()) -> list[Found]:
     """Every living process of an agent, of a hub's folder, as far as its environment tells: of any agent where none is
-    named, of any folder for None. Empty without ``/proc``.
+    named, of any folder for None. Empty without ``/proc``. ``users`` are those whom a wrap takes, who look too.
     """
-    found = (
-        Found(pid, marks[MARK], marks.get(OF_HUB, ""), marks.get(HANDLER, ""))
-        for pid, marks in _marked()
-        if MARK in marks
-    )
-    return [one for one in found if agent in ("", one.agent) and hub in (None, one.hub)]
+    processes = [_found(pid, found) for pid, found in marked() if MARK in found]
+    for user in users if os.geteuid() else ():  # root sees all
+        processes += [_found(pid, found, user) for pid, found in _marked_as(user)]
+    return [one for one in processes if agent in ("", one.agent) and hub in (None, one.hub)]
 
 
-def processes_of(agent: str, hub: str | None = None) -> list[int]:
+def command_to_kill(one: Found) -> str:
+    """What a person types to end it."""
+    if one.user:
+        return command("sudo -u {} kill -KILL {}", one.user, str(one.pid))
+    return command("kill -KILL {}", str(one.pid))
+
+
+def _found(pid: int, told: Mapping[str, str], user: str = "") -> Found:
+    return Found(pid, told[MARK], told.get(OF_HUB, ""), told.get(HANDLER, ""), user)
+
+
+def processes_of(agent: str, hub: str | None = None, users: Collection[str] = ()) -> list[int]:
     """The numbers of the living processes of an agent."""
-    return [one.pid for one in find_processes(agent, hub)]
+    return [one.pid for one in find_processes(agent, hub, users)]
 
 
-def _marked() -> Iterator[tuple[int, dict[str, str]]]:
-    """All processes but this one, with their marks."""
-    with suppress(OSError):
-        for name in os.listdir("/proc"):
-            if name.isdigit() and int(name) != os.getpid():
-                with suppress(OSError):
-                    yield int(name), _marks(Path("/proc", name, "environ").read_bytes())
+def _marked_as(user: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """What this one may look into. Its agents may have made it up: it is good for what that user may do alone."""
+    try:
+        rows = json.loads(_ask([*as_user(user), sys.executable, "-I", "-S", marks.__file__]))
+        for pid, found in rows:
+            if isinstance(pid, int) and pid > 1 and isinstance(found[MARK], str):
+                yield pid, {name: str(value) for name, value in found.items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return
 
 
-def _marks(environment: bytes) -> dict[str, str]:
-    rows = (row.partition(b"=") for row in environment.split(b"\0") if row.startswith(_PREFIXES))
-    return {name.decode("ascii", "replace"): value.decode("ascii", "replace") for name, _, value in rows}
+def _ask(argv: Sequence[str]) -> bytes:
+    """What a command says. One that lasts too long is left alone where it is not ours to kill."""
+    try:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except OSError:
+        return b""
+    try:
+        return process.communicate(timeout=_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        with suppress(PermissionError):
+            process.kill()
+        if process.stdout:
+            process.stdout.close()
+        return b""
 
 
-def kill_processes_of(agent: str, hub: str | None = None) -> int:
-    """Kill what an agent left whose launcher was killed; how many there were."""
+def kill_processes_of(agent: str, hub: str | None = None, users: Collection[str] = ()) -> int:
+    """Kill what an agent left whose launcher was killed; how many there were. ``users`` as :func:`find_processes`."""
     killed: set[int] = set()  # one that is dying is found once more
     nothing = 0
     for _ in range(100):  # what is being started meanwhile is found the next time
-        found = [pid for pid in processes_of(agent, hub) if launcher.start_time(pid)]
+        found = [one for one in find_processes(agent, hub, users) if launcher.start_time(one.pid)]
         nothing = 0 if found else nothing + 1
         if nothing == 2:  # once is not enough: while a process starts a program, it shows no environment
             break
-        for pid in found:
+        for one in found:
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-                killed.add(pid)
+                if one.user:
+                    _ask([*as_user(one.user), "kill", "-KILL", str(one.pid)])
+                else:
+                    os.kill(one.pid, signal.SIGKILL)
+                killed.add(one.pid)
         time.sleep(_LOOK)
     return len(killed)

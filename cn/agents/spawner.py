@@ -161,7 +161,7 @@ class Spawner:
                 await self._alone(id, self._see_off_lost(id))
         if not self._swept:
             self._swept = True
-            await self._in_thread(end_strays, self.place.folders, {*live, *folders})
+            await self._in_thread(end_strays, self.place.folders, {*live, *folders}, self._users)
         self._note_leaving([folder for id, folder in folders.items() if id not in live], now)
         await self._start_needed(head.seq if head else 0, now)
 
@@ -191,13 +191,18 @@ class Spawner:
         was moved it works on, unseen, and another one would be started beside it.
         """
         hub = self.place.folders.hub
-        ended = await self._in_thread(kill_processes_of, agent, hub)
+        ended = await self._in_thread(kill_processes_of, agent, hub, self._users)
         why = f"its folder is not where this server has them: its processes were ended ({ended})" if ended else ""
         if others := await self._in_thread(processes_of, agent):
             numbers = ", ".join(map(str, others))
             why = why or f"it works for another folder of this hub, a copy or where it was before (pid {numbers})"
             self.faults[agent] = f"agent {agent[:8]} lives, and does not work for this folder: pid {numbers}"
         await self._end(agent, one_line(why, 200) if why else _NO_TRACE)
+
+    @property
+    def _users(self) -> set[str]:
+        """As whom agents may work here, beside us."""
+        return {one.wrap.user for one in self.machine.runners if one.wrap and one.wrap.user}
 
     async def _alone(self, about: Uuid, work: Awaitable[None]) -> None:
         """What goes wrong with one, by whatever it made or is, keeps nobody else from anything."""
@@ -248,7 +253,8 @@ class Spawner:
                 elif now.timestamp() - heard.signalled > self.machine.watch.grace + _SLOW.total_seconds():
                     launcher.signal(signal.SIGQUIT)  # its agent stopped it, or that would be over
             return
-        await self._in_thread(kill_processes_of, folder.agent, self.place.folders.hub)
+        users = () if read_exit(folder.path) else folder.users  # else its launcher saw to it
+        await self._in_thread(kill_processes_of, folder.agent, self.place.folders.hub, users)
         await self._in_thread(self.place.folders.empty, folder)
         if agent is not None:
             await self._end(agent.id, *self._told_of_end(folder, agent, now))
@@ -434,9 +440,9 @@ class Spawner:
 
     def _probe(self, runner: Runner) -> str:
         try:
-            leaks = examine(runner, self.place.agency.hub, self.place.folders)
+            leaks = examine(runner, self.place.agency.hub, self.place.folders, self.address.socket)
         except NotTried as why:
-            return f"the wrap of runner {runner.name} cannot be tried: {why}"
+            return f"the wrap of runner {runner.name} does not work: {why}"
         more = f" (and {len(leaks) - 1} more: cn doctor)" if len(leaks) > 1 else ""
         remedy = "correct it, or write 'unguarded = true'"
         return f"an agent of runner {runner.name} is not held by its wrap: {leaks[0]}{more}; {remedy}" if leaks else ""

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from cn.agency.names import Uuid, is_uuid
 from cn.git.repository import Hub
 from cn.system.closed import open_again
-from cn.system.files import identity_of, write_file
+from cn.system.files import identity_of, read_regular, write_file
 from cn.system.removal import remove_tree
 from cn.values.errors import Blocked
 from cn.values.text import one_line, visible
@@ -30,6 +30,7 @@ LIVE: Final = "live"
 ENDED: Final = "ended"
 _OTHERS_PASS = 0o711
 _OURS = 0o700
+_USER, _LONGEST = "user", 256
 
 
 class Folder(NamedTuple):
@@ -57,6 +58,12 @@ class Folder(NamedTuple):
         """What it reads: prompt, configuration."""
         return self.path / "files"
 
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The other user of the machine as whom it works, if any."""
+        name = (read_regular(self.path / _USER, _LONGEST) or b"").decode("utf-8", "replace")
+        return (name,) if name else ()
+
 
 class Folders(NamedTuple):
     """Those of all agents of a hub; ``hub`` names its folder, as the processes of its agents do."""
@@ -71,11 +78,10 @@ class Folders(NamedTuple):
         mode = _OTHERS_PASS if other_user else _OURS
         folder = Folder(self.base / LIVE / agent)
         try:
-            for path in (self.base, folder.path.parent):
-                path.mkdir(mode=mode, parents=True, exist_ok=True)
-                if stat.S_IMODE(path.stat().st_mode) & 0o777 != mode and other_user:
-                    path.chmod(mode)
+            _open_folder(self.open_base(other_user=other_user) / LIVE, other_user=other_user)
             folder.path.mkdir(mode=mode)
+            if other_user:
+                write_file(folder.path / _USER, other_user.encode(), root=folder.path, mode=0o600)
             for path in (folder.workspace, folder.home):
                 path.mkdir(mode=0o700)
                 path.chmod(_OURS)  # where mkdir(2) leaves out bits of the umask
@@ -85,6 +91,10 @@ class Folders(NamedTuple):
         except OSError as why:
             raise Blocked(f"cannot make {folder.path}: {why.strerror}", "make room, and let cn write there") from why
         return folder
+
+    def open_base(self, *, other_user: str = "") -> Path:
+        """The folder of all, made where it is not there; ``other_user`` may pass it, and not look around."""
+        return _open_folder(self.base, other_user=other_user)
 
     def live(self) -> list[Folder]:
         """Of agents that have not been cleared away."""
@@ -142,6 +152,14 @@ class Folders(NamedTuple):
     def _open(self, name: str) -> None:
         """An agent that may change modes by their paths could make all agents look lost."""
         open_again(self.base.parent, self.base, self.base / name)
+
+
+def _open_folder(path: Path, *, other_user: str) -> Path:
+    mode = _OTHERS_PASS if other_user else _OURS
+    path.mkdir(mode=mode, parents=True, exist_ok=True)
+    if other_user and stat.S_IMODE(path.stat().st_mode) & 0o777 != mode:
+        path.chmod(mode)
+    return path
 
 
 def _hand_over(path: Path, user: str) -> None:

@@ -103,14 +103,19 @@ def wrap_argv(wrap: Wrap | None, inside: Inside, argv: Sequence[str]) -> list[st
         case "sudo":
             kept = ",".join(name for name in inside.variables if name not in _KEPT_BY_SUDO)
             home = ["env", f"HOME={inside.home}"]
-            return ["sudo", "-n", "-u", wrap.user, f"--preserve-env={kept}", "--", *home, *_filter(wrap), *argv]
+            return [*as_user(wrap.user, f"--preserve-env={kept}"), *home, *_filter(wrap), *argv]
         case _:
             return [*_own(wrap, inside), *argv]
 
 
 def killer_of(wrap: Wrap | None) -> list[str]:
     """The command that ends processes which are not ours to end."""
-    return ["sudo", "-n", "-u", wrap.user, "--", "kill"] if wrap and wrap.name == "sudo" else []
+    return [*as_user(wrap.user), "kill"] if wrap and wrap.name == "sudo" else []
+
+
+def as_user(user: str, *options: str) -> list[str]:
+    """What stands before a command that another user of the machine is to run."""
+    return ["sudo", "-n", "-u", user, *options, "--"]
 
 
 def has_tmp(wrap: Wrap | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -20,7 +20,7 @@ from cn.agency.rows import Facts
 from cn.cli.options import Env
 from cn.cli.render.text import SHORT
 from cn.system.clock import now
-from cn.values.errors import Blocked, CnError, UsageError
+from cn.values.errors import Blocked, UsageError
 from cn.values.errors import Refused as RefusedError
 from cn.values.names import is_name
 from cn.values.shell_words import command
@@ -200,9 +200,9 @@ class Desk(NamedTuple):
         try:
             done, told = self.ask_all(requests, remedies)
         except Blocked as why:
-            ended = self._end_unrecorded(requests)
-            raise (Blocked(f"{why.text}; {'; '.join(ended)}", _UNRECORDED) if ended else why) from why
-        told = [*told, *self._end_agents(done)]
+            done, told = self._end_first(requests, remedies, why)
+        else:
+            told = [*told, *self._end_agents(done)]
         done_before = any(not one.changes for one in done)
         if done_before:
             done = [self._read_again(one, answer) for one, answer in zip(requests, done, strict=True)]
@@ -213,27 +213,42 @@ class Desk(NamedTuple):
         self.agency.follow()
         return done
 
-    def _end_agents(self, done: Sequence[Done]) -> Told:
-        """What leases that this ended leave running on this machine, where no server may see to it."""
+    def _end_agents(self, done: Sequence[Answer], *, room: bool = False) -> Told:
+        """What leases that this ended leave running on this machine, where no server may see to it. ``room``: what
+        they made goes at once.
+        """
         from cn.agency.events import AgentEnded
+        from cn.agency.perform import Done
 
-        ended = [change.agent for one in done for change in one.changes if isinstance(change, AgentEnded)]
+        changes = [change for one in done if isinstance(one, Done) for change in one.changes]
+        ended = [change.agent for change in changes if isinstance(change, AgentEnded)]
         if self.env.dry_run or not ended:
             return []
-        from cn.agents.leftover import end_agents
+        from cn.agents.leftover import end_agents, make_room
         from cn.agents.workspace import folders_of
 
-        return end_agents(folders_of(self.agency.hub), ended)
+        folders = folders_of(self.agency.hub)
+        told = end_agents(folders, ended)
+        if room:
+            make_room(folders, ended)
+        return told
 
-    def _end_unrecorded(self, asked: Sequence[Asked]) -> Sequence[str]:
-        """Where nothing can be written, end the agents all the same whose leases this would have ended."""
-        from cn.agency.perform import Done, perform
+    def _end_first(
+        self, asked: Sequence[Asked], remedies: Mapping[str, str] | None, why: Blocked
+    ) -> tuple[list[Done], Told]:
+        """Where nothing can be written, end the agents first whose leases this ends: they may have filled the disk.
+        While they are ended no server writes, so none is started in their place before it is recorded.
+        """
+        ended: list[str] = []
 
-        agency = self.agency
-        with suppress(CnError):
-            found = perform(agency.store, asked, agency.limits, agency.allowed_secrets, together=True, rehearse=True)
-            return self._end_agents([one for one in found.answers if isinstance(one, Done)])
-        return []
+        def first(answers: Sequence[Answer]) -> None:
+            ended.extend(self._end_agents(answers, room=True))
+
+        try:
+            done, told = self.ask_all(asked, remedies, first)
+        except Blocked as again:
+            raise (Blocked(f"{again.text}; {'; '.join(ended)}", _UNRECORDED) if ended else why) from why
+        return done, [*told, *ended]
 
     def _names(self, count: int) -> list[str]:
         """Of each part of the request: the first has its name, the others one that nobody takes for another request,
@@ -264,13 +279,18 @@ class Desk(NamedTuple):
         events = events_of_request(self.facts, actor_of(asked.principal), asked.request_id)
         return done._replace(changes=tuple(event.change for event in events))
 
-    def ask_all(self, asked: Sequence[Asked], remedies: Mapping[str, str] | None = None) -> tuple[list[Done], Told]:
-        """The same without a word; sentences about what else had to be done."""
+    def ask_all(
+        self,
+        asked: Sequence[Asked],
+        remedies: Mapping[str, str] | None = None,
+        first: Callable[[Sequence[Answer]], None] = lambda _: None,
+    ) -> tuple[list[Done], Told]:
+        """The same without a word; sentences about what else had to be done. ``first`` as :func:`perform` takes it."""
         from cn.agency.perform import perform
 
-        agency = self.agency
+        agency, rehearse = self.agency, self.env.dry_run
         performed = perform(
-            agency.store, asked, agency.limits, agency.allowed_secrets, together=True, rehearse=self.env.dry_run
+            *(agency.store, asked, agency.limits, agency.allowed_secrets), together=True, rehearse=rehearse, first=first
         )
         done = [self._accepted(one, remedies or {}) for one in performed.answers]
         self.env.did = self.env.did or not self.env.dry_run

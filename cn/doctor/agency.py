@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cn.doctor.finding import Finding, HubFacts, info, problem
@@ -118,6 +119,7 @@ def _check_server(facts: HubFacts) -> Iterator[Finding]:
 
 
 def _check_runner(runner: Runner, facts: HubFacts, folders: Folders) -> Iterator[Finding]:
+    from cn.agency.server_seen import see_server
     from cn.agents.examine import NotTried, examine
 
     if runner.unsafe:
@@ -127,10 +129,14 @@ def _check_runner(runner: Runner, facts: HubFacts, folders: Folders) -> Iterator
         yield info(f"runner {runner.name} is unguarded", why, "give it a wrap in agency.toml")
     elif runner.wrap:
         try:
-            leaks = examine(runner, facts.hub, folders)
+            socket = see_server(facts.hub.state).socket
+            leaks = examine(runner, facts.hub, folders, Path(socket) if socket else None)
         except NotTried as not_tried:
             yield problem(f"the wrap of runner {runner.name} does not work: {not_tried}", "no agent is started", _WRAPS)
             return
+        if runner.wrap.user:
+            what = f"agents of runner {runner.name} are not kept from each other"
+            yield info(what, f"all of them are the user {runner.wrap.user}", "a runner with another user keeps apart")
         for leak in leaks:
             yield problem(f"an agent of runner {runner.name} is not held: {leak}", "a probe in its wrap tried", _WRAPS)
 

@@ -12,9 +12,17 @@ import pytest
 
 from cn.agency.names import Uuid
 from cn.agency.operations import BySystem, EndAgent
-from cn.agents.launcher import children_of
+from cn.agents import processes
+from cn.agents.launcher import children_of, start_time
 from cn.agents.leftover import end_agents
-from cn.agents.processes import Launcher, processes_of, read_launcher
+from cn.agents.processes import (
+    Launcher,
+    command_to_kill,
+    find_processes,
+    kill_processes_of,
+    processes_of,
+    read_launcher,
+)
 from cn.agents.workspace import folders_of
 from tests.support.agents import Staff, script_runner, until
 from tests.support.hubs import ROOT, cn
@@ -184,3 +192,88 @@ def test_a_stop_ends_the_processes_though_nothing_can_be_written(staffed: Callab
     assert handler in staff.agents()
     assert "all that it started" not in cn("handler", "stop", handler, hub=staff.agency.hub.root).stdout
     assert handler not in staff.agents()
+
+
+@pytest.mark.parametrize("words", [("handler", "stop"), ("agency", "stop")])
+def test_a_stop_is_recorded_though_the_agent_filled_the_disk(
+    small_disk: Path, hub_template: Path, *, words: tuple[str, ...]
+) -> None:
+    """What it made goes before the record is made, and its launcher has room to say how it ended."""
+    shutil.copytree(hub_template, small_disk / "hub", symlinks=True)
+    fills = script_runner("one", "until ! cat /dev/zero > full 2> errors; do :; done; touch up; sleep 600")
+    staff = Staff(small_disk / "hub", small_disk / "agents", fills)
+    state = {"XDG_STATE_HOME": str(small_disk / "state")}
+    staff.place = staff.place._replace(folders=folders_of(staff.agency.hub, state))
+    staff.restart()
+    try:
+        handler = staff.handler("Build the site")
+        staff.step()
+        agent = staff.agents()[handler].id
+        until(lambda: os.statvfs(small_disk).f_bavail == 0)
+        said = cn(*words, handler, hub=staff.agency.hub.root, env=state).stdout
+        assert f"agent {agent[:8]} and all that it started are ended" in said
+        assert staff.agents() == {}
+        assert staff.ends(handler)[-1] != "its launcher was killed"
+        staff.step()
+        assert staff.agents() == {}
+    finally:
+        staff.close()
+
+
+@pytest.fixture
+def other_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Processes of agents are another user's: we see none of them, and ``sudo`` does. What it was asked for."""
+    asked = tmp_path / "asked"
+    sudo = tmp_path / "bin/sudo"
+    sudo.parent.mkdir()
+    sudo.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$*" >> {asked}\nuntil [ "$1" = -- ]; do shift; done\nshift\nexec "$@"\n'
+    )
+    sudo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{sudo.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(processes, "marked", lambda: iter(()))
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    return asked
+
+
+@pytest.mark.parametrize("who", ["a stop", "the server"])
+def test_what_runs_as_another_user_is_ended_where_both_halves_of_its_launcher_were_killed(
+    staffed: Callable[..., Staff], request: pytest.FixtureRequest, who: str
+) -> None:
+    staff = staffed(STAYS)
+    handler, agent = working(staff)
+    launcher, pids = read_launcher(staff.folder(agent)), processes_of(agent)
+    assert launcher
+    (second,) = children_of(launcher.pid)
+    (staff.folder(agent) / "user").write_text("robot")
+    asked: Path = request.getfixturevalue("other_user")
+    os.kill(second, signal.SIGSTOP)
+    for half in (launcher.pid, second):
+        os.kill(half, signal.SIGKILL)
+    until(lambda: not launcher.is_running and not start_time(second))
+    assert [pid for pid in pids if start_time(pid)]
+    if who == "a stop":
+        (said,) = end_agents(staff.place.folders, [agent], seconds=0.1)
+        assert "its processes that could be found are ended" in said
+    else:
+        staff.step()
+        assert staff.ends(handler) == ["its launcher was killed"]
+    assert not [pid for pid in pids if start_time(pid)]
+    assert "-n -u robot -- kill -KILL " in asked.read_text()
+
+
+def test_what_another_user_names_is_killed_as_that_user_alone(other_user: Path) -> None:
+    """Its agents may have made it up: numbers of our own processes, of all, or no numbers."""
+    sudo = other_user.with_name("bin") / "sudo"
+    mark = '{"CN_AGENT_ID": "some"}'
+    rows = f'[[{os.getpid()}, {mark}], [-1, {mark}], [1, {mark}], ["x", {mark}]]'
+    sudo.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> {other_user}\necho '{rows}'\n")
+    (found,) = find_processes("some", users=["robot"])
+    assert found.pid == os.getpid()
+    assert command_to_kill(found) == f"'sudo -u robot kill -KILL {found.pid}'"
+    assert kill_processes_of("some", users=["robot"]) == 1
+    kills = {line.partition(" -- ")[2] for line in other_user.read_text().splitlines() if " kill " in line}
+    assert kills == {f"kill -KILL {os.getpid()}"}
+    for said in ("", "[1]", "{}", "[[5, 6]]", "null"):
+        sudo.write_text(f"#!/bin/sh\necho '{said}'\n")
+        assert find_processes(users=["robot"]) == []

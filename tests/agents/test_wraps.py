@@ -526,6 +526,20 @@ def test_the_doctor_tries_each_wrap_and_says_what_an_agent_could(staffed: Callab
     assert "runners.one.argv: it is 'sh'" in doctor(staff, "[runners.one]\nargv = 'sh'")[1]
 
 
+@needs_other_user
+def test_the_doctor_says_that_agents_of_one_other_user_are_not_kept_from_each_other(
+    staffed: Callable[..., Staff], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sudo, staff = tmp_path / "bin/sudo", staffed()
+    sudo.parent.mkdir()
+    sudo.write_text('#!/bin/sh\nuntil [ "$1" = -- ]; do shift; done\nshift\nexec "$@"\n')
+    sudo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{sudo.parent}:{os.environ['PATH']}")
+    said = doctor(staff, "[runners.one]\nargv = ['sh']\nwrap = 'sudo'\nuser = 'nobody'")[1]
+    assert "agents of runner one are not kept from each other" in said
+    assert "does not work" not in said
+
+
 def test_a_wrap_that_is_not_there_is_told(staffed: Callable[..., Staff]) -> None:
     with pytest.raises(NotTried, match="no-such-wrap is not on this machine"):
         can(staffed(), Wrap("own", ("no-such-wrap",)))
@@ -741,8 +755,35 @@ def test_another_user_reads_neither_hub_nor_tokens(staffed: Callable[..., Staff]
     wrap = Wrap("own", own, user="nobody")
     with tempfile.TemporaryDirectory() as base:  # whose parents others may pass
         Path(base).chmod(0o711)
-        found = examine(runner(wrap), staff.agency.hub, Folders(Path(base)))
+        folders = Folders(Path(base, "agents"))
+        found = examine(runner(wrap), staff.agency.hub, folders)
+        folders.make("00000000-0000-4000-8000-000000000001", other_user="nobody")  # type: ignore[arg-type]
+        assert examine(runner(wrap), staff.agency.hub, folders) == found
     assert not [one for one in found if "token" in one]
     assert not [one for one in found if str(staff.agency.hub.root) in one]
-    # Agents of one user are not kept from each other: a user for each, or another wrap.
-    assert json.dumps(found).count("workspace") == 2
+    # Agents of one user are not kept from each other, whether one has worked here before or not.
+    assert not [one for one in found if "workspace" in one]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root to become another user")
+@pytest.mark.parametrize("closed", ["agents", "run", "run/agents.sock"])
+def test_a_wrap_whose_user_cannot_reach_what_an_agent_needs_is_told(staffed: Callable[..., Staff], closed: str) -> None:
+    """Its own folders, and the server's socket, which a folder above may close to it."""
+    if shut := [folder for folder in (ROOT, *ROOT.parents) if not folder.stat().st_mode & stat.S_IXOTH]:
+        pytest.skip(f"others may not pass {shut[-1]}, where the checkout is")
+    staff = staffed()
+    own = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--")
+    held = runner(Wrap("own", own, user="nobody"))
+    with tempfile.TemporaryDirectory() as base, socket.socket(socket.AF_UNIX) as server:
+        for path in (Path(base), Path(base, "agents"), Path(base, "run")):
+            path.mkdir(exist_ok=True)
+            path.chmod(0o711)
+        called = Path(base, "run/agents.sock")
+        server.bind(str(called))
+        server.listen()
+        called.chmod(0o666)
+        folders = Folders(Path(base, "agents/hub"))
+        examine(held, staff.agency.hub, folders, called)
+        Path(base, closed).chmod(0o700)
+        with pytest.raises(NotTried, match=f"it cannot reach .*: {base}/{closed} is closed to it; "):
+            examine(held, staff.agency.hub, folders, called)

@@ -7,7 +7,7 @@ import random
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -24,22 +24,6 @@ from tests.support.world import Node, World
 
 KIB = 1024
 CLOCK = ROOT / "tests/support/clock"
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own that can be full or read-only; needs root and Linux."""
-    if os.geteuid() != 0 or sys.platform != "linux":
-        pytest.skip("mounting needs root on Linux")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
-    if subprocess.run(mount, capture_output=True, check=False, timeout=20).returncode:
-        pytest.skip("mounting is not allowed here")
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True, timeout=20)
 
 
 def run(trial: Trial, *more: str, preexec: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
