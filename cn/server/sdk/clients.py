@@ -20,6 +20,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from cn.server.few import FewLines
 from cn.server.fitness import find_unfit
 from cn.server.gateway import OtherTool, Outcome, Unanswered
 from cn.server.library_logs import ABOUT
@@ -27,6 +28,7 @@ from cn.server.machine_tools import OtherServer
 from cn.server.sdk.bounded_http import ENDED, GONE, MOST_BYTES, NOT_LET_IN, REMEDIES, open_client
 from cn.server.sdk.faults import InOurWords, tell
 from cn.server.sdk.lines import ENCODING, TOO_LONG
+from cn.server.sdk.sifted import sifted
 from cn.server.secrets import Vault
 from cn.values.text import counted, one_line
 
@@ -37,10 +39,12 @@ _MOST_TOOLS = 500
 _MOST_PAGES = 100
 _MOST_LINE = 1 << 16
 """Signs of a line of a program's log."""
-
+_MOST_SAID, _MOST_LOGGED = 20, 200
+"""Lines within a minute, of ours about a server and of its own log."""
+_BETWEEN = 1.0
+"""Seconds, at least, from one list of tools to the next."""
 
 _CLOSED = f"{types.CONNECTION_CLOSED} Connection closed"
-_LATE = re.compile(rf"{types.REQUEST_TIMEOUT} Request '[^']*' timed out")
 _BROKEN_OFF = re.compile(rf"{types.CONNECTION_CLOSED} SSE stream (?:ended|failed)\b.*", re.DOTALL)
 """What the library itself says. Servers use these numbers too, with words of their own, which are passed on."""
 
@@ -64,9 +68,13 @@ class OtherClient:
     """
 
     def __init__(self, server: OtherServer, vault: Vault, say: Callable[[str], None]) -> None:
-        self._server, self._vault, self._say = server, vault, say
+        self._server, self._vault = server, vault
+        self._say = FewLines(say, _MOST_SAID, server.name)
+        self._say_its = FewLines(
+            lambda line: say(f"{server.name}: {one_line(vault.mask(line), 500)}"), _MOST_LOGGED, "its log"
+        )
         self._client: Client | None = None
-        self._lost, self._why = asyncio.Event(), ""
+        self._lost, self._changed, self._why = asyncio.Event(), asyncio.Event(), ""
         self._scope = anyio.CancelScope()
         self.name, self.state, self.failing = server.name, "starting", ""
         self.tools: Sequence[OtherTool] = ()
@@ -87,13 +95,17 @@ class OtherClient:
 
     async def _answer(self, client: Client, tool: str, arguments: Mapping[str, Any]) -> Outcome:
         try:
-            seconds = self._server.seconds
-            return self._outcome(await client.call_tool(tool, dict(arguments), read_timeout_seconds=seconds))
+            # Of the library's own bound the time begins once the server has read the call.
+            with anyio.move_on_after(self._server.seconds) as time:
+                result = await client.call_tool(tool, dict(arguments))
+            if time.cancelled_caught:
+                raise Unanswered(f"no answer within {self._server.seconds:g} s")
+            return self._outcome(result)
+        except Unanswered:
+            raise
         except MCPError as error:
             if error.error.code in REMEDIES:
                 raise self._not_its_word(error) from None
-            if _LATE.fullmatch(_said(error)):
-                raise Unanswered(f"no answer within {self._server.seconds:g} s") from None
             if _said(error) == _CLOSED:
                 self._lost.set()
                 raise Unanswered(self._why or "the connection was lost") from None
@@ -125,6 +137,7 @@ class OtherClient:
         with self._scope:
             while True:
                 self._lost.clear()
+                self._changed.clear()
                 self._why = ""
                 try:
                     await self._connected()
@@ -142,21 +155,29 @@ class OtherClient:
 
     async def _connected(self) -> None:
         with anyio.CancelScope(deadline=anyio.current_time() + _START_SECONDS) as beginning:
-            async with Client(self._transport(), message_handler=self._heard) as client:
+            transport = sifted(self._transport(), self._changed.set)
+            async with Client(transport, cache=None) as client:  # the cache would have to hear of other tools
                 beginning.deadline = math.inf
                 self.tools = await self._list(client)
                 self._client, self.state = client, READY
-                await self._lost.wait()
+                async with anyio.create_task_group() as beside:
+                    beside.start_soon(self._list_again, client)
+                    await self._lost.wait()
+                    beside.cancel_scope.cancel()
         if beginning.cancelled_caught:
             raise _Silent(f"it did not begin within {_START_SECONDS:g} s")
 
-    async def _heard(self, message: Any) -> None:
-        """The server has other tools now."""
-        if isinstance(message, types.ToolListChangedNotification) and self._client is not None:
+    async def _list_again(self, client: Client) -> None:
+        """Whenever the server has other tools. However often it says so, one list is under way, and one due."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            begun = anyio.current_time()
             try:
-                self.tools = await self._list(self._client)
+                self.tools = await self._list(client)
             except Exception as why:  # it keeps those that it had
                 self._say(f"{self.name}: {tell(why, self._vault.mask)}")
+            await asyncio.sleep(max(_BETWEEN, anyio.current_time() - begun))
 
     def _transport(self) -> AbstractAsyncContextManager[Any]:
         server = self._server
@@ -168,7 +189,7 @@ class OtherClient:
             command=server.argv[0], args=[*server.argv[1:]], env=env, cwd=server.cwd or None, encoding=ENCODING
         )
         TOO_LONG.set(self._too_long)
-        return _logged(started, lambda line: self._say(f"{self.name}: {one_line(self._vault.mask(line), 500)}"))
+        return _logged(started, self._say_its)
 
     def _too_long(self) -> None:
         """The program that was started is ended, and started again: who knows where its next answer begins?"""
