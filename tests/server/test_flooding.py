@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from cn.server.bodies import has_more_parts
 from cn.server.few import FewLines
 from cn.server.gateway import Unanswered
 from cn.server.machine_tools import OtherServer
+from cn.server.sdk import clients
 from cn.server.sdk.clients import OtherClient
 from cn.server.secrets import Vault
 
@@ -20,7 +23,10 @@ _MANY = 3000
 _FLOODS = """
 import json, sys, time
 lists = pings = 0
-names = ["echo"]
+names = ["echo", "sums"]
+large = {"type": "object"}
+endless = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+results = {"sums": {"outputSchema": endless}}
 many = int(sys.argv[1])
 
 def say(**message):
@@ -36,7 +42,9 @@ for line in sys.stdin:
         say(id=number, result={"protocolVersion": asked["params"]["protocolVersion"], **about})
     elif method == "tools/list":
         lists += 1
-        say(id=number, result={"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]})
+        at = int(asked.get("params", {}).get("cursor", 0))
+        tools = [{"name": name, "inputSchema": large, **results.get(name, {})} for name in names[at:at + 2]]
+        say(id=number, result={"tools": tools, **({"nextCursor": str(at + 2)} if at + 2 < len(names) else {})})
     elif method == "tools/call":
         what = asked["params"]["arguments"].get("what")
         if what == "flood":
@@ -48,9 +56,19 @@ for line in sys.stdin:
                 say(id=f"p{one}", method="ping")
                 print("no message")
         if what == "log":
-            names = [f"no name {one}" for one in range(100)]
+            names = [f"no name {one}" for one in range(90)]
             print("said\\n" * many, file=sys.stderr, flush=True)
             say(method="notifications/tools/list_changed")
+        if what == "parts":
+            say(id=number, result={"content": [{"type": "text", "text": "y"}] * 20000})
+            continue
+        if what == "tools":
+            large = {"type": "object", "properties": {str(one): {"type": "string"} for one in range(20)}}
+            names = [f"large{one}" for one in range(5)]
+            say(method="notifications/tools/list_changed")
+        if what == "pattern":
+            say(id=number, result={"content": [], "structuredContent": {"a": "a" * 60 + "!"}})
+            continue
         if what == "deaf":
             while True:
                 time.sleep(1)
@@ -61,7 +79,11 @@ for line in sys.stdin:
 
 
 def _with(
-    tmp_path: Path, work: Callable[[OtherClient], Awaitable[None]], seconds: float = 60.0, said: list[str] | None = None
+    tmp_path: Path,
+    work: Callable[[OtherClient], Awaitable[None]],
+    seconds: float = 60.0,
+    said: list[str] | None = None,
+    vault: Vault | None = None,
 ) -> None:
     program = tmp_path / "program.py"
     program.write_text(_FLOODS)
@@ -69,7 +91,7 @@ def _with(
 
     async def main() -> None:
         other = OtherServer(name="loud", argv=(sys.executable, str(program), str(_MANY)), seconds=seconds)
-        client = OtherClient(other, Vault({}), say)
+        client = OtherClient(other, vault or Vault({}), say)
         try:
             async with asyncio.timeout(100):
                 await _until(lambda: client.state == "ready")
@@ -112,12 +134,70 @@ def test_a_call_that_the_server_does_not_read_ends_in_its_time(tmp_path: Path) -
 def test_neither_its_log_nor_what_is_said_about_it_buries_ours(tmp_path: Path) -> None:
     async def work(client: OtherClient) -> None:
         await client.call("echo", {"what": "log"})
-        await _until(lambda: len(client.tools) == 100 and said.count("loud: said") == 200)
+        await _until(lambda: len(client.tools) == 90 and said.count("loud: said") == 200)
 
     said: list[str] = []
     _with(tmp_path, work, said=said)
     assert said.count("loud: said") == 200
     assert len([line for line in said if "is not listed by its name" in line]) == 20
+
+
+def test_a_line_with_very_many_parts_is_not_read_and_the_program_is_started_again(tmp_path: Path) -> None:
+    async def work(client: OtherClient) -> None:
+        with pytest.raises(Unanswered, match="a line of it has more than the 50,000 members and elements"):
+            await client.call("echo", {"what": "parts"})
+        await _until(lambda: "more than the 50,000" in client.state)
+        await _until(lambda: client.state == "ready")
+        assert not (await client.call("echo", {})).failed
+
+    _with(tmp_path, work)
+
+
+def test_tools_whose_schemas_have_very_many_parts_are_taken_as_far_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "MOST_MEMBERS", 100)
+
+    async def work(client: OtherClient) -> None:
+        await client.call("echo", {"what": "tools"})
+        await _until(lambda: [tool.name for tool in client.tools] == ["large0", "large1"])
+
+    said: list[str] = []
+    _with(tmp_path, work, said=said)
+    assert said == ["loud: of its tools the first 2 are taken, which is what cn holds"]
+
+
+def test_a_schema_of_results_whose_pattern_takes_for_ever_is_not_tried(tmp_path: Path) -> None:
+    async def work(client: OtherClient) -> None:
+        assert (await client.call("sums", {"what": "pattern"})).value == {"a": "a" * 60 + "!"}
+
+    _with(tmp_path, work)
+
+
+def test_others_are_answered_while_an_answer_is_looked_through(tmp_path: Path) -> None:
+    others = threading.Event()
+    waited: list[bool] = []
+
+    class Slow(Vault):
+        def mask(self, text: str) -> str:
+            if text.startswith("{"):
+                waited.append(others.wait(30))
+            return super().mask(text)
+
+    async def work(client: OtherClient) -> None:
+        asked = asyncio.ensure_future(client.call("echo", {}))
+        await _until(lambda: bool(waited) or client._one.locked())
+        others.set()
+        await asked
+
+    _with(tmp_path, work, vault=Slow({}))
+    assert waited == [True]
+
+
+def test_parts_are_counted_as_far_as_they_matter() -> None:
+    assert has_more_parts(b"[" + b"1," * 100 + b"1]", 100)
+    assert not has_more_parts(b"[" + b"1," * 99 + b"1]", 100)
+    assert not has_more_parts(json.dumps({"a": ",[{" * 100_000}).encode(), 100)
 
 
 def test_lines_that_were_kept_out_are_counted() -> None:

@@ -9,9 +9,10 @@ import re
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
+import anyio.to_thread
 import httpx2
 import jsonschema
 import mcp_types as types
@@ -20,18 +21,21 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from cn.server.bodies import Parts
 from cn.server.few import FewLines
 from cn.server.fitness import find_unfit
 from cn.server.gateway import OtherTool, Outcome, Unanswered
 from cn.server.library_logs import ABOUT
 from cn.server.machine_tools import OtherServer
-from cn.server.sdk.bounded_http import ENDED, GONE, MOST_BYTES, NOT_LET_IN, REMEDIES, open_client
+from cn.server.sdk.bounded_http import ENDED, GONE, MOST_BYTES, MOST_MEMBERS, NOT_LET_IN, REMEDIES, open_client
 from cn.server.sdk.faults import InOurWords, tell
-from cn.server.sdk.lines import ENCODING, TOO_LONG
+from cn.server.sdk.lines import ENCODING, TOO_MUCH
 from cn.server.sdk.sifted import sifted
 from cn.server.secrets import Vault
 from cn.values.text import counted, one_line
 
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 READY = "ready"
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _START_SECONDS = 60.0
@@ -75,9 +79,10 @@ class OtherClient:
         )
         self._client: Client | None = None
         self._lost, self._changed, self._why = asyncio.Event(), asyncio.Event(), ""
-        self._scope = anyio.CancelScope()
+        self._scope, self._beginning = anyio.CancelScope(), anyio.CancelScope()
         self.name, self.state, self.failing = server.name, "starting", ""
         self.tools: Sequence[OtherTool] = ()
+        self._one = asyncio.Lock()
         self._task = asyncio.ensure_future(self._keep())
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Outcome:
@@ -98,11 +103,6 @@ class OtherClient:
             # Of the library's own bound the time begins once the server has read the call.
             with anyio.move_on_after(self._server.seconds) as time:
                 result = await client.call_tool(tool, dict(arguments))
-            if time.cancelled_caught:
-                raise Unanswered(f"no answer within {self._server.seconds:g} s")
-            return self._outcome(result)
-        except Unanswered:
-            raise
         except MCPError as error:
             if error.error.code in REMEDIES:
                 raise self._not_its_word(error) from None
@@ -111,10 +111,24 @@ class OtherClient:
                 raise Unanswered(self._why or "the connection was lost") from None
             if _BROKEN_OFF.fullmatch(_said(error)):
                 raise Unanswered("its answer broke off") from None
-            return Outcome([{"type": "text", "text": self._vault.mask(error.error.message)}], None, True)
+            told = await self._apart(self._vault.mask, error.error.message)
+            return Outcome([{"type": "text", "text": told}], None, True)
         except Exception as why:  # whatever the library or the other server makes of it
             self._lost.set()
-            raise Unanswered(tell(why, self._vault.mask)) from None
+            raise Unanswered(await self._tell(why)) from None
+        if time.cancelled_caught:
+            raise Unanswered(f"no answer within {self._server.seconds:g} s")
+        return await self._apart(self._outcome, result)
+
+    async def _apart(self, look: Callable[[Given], Found], given: Given) -> Found:
+        """Have what may take long looked through in a thread, one thing of a server at a time: others are answered
+        meanwhile.
+        """
+        async with self._one:
+            return await anyio.to_thread.run_sync(look, given)
+
+    async def _tell(self, why: BaseException) -> str:
+        return await self._apart(lambda one: tell(one, self._vault.mask), why)
 
     def _outcome(self, result: types.CallToolResult) -> Outcome:
         blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
@@ -146,7 +160,7 @@ class OtherClient:
                 except asyncio.CancelledError:
                     raise
                 except BaseException as why:  # groups of exceptions of the library's tasks
-                    self.state = tell(why, self._vault.mask)
+                    self.state = await self._tell(why)
                     self._say(f"{self.name}: {self.state}")
                 finally:
                     self._client, self.tools = None, ()
@@ -154,10 +168,12 @@ class OtherClient:
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _connected(self) -> None:
-        with anyio.CancelScope(deadline=anyio.current_time() + _START_SECONDS) as beginning:
+        self._beginning = anyio.CancelScope(deadline=anyio.current_time() + _START_SECONDS)
+        with self._beginning as beginning:
             transport = sifted(self._transport(), self._changed.set)
             async with Client(transport, cache=None) as client:  # the cache would have to hear of other tools
                 beginning.deadline = math.inf
+                client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
                 self.tools = await self._list(client)
                 self._client, self.state = client, READY
                 async with anyio.create_task_group() as beside:
@@ -165,7 +181,7 @@ class OtherClient:
                     await self._lost.wait()
                     beside.cancel_scope.cancel()
         if beginning.cancelled_caught:
-            raise _Silent(f"it did not begin within {_START_SECONDS:g} s")
+            raise _Silent(self._why or f"it did not begin within {_START_SECONDS:g} s")
 
     async def _list_again(self, client: Client) -> None:
         """Whenever the server has other tools. However often it says so, one list is under way, and one due."""
@@ -176,7 +192,7 @@ class OtherClient:
             try:
                 self.tools = await self._list(client)
             except Exception as why:  # it keeps those that it had
-                self._say(f"{self.name}: {tell(why, self._vault.mask)}")
+                self._say(f"{self.name}: {await self._tell(why)}")
             await asyncio.sleep(max(_BETWEEN, anyio.current_time() - begun))
 
     def _transport(self) -> AbstractAsyncContextManager[Any]:
@@ -188,13 +204,15 @@ class OtherClient:
         started = StdioServerParameters(
             command=server.argv[0], args=[*server.argv[1:]], env=env, cwd=server.cwd or None, encoding=ENCODING
         )
-        TOO_LONG.set(self._too_long)
+        TOO_MUCH.set(self._too_much)
         return _logged(started, self._say_its)
 
-    def _too_long(self) -> None:
-        """The program that was started is ended, and started again: who knows where its next answer begins?"""
-        self._why = f"a line of it has more than the {MOST_BYTES >> 20} MiB that cn reads"
+    def _too_much(self, why: str) -> None:
+        """The program that was started is ended, and started again: who knows what that line would have answered?"""
+        self._why = why
         self._lost.set()
+        if self._client is None:
+            self._beginning.cancel()
 
     async def _list(self, client: Client) -> list[OtherTool]:
         """Raises :class:`_ListRefused`."""
@@ -205,19 +223,22 @@ class OtherClient:
             raise _ListRefused(f"tools/list has no end after {_START_SECONDS:g} s") from None
 
     async def _pages(self, client: Client) -> list[OtherTool]:
-        found: list[OtherTool] = []
-        cursor: str | None = None
+        taken: list[types.Tool] = []
+        room, cursor = _Room(), None
         for _ in range(_MOST_PAGES):
             page = await client.list_tools(cursor=cursor)
-            found += [self._described(tool) for tool in page.tools[: _MOST_TOOLS - len(found)]]
+            taken += await self._apart(room.take, page.tools)
             cursor = page.next_cursor
-            if not cursor or len(found) >= _MOST_TOOLS:
-                return self._fitting(found)
+            if not cursor or room.full:
+                if room.full:
+                    self._say(f"{self.name}: of its tools the first {len(taken)} are taken, which is what cn holds")
+                return await self._fitting(taken)
         raise _ListRefused(f"tools/list has no end after {_MOST_PAGES} pages")
 
-    def _fitting(self, listed: Sequence[OtherTool]) -> list[OtherTool]:
-        """These, with what is wrong with some, which is said."""
-        found = find_unfit(self.name, listed, _fault)
+    async def _fitting(self, taken: Sequence[types.Tool]) -> list[OtherTool]:
+        """These as we describe them, with what is wrong with some, which is said."""
+        listed = await self._apart(lambda tools: [self._described(one) for one in tools], taken)
+        found = await self._apart(lambda tools: find_unfit(self.name, tools, _fault), listed)
         for tool in found:
             if tool.unfit:
                 self._say(f"{self.name}: {one_line(tool.name, 60)!r} is not listed by its name: {tool.unfit}")
@@ -246,6 +267,33 @@ class OtherClient:
         """
         self._scope.cancel()
         await self._task
+
+
+class _Room:
+    """For the tools of one server: so many, so many bytes and so many parts."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self._tools, self._bytes, self._parts = 0, 0, Parts()
+
+    def take(self, tools: Sequence[types.Tool]) -> list[types.Tool]:
+        """As many of them as there is room for."""
+        taken: list[types.Tool] = []
+        for tool in tools:
+            described = tool.model_dump_json(by_alias=True, exclude_none=True).encode()
+            self._tools, self._bytes = self._tools + 1, self._bytes + len(described)
+            self._parts.add(described)
+            if self._tools > _MOST_TOOLS or self._bytes > MOST_BYTES or self._parts.count > MOST_MEMBERS:
+                self.full = True
+                break
+            taken.append(tool)
+        return taken
+
+
+async def _unchecked(name: str, result: types.CallToolResult) -> None:
+    """Whether a result is as its tool's schema says is for who gets it to check. The schema is the server's too: one
+    pattern of it may take for ever, and nothing else is done meanwhile.
+    """
 
 
 @asynccontextmanager
