@@ -7,7 +7,7 @@ import math
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
@@ -83,6 +83,7 @@ class OtherClient:
         self.name, self.state, self.failing = server.name, "starting", ""
         self.tools: Sequence[OtherTool] = ()
         self._one = asyncio.Lock()
+        self._calls: set[asyncio.Task[Any]] = set()
         self._task = asyncio.ensure_future(self._keep())
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Outcome:
@@ -100,9 +101,7 @@ class OtherClient:
 
     async def _answer(self, client: Client, tool: str, arguments: Mapping[str, Any]) -> Outcome:
         try:
-            # Of the library's own bound the time begins once the server has read the call.
-            with anyio.move_on_after(self._server.seconds) as time:
-                result = await client.call_tool(tool, dict(arguments))
+            result = await self._in_time(client.call_tool(tool, dict(arguments)))
         except MCPError as error:
             if error.error.code in REMEDIES:
                 raise self._not_its_word(error) from None
@@ -116,9 +115,23 @@ class OtherClient:
         except Exception as why:  # whatever the library or the other server makes of it
             self._lost.set()
             raise Unanswered(await self._tell(why)) from None
-        if time.cancelled_caught:
+        if result is None:
             raise Unanswered(f"no answer within {self._server.seconds:g} s")
         return await self._apart(self._outcome, result)
+
+    async def _in_time(self, call: Coroutine[Any, Any, Found]) -> Found | None:
+        """The library's own bound begins once the server has read the call, and after it the library waits for seconds
+        to tell the server that the call is given up; it does that by itself here.
+        """
+        task = asyncio.ensure_future(call)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # which nobody else may ask for
+        try:
+            await asyncio.wait({task}, timeout=self._server.seconds)
+            return task.result() if task.done() else None
+        finally:
+            task.cancel()
 
     async def _apart(self, look: Callable[[Given], Found], given: Given) -> Found:
         """Have what may take long looked through in a thread, one thing of a server at a time: others are answered
