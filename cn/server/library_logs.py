@@ -14,13 +14,13 @@ import threading
 import time
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import PurePath
 from types import TracebackType
 from typing import Any, Final, TextIO
 
+from cn.server.few import Few
 from cn.system.systemd import Level
 
 ABOUT: ContextVar[str] = ContextVar("about", default="")
@@ -30,8 +30,7 @@ _OURS: Final = PurePath(__file__).parents[1]
 """The package itself: a folder that holds a clone may be called ``cn`` too."""
 _LONGEST: Final = 120
 _MOST: Final = 5
-_WHILE: Final = 60.0
-"""So many records of one line of code are said in so many seconds; the others are counted."""
+"""So many records of one line of code are said within a while."""
 Say = Callable[[str, Level], None]
 
 
@@ -80,31 +79,20 @@ class Told(logging.Handler):
 
     def __init__(self, say: Say, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._say_line, self._clock = say, clock
-        self._since = clock()
-        self._made: Counter[tuple[str, int]] = Counter()
+        self._say_line = say
+        self._few = Few[tuple[str, int]](_MOST, clock)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Who, where, the line of its code, and the error's kind."""
         level = Level.ERROR if record.levelno >= logging.ERROR else Level.WARNING
-        self._begin_anew()
-        self._made[record.pathname, record.lineno] += 1
-        if self._made[record.pathname, record.lineno] > _MOST:
+        for (path, line), more in self._few.begin_anew().items():
+            _say(self._say_line, f"{more} more at {_place(path, line)}", Level.WARNING)
+        if not self._few.takes((record.pathname, record.lineno)):
             return
         spoken = linecache.getline(record.pathname, record.lineno).strip()[:_LONGEST]
         text = f"{record.name} at {_place(record.pathname, record.lineno)}: {spoken}"
         error = record.exc_info[1] if record.exc_info else None
         _say(self._say_line, f"{text}: {kind_and_place(error)}" if error else text, level)
-
-    def _begin_anew(self) -> None:
-        """What was counted is said with the first record that comes when the time is over."""
-        if self._clock() - self._since < _WHILE:
-            return
-        for (path, line), made in self._made.items():
-            if made > _MOST:
-                _say(self._say_line, f"{made - _MOST} more at {_place(path, line)}", Level.WARNING)
-        self._made.clear()
-        self._since = self._clock()
 
     def handleError(self, record: logging.LogRecord) -> None:
         """The library's way would print the record."""

@@ -34,6 +34,7 @@ class KnownSecrets:
         self._forms = sorted((form for form in forms if len(form) >= shortest), key=len, reverse=True)
         cores = {_fold(core) for value in values for core in _encoded(value) if len(core) >= _UNBROKEN}
         self._cores = sorted(cores, key=len, reverse=True)
+        self._shortest = min(map(len, [*self._forms, *self._cores]), default=0)
 
     def __bool__(self) -> bool:
         return bool(self._forms)
@@ -51,7 +52,7 @@ class KnownSecrets:
 
     def places(self, text: str) -> list[tuple[int, int]]:
         """From where to where a text shows one, in order; none of these spans meets another."""
-        if not self._forms or not text:
+        if not self._forms or len(text) < self._shortest:
             return []
         folded = _fold(text)
         found = [span for form in self._forms for span in _find(folded, form)]

@@ -32,6 +32,9 @@ _PERHAPS_HIDDEN = r"[^ -~\n\t]"
 _EMOJI = "\ufe0f"
 """Variation selector 16: a symbol is drawn as an emoji, in colour (Unicode, UTS #51)."""
 _KEYCAP = "\u20e3"
+_MOST_MARKS = 6
+"""On one letter: hardly a word of any language has as many. More of them are drawn over the lines beside it."""
+_PERHAPS_PILED = rf"[\u0300-\U0010ffff]{{{_MOST_MARKS + 1},}}"
 
 
 def unix_lines(text: str) -> str:
@@ -41,14 +44,24 @@ def unix_lines(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Show control, format, bidirectional, surrogate and blank characters as ``<U+202E>``.
+    """Show control, format, bidirectional, surrogate and blank characters as ``<U+202E>``, and the marks on a letter
+    beyond the sixth.
 
     Tab and the line feed are kept, and the selector that makes an emoji of the symbol before it. What is printable, and
     no blank letter, comes back as it is.
     """
-    if text.isprintable() and (text.isascii() or not re.search(_BLANK, text)):
-        return text
-    return re.sub(_PERHAPS_HIDDEN, _shown, text)
+    if not (text.isprintable() and (text.isascii() or not re.search(_BLANK, text))):
+        text = re.sub(_PERHAPS_HIDDEN, _shown, text)
+    return text if text.isascii() else re.sub(_PERHAPS_PILED, _unpiled, text)
+
+
+def _unpiled(found: re.Match[str]) -> str:
+    """A run of characters without more marks on one than it may have."""
+    kept, marks = list[str](), 0
+    for char in found[0]:
+        marks = marks + 1 if unicodedata.category(char) in ("Mn", "Me") else 0
+        kept.append(f"<U+{ord(char):04X}>" if marks > _MOST_MARKS else char)
+    return "".join(kept)
 
 
 def _shown(found: re.Match[str]) -> str:

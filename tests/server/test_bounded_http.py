@@ -17,7 +17,7 @@ import pytest
 from cn.server.gateway import Gateway, Unanswered
 from cn.server.machine_tools import OtherServer
 from cn.server.sdk import clients
-from cn.server.sdk.bounded_http import MOST_BYTES
+from cn.server.sdk.bounded_http import MOST_BYTES, REMEDIES, UNKNOWN
 from cn.server.sdk.clients import OtherClient
 from cn.server.secrets import Vault
 
@@ -256,6 +256,25 @@ def test_events_that_are_no_answer_say_whether_it_was_done(body: bytes, told: st
 
     with _odd("tools/call", "answer") as server:
         server.answer = 200, body, {"Content-Type": "text/event-stream"}
+        _with(server, work)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_an_answer_with_very_many_parts_is_refused_before_it_is_read(kind: str) -> None:
+    body = b'{"jsonrpc": "2.0", "id": ID, "result": {"content": [' + b'{"type": "text", "text": "y"},' * 20_000
+    body = body[:-1] + b"]}}"
+
+    async def work(client: OtherClient) -> None:
+        await _until(lambda: client.state == "ready")
+        with pytest.raises(Unanswered, match="more than the 50,000 members and elements that cn reads") as told:
+            await client.call("echo", {})
+        assert told.value.remedy == REMEDIES[UNKNOWN]
+        server.when = ""
+        assert not (await client.call("echo", {})).failed
+
+    with _odd("tools/call", "answer") as server:
+        events = kind != "application/json"
+        server.answer = (200, b"data: " + body + b"\n\n" if events else body, {"Content-Type": kind})
         _with(server, work)
 
 

@@ -117,6 +117,13 @@ def test_visible_leaves_what_can_be_seen() -> None:
         assert visible(text) == text
 
 
+def test_accents_that_are_piled_up_are_shown() -> None:
+    assert visible("e" + "\u0301" * 6 + "x") == "e" + "\u0301" * 6 + "x"
+    assert visible("e" + "\u0301" * 8 + "x" + "\u0301") == "e" + "\u0301" * 6 + "<U+0301><U+0301>x\u0301"
+    assert visible("a\u20dd\u0e47" * 60) == "a\u20dd\u0e47" * 60
+    assert len(visible("\u0489" * 60)) == 6 + 54 * len("<U+0489>")
+
+
 @given(anything, st.integers(1, 50))
 def test_one_line_is_one_line_and_no_longer(text: str, limit: int) -> None:
     line = one_line(text, limit)

@@ -1,8 +1,8 @@
 """The HTTP client for another server: an answer has a bound in bytes and one in time, and is one of the protocol.
 
-The library reads a JSON answer whole, whatever its size, and reads on after a call was given up. Of what it cannot read
-it makes an error of that server, with the answer quoted. So what goes wrong is found here, and handed to it as a
-refusal of that one request, in words of ours; others of the connection go on.
+The library reads a JSON answer whole, whatever its size and parts, and reads on after a call was given up. Of what it
+cannot read it makes an error of that server, with the answer quoted. So what goes wrong is found here, and handed to it
+as a refusal of that one request, in words of ours; others of the connection go on.
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from typing import Any
 import httpx2
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
+from cn.server.bodies import Parts, has_more_parts
+
 MOST_BYTES = 8 << 20
 """What is read of one answer. One event of a stream may have one MiB (the library's limit)."""
+MOST_MEMBERS = 50_000
+"""Members and elements of all objects and lists of one message. A page of 500 tools has a hundred for each."""
+TOO_MANY = f"has more than the {MOST_MEMBERS:,} members and elements that cn reads"
 NOT_LET_IN, LATER, UNKNOWN, GONE, ENDED = -32051, -32052, -32053, -32054, -32055
 """Our codes for answers that are not the other server's own word."""
 REMEDIES = {
@@ -36,6 +41,8 @@ _GRACE = 1.0
 _LEAVING = 5.0
 """Seconds for the farewell."""
 _CONNECT = 30.0
+_SOONEST = 1000
+"""Milliseconds after which a stream that ended is opened again, whatever its server says."""
 
 
 def open_client(headers: Mapping[str, str], seconds: float) -> httpx2.AsyncClient:
@@ -73,11 +80,14 @@ class _Client(httpx2.AsyncClient):
             stream = response.stream if request.method == "GET" else _Bounded(response.stream, end)
             response.stream, response.headers["content-type"] = _Readable(stream, request), _EVENTS
             return response
-        body = bytearray()
+        body, parts = bytearray(), Parts()
         async for part in response.aiter_bytes():
             body += part
             if len(body) > MOST_BYTES:
                 raise _TooMuch(_more_than_read())
+            parts.add(part)
+            if parts.count > MOST_MEMBERS and _is_json(response):
+                raise _TooMuch(f"the answer {TOO_MANY}")
         await response.aclose()
         headers = [(name, text) for name, text in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
         read = httpx2.Response(response.status_code, headers=headers, content=bytes(body), request=request)
@@ -156,10 +166,12 @@ class _Lent(httpx2.AsyncByteStream):
 
 def _written(event: httpx2.ServerSentEvent) -> bytes:
     """As it is sent (html.spec.whatwg.org, section 9.2). Without data it only says where to go on."""
+    if has_more_parts(event.data.encode(), MOST_MEMBERS):
+        return _refused_event(f"an event of the answer {TOO_MANY}")
     if event.data and _message(event.data) is None:
         return _refused_event("an event of the answer is none of the protocol")
     lines = [f"id: {event.id}"] if event.id else []
-    lines += [] if event.retry is None else [f"retry: {event.retry}"]
+    lines += [] if event.retry is None else [f"retry: {max(event.retry, _SOONEST)}"]
     lines += [f"data: {line}" for line in event.data.split("\n")]
     return "\n".join([*lines, "", ""]).encode()
 
@@ -224,8 +236,11 @@ def _kind(response: httpx2.Response) -> str:
 
 
 def _is_of_the_protocol(response: httpx2.Response) -> bool:
-    is_json = _kind(response).startswith("application/json")
-    return is_json and isinstance(_message(response.content), JSONRPCResponse | JSONRPCError)
+    return _is_json(response) and isinstance(_message(response.content), JSONRPCResponse | JSONRPCError)
+
+
+def _is_json(response: httpx2.Response) -> bool:
+    return _kind(response).startswith("application/json")
 
 
 def _message(text: str | bytes) -> JSONRPCMessage | None:

@@ -7,11 +7,12 @@ import math
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
+import anyio.to_thread
 import httpx2
 import jsonschema
 import mcp_types as types
@@ -20,16 +21,21 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from cn.server.bodies import Parts
+from cn.server.few import FewLines
 from cn.server.fitness import find_unfit
 from cn.server.gateway import OtherTool, Outcome, Unanswered
 from cn.server.library_logs import ABOUT
 from cn.server.machine_tools import OtherServer
-from cn.server.sdk.bounded_http import ENDED, GONE, MOST_BYTES, NOT_LET_IN, REMEDIES, open_client
+from cn.server.sdk.bounded_http import ENDED, GONE, MOST_BYTES, MOST_MEMBERS, NOT_LET_IN, REMEDIES, open_client
 from cn.server.sdk.faults import InOurWords, tell
-from cn.server.sdk.lines import ENCODING, TOO_LONG
+from cn.server.sdk.lines import ENCODING, TOO_MUCH
+from cn.server.sdk.sifted import sifted
 from cn.server.secrets import Vault
 from cn.values.text import counted, one_line
 
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 READY = "ready"
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _START_SECONDS = 60.0
@@ -37,10 +43,12 @@ _MOST_TOOLS = 500
 _MOST_PAGES = 100
 _MOST_LINE = 1 << 16
 """Signs of a line of a program's log."""
-
+_MOST_SAID, _MOST_LOGGED = 20, 200
+"""Lines within a minute, of ours about a server and of its own log."""
+_BETWEEN = 1.0
+"""Seconds, at least, from one list of tools to the next."""
 
 _CLOSED = f"{types.CONNECTION_CLOSED} Connection closed"
-_LATE = re.compile(rf"{types.REQUEST_TIMEOUT} Request '[^']*' timed out")
 _BROKEN_OFF = re.compile(rf"{types.CONNECTION_CLOSED} SSE stream (?:ended|failed)\b.*", re.DOTALL)
 """What the library itself says. Servers use these numbers too, with words of their own, which are passed on."""
 
@@ -64,12 +72,18 @@ class OtherClient:
     """
 
     def __init__(self, server: OtherServer, vault: Vault, say: Callable[[str], None]) -> None:
-        self._server, self._vault, self._say = server, vault, say
+        self._server, self._vault = server, vault
+        self._say = FewLines(say, _MOST_SAID, server.name)
+        self._say_its = FewLines(
+            lambda line: say(f"{server.name}: {one_line(vault.mask(line), 500)}"), _MOST_LOGGED, "its log"
+        )
         self._client: Client | None = None
-        self._lost, self._why = asyncio.Event(), ""
-        self._scope = anyio.CancelScope()
+        self._lost, self._changed, self._why = asyncio.Event(), asyncio.Event(), ""
+        self._scope, self._beginning = anyio.CancelScope(), anyio.CancelScope()
         self.name, self.state, self.failing = server.name, "starting", ""
         self.tools: Sequence[OtherTool] = ()
+        self._one = asyncio.Lock()
+        self._calls: set[asyncio.Task[Any]] = set()
         self._task = asyncio.ensure_future(self._keep())
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Outcome:
@@ -87,22 +101,47 @@ class OtherClient:
 
     async def _answer(self, client: Client, tool: str, arguments: Mapping[str, Any]) -> Outcome:
         try:
-            seconds = self._server.seconds
-            return self._outcome(await client.call_tool(tool, dict(arguments), read_timeout_seconds=seconds))
+            result = await self._in_time(client.call_tool(tool, dict(arguments)))
         except MCPError as error:
             if error.error.code in REMEDIES:
                 raise self._not_its_word(error) from None
-            if _LATE.fullmatch(_said(error)):
-                raise Unanswered(f"no answer within {self._server.seconds:g} s") from None
             if _said(error) == _CLOSED:
                 self._lost.set()
                 raise Unanswered(self._why or "the connection was lost") from None
             if _BROKEN_OFF.fullmatch(_said(error)):
                 raise Unanswered("its answer broke off") from None
-            return Outcome([{"type": "text", "text": self._vault.mask(error.error.message)}], None, True)
+            told = await self._apart(self._vault.mask, error.error.message)
+            return Outcome([{"type": "text", "text": told}], None, True)
         except Exception as why:  # whatever the library or the other server makes of it
             self._lost.set()
-            raise Unanswered(tell(why, self._vault.mask)) from None
+            raise Unanswered(await self._tell(why)) from None
+        if result is None:
+            raise Unanswered(f"no answer within {self._server.seconds:g} s")
+        return await self._apart(self._outcome, result)
+
+    async def _in_time(self, call: Coroutine[Any, Any, Found]) -> Found | None:
+        """The library's own bound begins once the server has read the call, and after it the library waits for seconds
+        to tell the server that the call is given up; it does that by itself here.
+        """
+        task = asyncio.ensure_future(call)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # which nobody else may ask for
+        try:
+            await asyncio.wait({task}, timeout=self._server.seconds)
+            return task.result() if task.done() else None
+        finally:
+            task.cancel()
+
+    async def _apart(self, look: Callable[[Given], Found], given: Given) -> Found:
+        """Have what may take long looked through in a thread, one thing of a server at a time: others are answered
+        meanwhile.
+        """
+        async with self._one:
+            return await anyio.to_thread.run_sync(look, given)
+
+    async def _tell(self, why: BaseException) -> str:
+        return await self._apart(lambda one: tell(one, self._vault.mask), why)
 
     def _outcome(self, result: types.CallToolResult) -> Outcome:
         blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
@@ -125,6 +164,7 @@ class OtherClient:
         with self._scope:
             while True:
                 self._lost.clear()
+                self._changed.clear()
                 self._why = ""
                 try:
                     await self._connected()
@@ -133,7 +173,7 @@ class OtherClient:
                 except asyncio.CancelledError:
                     raise
                 except BaseException as why:  # groups of exceptions of the library's tasks
-                    self.state = tell(why, self._vault.mask)
+                    self.state = await self._tell(why)
                     self._say(f"{self.name}: {self.state}")
                 finally:
                     self._client, self.tools = None, ()
@@ -141,22 +181,32 @@ class OtherClient:
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _connected(self) -> None:
-        with anyio.CancelScope(deadline=anyio.current_time() + _START_SECONDS) as beginning:
-            async with Client(self._transport(), message_handler=self._heard) as client:
+        self._beginning = anyio.CancelScope(deadline=anyio.current_time() + _START_SECONDS)
+        with self._beginning as beginning:
+            transport = sifted(self._transport(), self._changed.set)
+            async with Client(transport, cache=None) as client:  # the cache would have to hear of other tools
                 beginning.deadline = math.inf
+                client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
                 self.tools = await self._list(client)
                 self._client, self.state = client, READY
-                await self._lost.wait()
+                async with anyio.create_task_group() as beside:
+                    beside.start_soon(self._list_again, client)
+                    await self._lost.wait()
+                    beside.cancel_scope.cancel()
         if beginning.cancelled_caught:
-            raise _Silent(f"it did not begin within {_START_SECONDS:g} s")
+            raise _Silent(self._why or f"it did not begin within {_START_SECONDS:g} s")
 
-    async def _heard(self, message: Any) -> None:
-        """The server has other tools now."""
-        if isinstance(message, types.ToolListChangedNotification) and self._client is not None:
+    async def _list_again(self, client: Client) -> None:
+        """Whenever the server has other tools. However often it says so, one list is under way, and one due."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            begun = anyio.current_time()
             try:
-                self.tools = await self._list(self._client)
+                self.tools = await self._list(client)
             except Exception as why:  # it keeps those that it had
-                self._say(f"{self.name}: {tell(why, self._vault.mask)}")
+                self._say(f"{self.name}: {await self._tell(why)}")
+            await asyncio.sleep(max(_BETWEEN, anyio.current_time() - begun))
 
     def _transport(self) -> AbstractAsyncContextManager[Any]:
         server = self._server
@@ -167,13 +217,15 @@ class OtherClient:
         started = StdioServerParameters(
             command=server.argv[0], args=[*server.argv[1:]], env=env, cwd=server.cwd or None, encoding=ENCODING
         )
-        TOO_LONG.set(self._too_long)
-        return _logged(started, lambda line: self._say(f"{self.name}: {one_line(self._vault.mask(line), 500)}"))
+        TOO_MUCH.set(self._too_much)
+        return _logged(started, self._say_its)
 
-    def _too_long(self) -> None:
-        """The program that was started is ended, and started again: who knows where its next answer begins?"""
-        self._why = f"a line of it has more than the {MOST_BYTES >> 20} MiB that cn reads"
+    def _too_much(self, why: str) -> None:
+        """The program that was started is ended, and started again: who knows what that line would have answered?"""
+        self._why = why
         self._lost.set()
+        if self._client is None:
+            self._beginning.cancel()
 
     async def _list(self, client: Client) -> list[OtherTool]:
         """Raises :class:`_ListRefused`."""
@@ -184,19 +236,22 @@ class OtherClient:
             raise _ListRefused(f"tools/list has no end after {_START_SECONDS:g} s") from None
 
     async def _pages(self, client: Client) -> list[OtherTool]:
-        found: list[OtherTool] = []
-        cursor: str | None = None
+        taken: list[types.Tool] = []
+        room, cursor = _Room(), None
         for _ in range(_MOST_PAGES):
             page = await client.list_tools(cursor=cursor)
-            found += [self._described(tool) for tool in page.tools[: _MOST_TOOLS - len(found)]]
+            taken += await self._apart(room.take, page.tools)
             cursor = page.next_cursor
-            if not cursor or len(found) >= _MOST_TOOLS:
-                return self._fitting(found)
+            if not cursor or room.full:
+                if room.full:
+                    self._say(f"{self.name}: of its tools the first {len(taken)} are taken, which is what cn holds")
+                return await self._fitting(taken)
         raise _ListRefused(f"tools/list has no end after {_MOST_PAGES} pages")
 
-    def _fitting(self, listed: Sequence[OtherTool]) -> list[OtherTool]:
-        """These, with what is wrong with some, which is said."""
-        found = find_unfit(self.name, listed, _fault)
+    async def _fitting(self, taken: Sequence[types.Tool]) -> list[OtherTool]:
+        """These as we describe them, with what is wrong with some, which is said."""
+        listed = await self._apart(lambda tools: [self._described(one) for one in tools], taken)
+        found = await self._apart(lambda tools: find_unfit(self.name, tools, _fault), listed)
         for tool in found:
             if tool.unfit:
                 self._say(f"{self.name}: {one_line(tool.name, 60)!r} is not listed by its name: {tool.unfit}")
@@ -225,6 +280,33 @@ class OtherClient:
         """
         self._scope.cancel()
         await self._task
+
+
+class _Room:
+    """For the tools of one server: so many, so many bytes and so many parts."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self._tools, self._bytes, self._parts = 0, 0, Parts()
+
+    def take(self, tools: Sequence[types.Tool]) -> list[types.Tool]:
+        """As many of them as there is room for."""
+        taken: list[types.Tool] = []
+        for tool in tools:
+            described = tool.model_dump_json(by_alias=True, exclude_none=True).encode()
+            self._tools, self._bytes = self._tools + 1, self._bytes + len(described)
+            self._parts.add(described)
+            if self._tools > _MOST_TOOLS or self._bytes > MOST_BYTES or self._parts.count > MOST_MEMBERS:
+                self.full = True
+                break
+            taken.append(tool)
+        return taken
+
+
+async def _unchecked(name: str, result: types.CallToolResult) -> None:
+    """Whether a result is as its tool's schema says is for who gets it to check. The schema is the server's too: one
+    pattern of it may take for ever, and nothing else is done meanwhile.
+    """
 
 
 @asynccontextmanager

@@ -21,12 +21,10 @@ from cn.values.text import one_line
 _LONGEST: Final = 300
 _SHOWN: Final = 3
 _NAME: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,40}")
-_OF_THE_LIBRARY: Final = {
-    "Unsupported protocol version": "it speaks no version of the protocol that cn knows",
-    "Invalid structured content": "its result is not as its own schema says",
-    "Invalid schema for tool": "the schema of its results is none",
-}
+_OF_THE_LIBRARY: Final = {"Unsupported protocol version": "it speaks no version of the protocol that cn knows"}
 """Beginnings of what the library says of an answer that can be read, and what that means."""
+_COUNTED: Final = 1000
+"""Faults of one answer, beyond which they are counted alone."""
 _ENDLESS: Final = 10
 """So many causes are looked through."""
 
@@ -57,6 +55,8 @@ def tell(why: BaseException, mask: Callable[[str], str]) -> str:
 
 def _unread(why: ValidationError, mask: Callable[[str], str]) -> str:
     """Where an answer is not as the protocol says, and how: pydantic's names of places and kinds."""
+    if why.error_count() > _COUNTED:
+        return f"its answer is none of the protocol, in {why.error_count():,} places"
     found = why.errors(include_url=False, include_context=False, include_input=False)
     shown = [f"{_where(one['loc'], mask)} ({one['type']})" for one in found[:_SHOWN]]
     more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""

@@ -1,4 +1,4 @@
-"""What a server says on its standard output, in whole lines of a bounded length.
+"""What a server says on its standard output, in whole lines of a bounded length and with a bounded number of parts.
 
 The library gathers a line for as long as it goes on, and looks through all that it has at each piece. It reads text in
 an encoding that it is given by name, so ours is UTF-8 that comes out line by line.
@@ -11,11 +11,13 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final
 
-from cn.server.sdk.bounded_http import MOST_BYTES
+from cn.server.bodies import has_more_parts
+from cn.server.sdk.bounded_http import MOST_BYTES, MOST_MEMBERS, TOO_MANY
 
 ENCODING: Final = "cn_lines"
-TOO_LONG: ContextVar[Callable[[], None]] = ContextVar("TOO_LONG")
-"""Who is told, in the tasks of a connection, that a line has more than :data:`MOST_BYTES`. Nothing is kept then."""
+TOO_MUCH: ContextVar[Callable[[str], None]] = ContextVar("TOO_MUCH")
+"""Who is told, in the tasks of a connection, what is too much of a line. Nothing is kept then."""
+_LONG: Final = f"a line of it has more than the {MOST_BYTES >> 20} MiB that cn reads"
 
 
 class _Lines(codecs.IncrementalDecoder):
@@ -35,9 +37,10 @@ class _Lines(codecs.IncrementalDecoder):
             self._parts, self._size = [], 0
         self._parts.append(rest)
         self._size += len(rest)
-        if max(self._size, len(whole) - len(begun)) > MOST_BYTES and not self._over:
+        why = _LONG if max(self._size, len(whole) - len(begun)) > MOST_BYTES else _too_many(whole)
+        if why and not self._over:
             self._over = True
-            TOO_LONG.get()()
+            TOO_MUCH.get()(why)
         if self._over:
             self._parts, self._size = [], 0
             return ""
@@ -46,6 +49,14 @@ class _Lines(codecs.IncrementalDecoder):
     def reset(self) -> None:
         """As at the start."""
         self._parts, self._size = [], 0
+
+
+def _too_many(whole: bytes) -> str:
+    """Is there a line with too many parts? A short one has not."""
+    if len(whole) <= MOST_MEMBERS:
+        return ""
+    found = any(has_more_parts(line, MOST_MEMBERS) for line in whole.split(b"\n"))
+    return f"a line of it {TOO_MANY}" if found else ""
 
 
 def _find(name: str) -> codecs.CodecInfo | None:
