@@ -6,6 +6,7 @@ The standard library alone, and of that next to nothing: the bridge and a sync w
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # signal without the 3 ms of its enums
+import errno
 import os
 
 _OTHERS_MAY_WRITE, _OWN_BITS = 0o002, 0o700
@@ -33,3 +34,13 @@ def refuse_signals() -> None:
     """
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+
+
+def is_for_memory(why: Exception) -> bool:
+    """Was there no memory, by a limit of the caller's (setrlimit(2), ``RLIMIT_AS``) or of the machine?
+
+    Where a library in C cannot be loaded for it, that is an :class:`ImportError`.
+    """
+    if isinstance(why, ImportError):
+        return "failed to map" in str(why)
+    return isinstance(why, MemoryError) or (isinstance(why, OSError) and why.errno == errno.ENOMEM)

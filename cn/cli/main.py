@@ -18,6 +18,7 @@ from cn import __version__
 from cn.cli.options import HUB, JSON, QUIET, VERBOSE, Env
 from cn.cli.render import COLOUR
 from cn.cli.streams import give_up_unread, guard_streams, lead_nowhere
+from cn.inherited import is_for_memory
 from cn.values.errors import EXIT_PIPE, EXIT_REFUSED, CnError, ConfigError, NotShown, Refused
 
 if TYPE_CHECKING:
@@ -204,9 +205,11 @@ def run() -> NoReturn:
     except NotShown as error:
         _report_error(*_not_shown(env, error), EXIT_REFUSED)
     except OSError as error:
+        if is_for_memory(error):
+            raise  # told where nothing is loaded for it
         _report_error(*_by_system(error), EXIT_REFUSED)
     except Exception as error:
-        if os.environ.get("CN_DEBUG"):
+        if is_for_memory(error) or os.environ.get("CN_DEBUG"):
             raise
         _report_error(
             f"internal error: {type(error).__name__}: {error}",

@@ -14,7 +14,7 @@ import gc
 import os
 import sys
 
-from cn.inherited import closed, refuse_signals, take_umask
+from cn.inherited import closed, is_for_memory, refuse_signals, take_umask
 
 TYPE_CHECKING = False  # typing itself takes 3 ms
 if TYPE_CHECKING:
@@ -50,6 +50,13 @@ def run() -> NoReturn:
     except KeyboardInterrupt:
         os.write(2, b"cn: interrupted\n")
         os._exit(130)
+    except (MemoryError, ImportError, OSError) as why:
+        if not is_for_memory(why):
+            raise
+        os.write(
+            2, b"cn: there is not enough memory\n  \xe2\x86\x92 'ulimit -v' shows the limit in a shell: raise it\n"
+        )
+        os._exit(1)
 
 
 def _need_files() -> None:

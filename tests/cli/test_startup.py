@@ -93,3 +93,16 @@ def test_a_question_about_encodings_is_no_error_of_a_run(tmp_path: Path) -> None
     command = [sys.executable, "-m", "cn", "init", "sigma", "--path", str(tmp_path / "cn-sigma")]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "raised", ["MemoryError()", "OSError(12, 'no')", "ImportError('x.so: failed to map segment from shared object')"]
+)
+def test_too_little_memory_is_told_and_called_no_fault_of_cn(raised: str) -> None:
+    program = (
+        "import sys\nfrom cn.cli import main, start\ndef ends(*_):\n    raise {}\nmain._invoke = ends\nstart.run()"
+    )
+    words = [sys.executable, "-c", program.format(raised), "log"]
+    done = subprocess.run(words, env=cn_env(), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "cn: there is not enough memory\n  → 'ulimit -v' shows the limit in a shell: raise it\n"
