@@ -19,15 +19,18 @@ from cn.values.names import HubPath, Oid
 from cn.values.text import one_line
 
 
-def create_repo(path: Path, main: str, settings: Mapping[str, str], *, bare: bool = False) -> None:
-    """``git init`` at ``path`` without templates or hooks; ``settings`` go to its own config."""
+def create_repo(path: Path, main: str, settings: Mapping[str, str], *, bare: bool = False, hash: str = "") -> None:
+    """``git init`` at ``path`` without templates or hooks; ``settings`` go to its own config. ``hash`` is its object
+    format; empty: the user's own choice.
+    """
     before = dict(os.environ)
     for name in before.keys() - users_environment().keys():
         del os.environ[name]  # GitPython reads some when it is imported, and hands all on
     try:
         import git
 
-        git.Git(path).init(initial_branch=main, bare=bare, env={"GIT_TEMPLATE_DIR": ""})
+        format = {"object_format": hash} if hash else {}
+        git.Git(path).init(initial_branch=main, bare=bare, env={"GIT_TEMPLATE_DIR": ""}, **format)
         with git.Repo(path, expand_vars=False) as repo, repo.config_writer() as config:
             for key, value in settings.items():
                 section, _, option = key.rpartition(".")

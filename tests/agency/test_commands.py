@@ -841,3 +841,21 @@ def test_more_than_may_be_looked_for_or_linked_is_refused_with_what_to_do(org: O
     said = org.refused("kb", "create", many, "--description", "Links")
     assert "limit-links: it names 1,001 files" in said
     assert "several files" in said
+
+
+@pytest.mark.parametrize("hub_format", ["sha1", "sha256"])
+def test_records_have_one_object_format_whatever_the_users_own_is(tmp_path: Path, hub_format: str) -> None:
+    env = {"GIT_DEFAULT_HASH": hub_format}
+    cn("init", "sigma", cwd=tmp_path, env=env, check=0)
+    hub = tmp_path / "cn-sigma"
+    env = {"GIT_DEFAULT_HASH": "sha256"}
+    cn("agency", "init", "Everything", hub=hub, env=env, check=0)
+    cn("outcome", "create", "One", hub=hub, env=env, check=0)
+    records = hub / ".git/cn/agency.git"
+    assert git(records, "rev-parse", "--show-object-format") == "sha1"
+    assert git(hub, "rev-parse", "--show-object-format") == hub_format
+    copy = tmp_path / "copy.git"
+    git(tmp_path, "clone", "-q", "--bare", str(records), str(copy))
+    records.rename(records.with_name("aside"))
+    cn("agency", "restore", copy, hub=hub, env=env, check=0)
+    assert "One" in cn("outcome", "list", hub=hub, check=0).stdout

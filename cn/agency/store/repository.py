@@ -324,7 +324,8 @@ def build_records(places: Places, identity: tuple[str, str], fill: Callable[[Rep
                 raise Refused(f"{places.repository} is there already", remedy)
             remove_tree(building)
             building.mkdir(mode=0o700)
-            create_repo(building, MAIN.removeprefix("refs/heads/"), _SETTINGS, bare=True)
+            # Ids of its objects are SHA-1, whatever GIT_DEFAULT_HASH says.
+            create_repo(building, MAIN.removeprefix("refs/heads/"), _SETTINGS, bare=True, hash="sha1")
             fill(new)
             os.rename(building, places.repository)
             sync_folder(places.state)
