@@ -82,7 +82,7 @@ class Agency(NamedTuple):
         from cn.agency.store.behind import start
         from cn.agency.store.copies import copy_url
 
-        url = copy_url(self.hub.config)
+        url = copy_url(self.hub)
         start(self.store.repository, url if isinstance(url, str) else "")
 
 
@@ -101,7 +101,10 @@ def open_agency(hub: Hub) -> Agency:
 
         refuse_unfinished(places)
     if not places.repository.exists() and (url := hub.config.last("agency.remote")):
-        restore = command("cn agency restore {}", redact(hub.config.url(url, push=True)))
+        from cn.agency.store.copies import copy_from
+
+        where = copy_from(hub.config.url(url, push=True), hub.root)
+        restore = command("cn agency restore {}", redact(where))
         raise ConfigError(f"there is no Agency in {places.state}", f"{restore} brings back what agency.remote holds")
     return Agency(hub, open_store(places, hub.identity), person_of(hub), *read_limits(hub))
 

@@ -40,7 +40,7 @@ def tick(agency: Agency, *, dry_run: bool = False) -> Ticked:
             break
     if dry_run:
         return Ticked(tuple(done), (), None)
-    url = copy_url(agency.hub.config)
+    url = copy_url(agency.hub)
     repository = agency.store.repository
     if isinstance(url, Refusal):
         told += follow(repository, "")

@@ -27,7 +27,10 @@ def check_records(facts: HubFacts) -> Iterator[Finding]:
     if not os.path.lexists(facts.hub.state / RECORDS):
         if url := facts.hub.config.last("agency.remote"):
             what = f"there is no Agency in {facts.hub.state}, and agency.remote names a copy"
-            restore = command("cn agency restore {}", redact(facts.hub.config.url(url, push=True)))
+            from cn.agency.store.copies import copy_from
+
+            where = copy_from(facts.hub.config.url(url, push=True), facts.hub.root)
+            restore = command("cn agency restore {}", redact(where))
             yield problem(what, "its records may have been removed", f"{restore} brings back what the copy holds")
         return
     # Most hubs have none, and it brings a database.
@@ -45,7 +48,7 @@ def check_records(facts: HubFacts) -> Iterator[Finding]:
         yield problem(error.text, "no command of Agency's works as long as it is so", error.hint)
         return
     try:
-        copy = copy_url(facts.hub.config)
+        copy = copy_url(facts.hub)
         for flaw in chain(
             check_records(repository, facts.now, url=copy, full=facts.full),
             check_copy(repository, copy, facts.now, full=facts.full),

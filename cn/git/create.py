@@ -19,9 +19,11 @@ from cn.values.names import HubPath, Oid
 from cn.values.text import one_line
 
 
-def create_repo(path: Path, main: str, settings: Mapping[str, str], *, bare: bool = False, hash: str = "") -> None:
-    """``git init`` at ``path`` without templates or hooks; ``settings`` go to its own config. ``hash`` is its object
-    format; empty: the user's own choice.
+def create_repo(path: Path, main: str, settings: Mapping[str, str], *, private: bool = False) -> None:
+    """``git init`` at ``path`` without templates or hooks; ``settings`` go to its own config.
+
+    ``private``: a bare one, whose ids are SHA-1 and whose files have the modes of the umask, whatever the user's own
+    configuration and environment choose for others (``core.sharedRepository``, ``GIT_DEFAULT_HASH``).
     """
     before = dict(os.environ)
     for name in before.keys() - users_environment().keys():
@@ -29,8 +31,8 @@ def create_repo(path: Path, main: str, settings: Mapping[str, str], *, bare: boo
     try:
         import git
 
-        format = {"object_format": hash} if hash else {}
-        git.Git(path).init(initial_branch=main, bare=bare, env={"GIT_TEMPLATE_DIR": ""}, **format)
+        words = {"bare": True, "object_format": "sha1", "shared": "umask"} if private else {}
+        git.Git(path).init(initial_branch=main, env={"GIT_TEMPLATE_DIR": ""}, **words)
         with git.Repo(path, expand_vars=False) as repo, repo.config_writer() as config:
             for key, value in settings.items():
                 section, _, option = key.rpartition(".")

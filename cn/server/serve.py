@@ -308,7 +308,7 @@ class _Process:
                 return
             self._to_follow.clear()
             try:
-                url = copy_url(self.agency.hub.config)
+                url = copy_url(self.agency.hub)
                 told = follow(self.agency.store.repository, "" if isinstance(url, Refusal) else url)
                 for text in told:
                     self.health.say(text)

@@ -844,15 +844,17 @@ def test_more_than_may_be_looked_for_or_linked_is_refused_with_what_to_do(org: O
 
 
 @pytest.mark.parametrize("hub_format", ["sha1", "sha256"])
-def test_records_have_one_object_format_whatever_the_users_own_is(tmp_path: Path, hub_format: str) -> None:
+def test_records_are_private_and_have_one_object_format_whatever_the_user_has(tmp_path: Path, hub_format: str) -> None:
     env = {"GIT_DEFAULT_HASH": hub_format}
     cn("init", "sigma", cwd=tmp_path, env=env, check=0)
     hub = tmp_path / "cn-sigma"
-    env = {"GIT_DEFAULT_HASH": "sha256"}
+    shared = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.sharedRepository", "GIT_CONFIG_VALUE_0": "all"}
+    env = {"GIT_DEFAULT_HASH": "sha256", **shared}
     cn("agency", "init", "Everything", hub=hub, env=env, check=0)
     cn("outcome", "create", "One", hub=hub, env=env, check=0)
     records = hub / ".git/cn/agency.git"
     assert git(records, "rev-parse", "--show-object-format") == "sha1"
+    assert records.stat().st_mode & 0o777 == 0o700
     assert git(hub, "rev-parse", "--show-object-format") == hub_format
     copy = tmp_path / "copy.git"
     git(tmp_path, "clone", "-q", "--bare", str(records), str(copy))

@@ -7,6 +7,7 @@ clone does not was written by another, and nothing is pushed over it.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,10 +21,11 @@ from cn.agency.store.repository import MAIN, Commit, Places, Repository, build_r
 from cn.git.objects import list_refs, read_info, read_raw, update_refs
 from cn.git.process import Git, GitConfig
 from cn.git.remote import Result, fetch_tips, list_remotes, push_forward, remedy_of
+from cn.git.repository import Hub
 from cn.system.files import PRIVATE, drop, hold, read_regular, write_file
 from cn.system.removal import remove_tree
 from cn.values.errors import Blocked, CnError, Refusal, Refused
-from cn.values.names import NameRefused, Oid, digest, parse_url
+from cn.values.names import NameRefused, Oid, digest, is_local, parse_url
 from cn.values.shell_words import command
 from cn.values.text import decode, one_line, redact, visible
 
@@ -63,8 +65,11 @@ class Restored(NamedTuple):
         return _time(self.tip)
 
 
-def copy_url(config: GitConfig) -> str | Refusal:
-    """Where the hub's configuration puts the copy; empty: nowhere. Not where others fetch the hub from."""
+def copy_url(hub: Hub) -> str | Refusal:
+    """Where the hub's configuration puts the copy; empty: nowhere. Not where others fetch the hub from, and not the
+    records themselves. A relative path is one from the hub's folder, as in git.
+    """
+    config = hub.config
     named = config.last(SETTING)
     if not named:
         return ""
@@ -73,20 +78,40 @@ def copy_url(config: GitConfig) -> str | Refusal:
         parse_url(url)
     except NameRefused as refused:
         return Refusal("private copy", f"{SETTING}: {refused.text}", refused.hint)
+    url = copy_from(url, hub.root)
+    where, place = f"{SETTING} is {redact(url)}", _place(url, hub.root)
+    if place in (_place(str(one), hub.root) for one in (Places(hub.state).repository, hub.root, hub.git_dir)):
+        return Refusal("private copy", f"{where}, in this hub itself: with the one the other would be gone", _PRIVATE)
     remotes = {key.removeprefix("remote.").removesuffix(".url") for key in _remote_keys(config)}
-    shared = [name for name in sorted(remotes - {named}) if _place(config.url(name, push=False)) == _place(url)]
+    shared = [name for name in sorted(remotes - {named}) if _place(config.url(name, push=False), hub.root) == place]
     if shared or named == "origin":
-        where = f"{SETTING} is {redact(url)}, which is the remote {(shared or [named])[0]} of the hub"
-        return Refusal("private copy", f"{where}: peers fetch from there", _PRIVATE)
+        which = f"{where}, which is the remote {(shared or [named])[0]} of the hub"
+        return Refusal("private copy", f"{which}: peers fetch from there", _PRIVATE)
     return url
+
+
+def copy_from(url: str, folder: Path) -> str:
+    """The same URL, from ``folder`` on where it is a relative path."""
+    is_relative = is_local(url) and not url.startswith(("file://", "/"))
+    return os.path.normpath(folder / url) if is_relative else url
 
 
 def _remote_keys(config: GitConfig) -> list[str]:
     return [one.key for one in config.settings if one.key.startswith("remote.") and one.key.endswith(".url")]
 
 
-def _place(url: str) -> str:
-    return url.removeprefix("file://").rstrip("/").removesuffix(".git")
+_AT_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/]*@)?([^:/]+)(?::[0-9]*(?=/)|:|(?=/))(.*)", re.I | re.DOTALL)
+"""A URL with a host, or what ssh takes for one (git-fetch(1), "Git URLs"): the host, and the path there."""
+
+
+def _place(url: str, folder: Path) -> tuple[str, str]:
+    """Host and path, whatever way leads there: the same for two URLs of one repository, as far as a URL tells."""
+    found = None if is_local(url) else _AT_HOST.fullmatch(url)
+    if found is None:
+        host, path = "", os.path.realpath(folder / url.removeprefix("file://"))
+    else:
+        host, path = found[1].lower(), os.path.normpath(f"/{found[2]}")
+    return host, f"/{path.strip('/')}".removesuffix("/.git").removesuffix(".git")
 
 
 def is_copied(repository: Repository, url: str) -> bool:
@@ -319,9 +344,9 @@ def _parted(here: Repository, url: str, tip: Oid) -> Refused:
     return Refused(f"{ONE_HOME}: {what}", remedy)
 
 
-def refuse_second_home(config: GitConfig, git: Git) -> None:
+def refuse_second_home(hub: Hub) -> None:
     """Raise :class:`Refused` where the configured copy holds records already, or nobody can tell."""
-    url = copy_url(config)
+    url, git = copy_url(hub), hub.git
     if not url or isinstance(url, Refusal):
         return
     without = f"to begin without it, {command('git config --unset {}', SETTING)}"

@@ -40,6 +40,7 @@ _WAIT_SECONDS = 6.0
 _POLL = 0.02
 _SETTINGS = {
     "core.repositoryFormatVersion": "1",
+    "core.sharedRepository": "umask",  # they are their owner's alone, whatever the user's own repositories are
     "extensions.preciousObjects": "true",  # gc and prune beside a writer destroy what no ref holds yet
     "core.fsync": "committed,reference",
     "gc.auto": "0",
@@ -324,8 +325,7 @@ def build_records(places: Places, identity: tuple[str, str], fill: Callable[[Rep
                 raise Refused(f"{places.repository} is there already", remedy)
             remove_tree(building)
             building.mkdir(mode=0o700)
-            # Ids of its objects are SHA-1, whatever GIT_DEFAULT_HASH says.
-            create_repo(building, MAIN.removeprefix("refs/heads/"), _SETTINGS, bare=True, hash="sha1")
+            create_repo(building, MAIN.removeprefix("refs/heads/"), _SETTINGS, private=True)
             fill(new)
             os.rename(building, places.repository)
             sync_folder(places.state)

@@ -58,7 +58,7 @@ def init_command(env: Env, title: str, body: str, runner: str) -> None:
         return
     if not places.repository.exists():
         refuse_unfinished(places)
-        refuse_second_home(hub.config, hub.git)
+        refuse_second_home(hub)
     if env.dry_run:
         _plan_new(env, places, f"begin Agency in {places.repository}: {title}")
         return
@@ -99,7 +99,7 @@ def status_command(env: Env) -> None:
 
     with desk(env) as opened:
         counted = sums(opened.facts, opened.now)
-        url = copy_url(opened.agency.hub.config)
+        url = copy_url(opened.agency.hub)
         behind = lag(opened.agency.store.repository, url) if url and not isinstance(url, Refusal) else None
         mail: Any = read_inbox(opened.agency.me, opened.principal, opened.facts)
         head = opened.facts.head()
@@ -448,12 +448,13 @@ def restore_command(env: Env, url: str) -> None:
     """
     from cn.agency.agency import person_of, places_of
     from cn.agency.restore import restore_home
-    from cn.agency.store.copies import rehearse_restore
+    from cn.agency.store.copies import copy_from, rehearse_restore
     from cn.values.report import Report
     from cn.values.shell_words import command
     from cn.values.text import counted
 
     hub = env.hub()
+    url = copy_from(hub.config.url(url, push=False), Path.cwd())
     if env.dry_run:
         rehearse_restore(places_of(hub), hub.identity, url, hub.git)
         report = Report()

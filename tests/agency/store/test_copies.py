@@ -22,7 +22,8 @@ from cn.agency.store.copies import Lag, copy_url, lag, push_copy, refuse_second_
 from cn.agency.store.copy_notes import copy_answered, copy_failure
 from cn.agency.store.repository import Draft, open_records
 from cn.agency.store.store import Base, Decided, Store
-from cn.git.process import GitConfig, Setting
+from cn.git.process import Git, GitConfig, Setting
+from cn.git.repository import Hub
 from cn.values import names
 from cn.values.errors import Blocked, Refusal, Refused
 from tests.support.hubs import bare, clone, git, push
@@ -225,6 +226,12 @@ def test_a_copy_of_another_agency_is_called_so(store: Store, tmp_path: Path) -> 
     assert store.repository.tip() == before
 
 
+def made_hub(root: Path, settings: dict[str, str], git: Git) -> Hub:
+    """One of which only its configuration is there."""
+    config = GitConfig(tuple(Setting("local", key, value) for key, value in settings.items()))
+    return Hub(root, root / ".git", root / ".git", git._replace(config=config))
+
+
 @pytest.mark.parametrize(("holds", "says"), [(True, "holds Agency's records"), (None, "cannot be read"), (False, "")])
 def test_no_second_home_is_founded_beside_a_copy(store: Store, tmp_path: Path, holds: bool | None, says: str) -> None:
     url = tmp_path / "copy.git"
@@ -232,13 +239,12 @@ def test_no_second_home_is_founded_beside_a_copy(store: Store, tmp_path: Path, h
         bare(url)
     if holds:
         push_copy(store.repository, str(url))
-    config = GitConfig((Setting("local", "agency.remote", str(url)),))
-    git = store.repository.git._replace(reader=None)
+    hub = made_hub(tmp_path / "hub", {"agency.remote": str(url)}, store.repository.git._replace(reader=None))
     if not says:
-        refuse_second_home(config, git)
+        refuse_second_home(hub)
         return
     with pytest.raises(Refused, match=says) as error:
-        refuse_second_home(config, git)
+        refuse_second_home(hub)
     assert "git config --unset agency.remote" in error.value.hint
 
 
@@ -330,13 +336,23 @@ def test_a_copy_that_lost_an_object_is_called_damaged_not_its_url_wrong(
         ({"agency.remote": "origin", "remote.origin.url": "ssh://h/a"}, None),
         ({"agency.remote": "ssh://h/a.git", "remote.origin.url": "ssh://h/a"}, None),
         ({"agency.remote": "/hub", "remote.mailbox.url": "file:///hub/"}, None),
+        ({"agency.remote": "../copy.git"}, "/w/copy.git"),
+        ({"agency.remote": "vault", "remote.vault.url": "../copy.git"}, "/w/copy.git"),
+        ({"agency.remote": "/w/o.git", "remote.origin.url": "../o.git"}, None),
+        ({"agency.remote": "/w/./x/../o", "remote.origin.url": "/w/o.git/"}, None),
+        ({"agency.remote": "ssh://git@H/s/hub.git", "remote.origin.url": "git@h:s/hub"}, None),
+        ({"agency.remote": "git@h:/s//hub.git", "remote.origin.url": "ssh://git@h:22/s/hub.git"}, None),
+        ({"agency.remote": "https://u@H/s/hub", "remote.origin.url": "https://h/s/hub.git"}, None),
+        ({"agency.remote": "git@h:s/hub.git", "remote.origin.url": "git@h:s/other.git"}, "git@h:s/hub.git"),
+        ({"agency.remote": "."}, None),
+        ({"agency.remote": "/w/hub/.git/cn/agency.git"}, None),
+        ({"agency.remote": "file:///w/hub"}, None),
         ({"agency.remote": "ext::sh -c x"}, None),
         ({"agency.remote": "--upload-pack=x"}, None),
     ],
 )
 def test_a_copy_is_never_where_others_fetch_the_hub_from(settings: dict[str, str], url: str | None) -> None:
-    config = GitConfig(tuple(Setting("local", key, value) for key, value in settings.items()))
-    found = copy_url(config)
+    found = copy_url(made_hub(Path("/w/hub"), settings, Git(Path("/w/hub"))))
     if url is None:
         assert isinstance(found, Refusal)
         assert "agency.remote" in found.reason
