@@ -81,7 +81,7 @@ def say_comment(run: Run, draft: Draft, commit: Commit, *, head: str = "") -> No
         if not isinstance(facts, Facts):
             raise Refused(f"{facts.source} is a thread of our own: nobody else reads it", "write into its file")
         said = draft.head or head
-        refuse_unseen(run.hub, executor.snapshot, facts.peer, facts.item, said, "nothing was said")
+        refuse_unseen(run.hub, executor.snapshot, facts.peer, facts.item, said, "nothing was said", anew=False)
         outcome = plan_comment(facts, who, text, draft.written)
         given = unnamed([text_of("the comment", text)], facts.item.topic)
         _perform(run, executor, facts, outcome if isinstance(outcome, Plan) else (outcome,), given)

@@ -30,7 +30,7 @@ from cn.protocol.thread_file import (
     read_decision,
     read_text,
     set_triage,
-    showing,
+    showing_of,
 )
 from cn.run.find_thread import NoThread, find_pending
 from cn.run.secret_gate import check_plan, check_words, mask_line
@@ -184,7 +184,7 @@ def _write(
         text = read_text(data)
     except TriageRefused as refused:
         raise Refused(f"{path}: {refused.text}", refused.hint) from None
-    triage = replace(triage, head=showing(item.head, item.get("back")))
+    triage = replace(triage, head=showing_of(item).name)
     try:
         text = set_triage(text, triage)
     except TriageRefused:  # the section that it replaces stands before the quotation

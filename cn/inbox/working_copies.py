@@ -104,11 +104,12 @@ def shows_item(data: bytes, item: Item) -> bool:
     """
     if b"\n**Head:** " + item.head.encode() not in data:
         return False
-    if not item.get("back") and b"\n**Caution:**" not in data and not _holds_section(data):
+    is_plain = not (item.get("back") or item.get("anew") or b"\n**Caution:**" in data or b"\n**Shown:**" in data)
+    if is_plain and not _holds_section(data):
         return True
-    from cn.protocol.thread_file import shows
+    from cn.protocol.thread_file import showing_of, shows
 
-    return shows(lenient_text(data), item.head, item.get("back"))
+    return shows(lenient_text(data), showing_of(item))
 
 
 def is_stale(snapshot: Snapshot, path: HubPath, data: bytes, item: Item) -> bool:
@@ -142,24 +143,25 @@ def own_text(snapshot: Snapshot, us: Name, peer: Name, item: Item) -> tuple[str,
     """A pending thread as main last had it for this head, and for the last time that it came back, and all that main
     had of it. Where a rewritten history has none, the ledger tells.
     """
-    from cn.protocol.thread_file import Header, add_form, format_thread, shows
+    from cn.protocol.thread_file import Header, add_form, format_thread, showing_of, shows
 
     known = [lenient_text(data) for data in versions(snapshot, inbox_path(ThreadName(item.get("thread"))))]
-    fresh = next((one for one in known if shows(one, item.head, item.get("back"))), "")
+    fresh = next((one for one in known if shows(one, showing_of(item))), "")
     if fresh:
         return fresh, known
     branch, signature = Branch(item.get("branch")), item.get("signature") or "unverified"
     header = Header(peer, item.topic, branch, item.since, item.head, signature, item.get("earlier"), item.get("back"))
+    header = header._replace(anew=item.get("anew"))
     fresh = format_thread(header, f"(what this branch holds is lost here; look at {item.head} with git)")
     return add_form(fresh, us), known
 
 
 def renewed(snapshot: Snapshot, us: Name, peer: Name, item: Item, text: str) -> tuple[str, str]:
     """A pending thread with its own header and quotation, what people wrote in ``text``, and why it is so."""
-    from cn.protocol.thread_file import UNREAD_WORDS, lacks_words, refresh, was_executed, why_void
+    from cn.protocol.thread_file import UNREAD_WORDS, lacks_words, refresh, showing_of, was_executed, why_void
 
     fresh, known = own_text(snapshot, us, peer, item)
-    why, reason = why_void(text, item.head, item.get("back"))
+    why, reason = why_void(text, showing_of(item))
     if was_executed(text, fresh):
         reason, why = "It was carried out before. Decide again.", "void: it was carried out before"
     elif not why and lacks_words(text, fresh):
@@ -229,7 +231,7 @@ def read_copies(view: View | Executor, copies: Mapping[str, Working]) -> dict[st
 
     ``copies`` are those that may hold one.
     """
-    from cn.protocol.thread_file import TriageRefused, format_decision, read_decision, read_text, why_void
+    from cn.protocol.thread_file import TriageRefused, format_decision, read_decision, read_text, showing_of, why_void
     from cn.protocol.thread_life import Written
     from cn.run.secret_gate import without_secrets
     from cn.secrets.scanner import own_lines
@@ -240,7 +242,7 @@ def read_copies(view: View | Executor, copies: Mapping[str, Working]) -> dict[st
     items = {item.get("thread"): item for _, item in view.snapshot.pending()} if shown else {}
     for name, working in shown.items():
         if (item := items.get(name)) is not None and not shows_item(working.data, item):
-            why, _ = why_void(lenient_text(working.data), item.head, item.get("back"))
+            why, _ = why_void(lenient_text(working.data), showing_of(item))
             found[name] = Written("", "", None, why)
             continue
         try:

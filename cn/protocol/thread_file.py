@@ -18,6 +18,7 @@ from datetime import datetime
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
+from cn.protocol.ledger import Item
 from cn.values.errors import CnError
 from cn.values.names import Branch, Name, NameRefused, Oid, Topic, parse_name, parse_topic, short_ids
 from cn.values.text import one_line, quote, shown_name, visible
@@ -287,6 +288,7 @@ def _without_form_end(body: str) -> str:
 _BRANCH = "**Branch:** "
 _HEAD = re.compile(r"\*\*Head:\*\*[ \t]*([0-9a-f]+)[ \t]*")
 _CAUTION = re.compile(r"\*\*Caution:\*\*[ \t]*(.*?)[ \t]*")
+_ANEW = re.compile(r"\*\*Shown:\*\*[ \t]*anew, time ([0-9]+):.*")
 _AGAIN = re.compile(r"(?:gone at|withdrawn|went back) .*?(?:\(time ([0-9]+)\))?", re.DOTALL)
 """A caution of a head that came back; the first has no number."""
 _MARKS = ("<<<<<<<", "=======", ">>>>>>>")
@@ -297,7 +299,7 @@ class Header(NamedTuple):
     """What cn itself says of a thread. ``signature`` is ``verified SHA256:…``, ``unverified`` or ``bad``.
 
     ``caution`` says that its creator need not have put the branch where it is, ``assigned_to`` whom it stayed assigned
-    to when it moved to this head.
+    to when it moved to this head, ``anew`` how often it was shown against another base since it came (digits).
     """
 
     peer: Name
@@ -309,6 +311,7 @@ class Header(NamedTuple):
     earlier: str = ""
     caution: str = ""
     assigned_to: str = ""
+    anew: str = ""
 
 
 _FORM = re.compile(r"^<!-- To decide, [^\n]*\n(.*?)(?:-->[ \t]*(?:\n|\Z)|\Z)", re.DOTALL | re.M)
@@ -325,7 +328,7 @@ def add_form(text: str, actor: Name) -> str:
     Its first and its last line name what the thread shows. So git merges a section that stands in its place, above or
     below it, with no later thread: it calls that a conflict.
     """
-    about = showing(seen_head(text), _in_header(text, _CAUTION))
+    about = seen_showing(text).name
     lines = (
         f"{_OPENING}{_HOW} A decision is {_RULE}{f' It is about {about}.' if about else ''}",
         *("", "## Triage", "", "decision:", f"actor: {actor}", "timestamp:"),
@@ -391,10 +394,10 @@ def format_thread(header: Header, content: str) -> str:
         lines.append(f"**Earlier:** {one_line(header.earlier)}")
     if header.caution:
         lines.append(f"**Caution:** {_caution(header.caution)}")
+    if header.anew:
+        lines.append(f"**Shown:** anew, time {header.anew}: what main has of it is not shown any more")
     if header.assigned_to:
-        lines.append(
-            f"**Assigned:** to {header.assigned_to} before it moved to this head, which changes nothing of that"
-        )
+        lines.append(f"**Assigned:** to {header.assigned_to} before it was as it is here, and it stays so")
     return "\n".join([*lines, "", "---", "", quote(content)]) + "\n"
 
 
@@ -473,20 +476,47 @@ def name_branch(text: str, branch: Branch) -> str:
     return "\n".join([*header, *rest])
 
 
-def shows(text: str, head: str, back: str) -> bool:
-    """Does a thread show this head, with what is said of a branch that came ``back`` to it (empty: it did not)?
-
-    A head that comes back is shown once more: what was decided before that is no decision about it. Nor is a section
-    that names something else, whatever the header says: git merges the two line by line.
+class Showing(NamedTuple):
+    """What of a branch its thread shows: the head, what is said of one that came ``back`` to it (empty: it did not),
+    and how often it was shown ``anew`` against another base, in digits (empty: never).
     """
-    header = seen_head(text) == head and _in_header(text, _CAUTION) == _caution(back).rstrip()
-    return header and not (_names_other(text, showing(head, back)) or _conflict(text.split("\n")))
+
+    head: str
+    back: str = ""
+    anew: str = ""
+
+    @property
+    def time(self) -> int:
+        """How often this head was shown before as something else: it came back, or main got a part of it."""
+        again = _AGAIN.fullmatch(_caution(self.back))
+        return (int(again[1] or 1) if again else 0) + int(self.anew or 0)
+
+    @property
+    def name(self) -> str:
+        """What a decision names as that which it is about."""
+        return f"{self.head}, time {self.time}" if self.time else self.head
 
 
-def showing(head: str, back: str) -> str:
-    """What a decision names as that which it is about: the head, and which time it came ``back``, where it did."""
-    again = _AGAIN.fullmatch(_caution(back))
-    return f"{head}, time {again[1] or 1}" if again else head
+def seen_showing(text: str) -> Showing:
+    """What a thread says that it shows; one of an older cn may say no head."""
+    return Showing(seen_head(text), _in_header(text, _CAUTION), _in_header(text, _ANEW))
+
+
+def showing_of(item: Item) -> Showing:
+    """What the ledger says that the thread of an item shows."""
+    return Showing(item.head, item.get("back"), item.get("anew"))
+
+
+def shows(text: str, showing: Showing) -> bool:
+    """Does a thread show this?
+
+    A head that comes back, or that is shown anew, is another thing to decide: what was decided before that is no
+    decision about it. Nor is a section that names something else, whatever the header says: git merges the two line by
+    line.
+    """
+    if seen_showing(text) != showing._replace(back=_caution(showing.back).rstrip()):
+        return False
+    return not (_names_other(text, showing.name) or _conflict(text.split("\n")))
 
 
 def _names_other(text: str, about: str) -> str:
@@ -528,17 +558,18 @@ def named_head(triage: Triage) -> str:
     return triage.head.partition(",")[0].strip().lower()
 
 
-def why_void(text: str, head: str, back: str) -> tuple[str, str]:
+def why_void(text: str, showing: Showing) -> tuple[str, str]:
     """Why a file does not show this (:func:`shows`): in a few words, and as its thread says it; empty: it does."""
+    head, back, anew = showing
     shown = seen_head(text)
     if shown != head:
         here, there = short_ids([head, shown])
         what = f"shows the head {there}" if shown else "has lost its Head line"
         reason = f"The file named the head {shown or '(none)'}; the branch is at {head}. Decide again."
         return f"void: the thread {what}, the branch is at {here}", reason
-    if shows(text, head, back):
+    if shows(text, showing):
         return "", ""
-    about = showing(head, back)
+    about = showing.name
     if named := _names_other(text, about):
         reason = f"The decision named the head {named}; the branch is at {about}. Decide again."
         here, there = _short(about, named)
@@ -546,6 +577,8 @@ def why_void(text: str, head: str, back: str) -> tuple[str, str]:
     if _conflict(text.split("\n")):
         return "void: git left the marks of a conflict in the thread", "Git left the marks of a conflict; decide again."
     what = f"does not say that {came_back(back)}" if back else "has a Caution line of another time"
+    if anew != _in_header(text, _ANEW):
+        what = "does not show what is left, since main got a part of it"
     return f"void: the thread {what}", f"The file {what.replace('does', 'did').replace('has', 'had')}; decide again."
 
 

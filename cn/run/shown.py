@@ -85,22 +85,35 @@ def read_shown(hub: Hub, matter: str) -> frozenset[str]:
     return frozenset(note.value for note in found) - {NOTHING}
 
 
+_SAID = re.compile(r"([0-9a-f]{7,64})(?:, ?time ([1-9][0-9]*))?")
+"""A head as somebody says it, and where it was shown more than once, which time; as a decision names it."""
+
+
 def check_head(text: str) -> str:
     """A head as somebody says it, at least seven digits of it; raises :class:`UsageError`."""
-    if text and not re.fullmatch(r"[0-9a-f]{7,64}", text):
+    if text and not _SAID.fullmatch(text):
         raise UsageError("--head takes the id of a commit, seven digits of it or more", "'cn inbox show' tells it")
     return text
 
 
-def note_thread(hub: Hub, thread: str, head: str, words: int) -> None:
-    """Note that this reader was shown a thread at a head, with so many ``words`` of its creator about it."""
-    note_shown(hub, thread, f"{head} {words}" if words else head)
+class Look(NamedTuple):
+    """What somebody saw of a thread: its head, how often that was shown before, how many ``words`` of its creator."""
+
+    head: str
+    time: int = 0
+    words: int = 0
 
 
-def _thread_note(value: str) -> tuple[str, int]:
-    """The head and the words of such a note."""
-    head, _, words = value.partition(" ")
-    return head, int(words) if words.isdecimal() else 0
+def note_thread(hub: Hub, thread: str, look: Look) -> None:
+    """Note that this reader was shown it."""
+    note_shown(hub, thread, f"{look.head} {look.words} {look.time}")
+
+
+def _look(value: str) -> Look:
+    """What such a note says; one of an older cn lacks numbers that are 0."""
+    head, *numbers = value.split(" ")
+    words, time = (*(int(one) if one.isdecimal() else 0 for one in numbers), 0, 0)[:2]
+    return Look(head, time, words)
 
 
 def refuse_unseen(
@@ -111,33 +124,45 @@ def refuse_unseen(
     said: str = "",
     nothing: str = "nothing was decided",
     words: int = 0,
+    *,
+    anew: bool = True,
 ) -> None:
-    """Raise :class:`Refused` where the thread is at another head than who decides has ``said``, or was shown, or where
-    more ``words`` stand in it than they were shown.
+    """Raise :class:`Refused` where the thread is at another head than who decides has ``said``, or was shown, where it
+    was shown anew since, or where more ``words`` stand in it than they were shown.
 
-    A part of an id says nothing where it is one of another commit too. ``nothing`` says what did not come of it.
+    Not ``anew``: what was shown of that head does not matter. A part of an id says nothing where it is one of another
+    commit too. ``nothing`` says what did not come of it.
     """
-    source, head = f"{peer}/{item.topic}", item.head
+    from cn.protocol.thread_file import showing_of
+
+    source, head, showing = f"{peer}/{item.topic}", item.head, showing_of(item)
+    again = f"{source} was shown anew since, at the same head; {nothing}"
+    names = command("--head {}", showing.name)
     look = command("cn inbox show {}", source)
     if said:
-        if not head.startswith(said):
-            here, there = short_ids([head, said])
+        named, _, time = said.partition(",")
+        if not head.startswith(named):
+            here, there = short_ids([head, named])
             raise Refused(f"{source} is at {here}, not at {there}: {nothing}", f"look at it: {look}")
-        if others := others_like(snapshot, peer, item.topic, head, said):
-            text = f"{said} is the beginning of {head}, where {source} is, and of {some_of(others)}: {nothing}"
+        if others := others_like(snapshot, peer, item.topic, head, named):
+            text = f"{named} is the beginning of {head}, where {source} is, and of {some_of(others)}: {nothing}"
             raise Refused(text, f"{look} shows what is there; give the whole id of the one that you mean")
+        if anew and int(time.replace("time", "") or 0) != showing.time:
+            raise Refused(again, f"{look} shows what is there now; {names} is about that")
         return
-    seen = [_thread_note(value) for value in read_shown(hub, item.get("thread"))]
-    if moved := sorted({at for at, _ in seen} - {head}):
+    seen = [_look(value) for value in read_shown(hub, item.get("thread"))]
+    if moved := sorted({one.head for one in seen} - {head}):
         here, *before = short_ids([head, *moved])
         raise Refused(
             f"{source} has moved since it was shown: from {' and '.join(before)} to {here}; {nothing}",
-            f"{look} shows what is there now; '--head {head}' is about that one",
+            f"{look} shows what is there now; {names} is about that one",
         )
-    if any(count < words for _, count in seen):
+    if anew and any(one.time != showing.time for one in seen):
+        raise Refused(again, f"{look} shows what is there now; {names} is about that")
+    if any(one.words < words for one in seen):
         raise Refused(
             f"{source}: its creator has said something since it was shown; {nothing}",
-            f"{look} shows it; '--head {head}' is about that head, whatever was said",
+            f"{look} shows it; {names} is about that head, whatever was said",
         )
 
 

@@ -16,7 +16,7 @@ from cn.protocol.effects import Edit, Plan, WorkingCopy
 from cn.protocol.layout import DRAFTS, inbox_path
 from cn.protocol.ledger import Item
 from cn.protocol.message import object_id
-from cn.protocol.thread_file import why_void
+from cn.protocol.thread_file import showing_of, why_void
 from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.run.secret_gate import check_texts, mask_line, mask_path
@@ -162,7 +162,7 @@ def _take_one(
     if one.index != one.head and not staged:
         return _staged(path)
     mains = [] if main is None else [decode(main)]
-    void = why_void(decode(data).replace("\r\n", "\n"), item.head, item.get("back"))[0] if item is not None else ""
+    void = why_void(decode(data).replace("\r\n", "\n"), showing_of(item))[0] if item is not None else ""
     if known is not None and main is not None and not (staged and known.found != oid):
         # Merged with main's text, a decision about what was shown before would be one about what is there now.
         merged = data if void else merge_file(executor.hub.git, known.base, data, main)

@@ -11,6 +11,7 @@ from cn.protocol.ledger import IN, Event, events_with
 from cn.protocol.own_thread import DONE_CONCERNS
 from cn.protocol.thread_life import Life, read_lives
 from cn.run.find_thread import look_for_pending, read_call
+from cn.run.shown import Look
 from cn.run.snapshot import readable_ledger
 from cn.run.view import View, has_agent, read_events
 from cn.threads.store import OwnDocument, done_concerns, own_paths, pick_own, read_document
@@ -65,16 +66,15 @@ def show_document(view: View, text: str) -> Document:
 
 def shown_head(document: Document) -> str:
     """The head of which a reader of the document has read: what its file says, which may be an older copy."""
-    from cn.protocol.thread_file import seen_head
-
-    return seen_head(document.text) or document.thread.head
+    return look_at(document).head
 
 
-def shown_words(document: Document) -> int:
-    """How often its creator has said something in the thread, as the document shows it."""
-    from cn.protocol.thread_file import count_words
+def look_at(document: Document) -> Look:
+    """What a reader of the document has read of, by what its file says, which may be an older copy."""
+    from cn.protocol.thread_file import count_words, seen_showing
 
-    return count_words(document.text, document.thread.peer)
+    seen = seen_showing(document.text)
+    return Look(seen.head or document.thread.head, seen.time, count_words(document.text, document.thread.peer))
 
 
 def done_document(view: View, peer: Name, life: Life) -> Document:

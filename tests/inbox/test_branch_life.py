@@ -574,7 +574,7 @@ def test_a_branch_that_moves_stays_assigned_and_what_was_decided_of_the_earlier_
     assert f"{name} is refreshed, and stays assigned to alice" in told
     text = sigma.thread(name)
     assert f"**Head:** {new}" in text
-    assert "**Assigned:** to alice before it moved to this head" in text
+    assert "**Assigned:** to alice before it was as it is here" in text
     assert "> decision: do:merge" in text.partition("## Void triage")[2]
     assert "assigned to alice" in sigma.cn("inbox").stdout
     assert "to alice" in sigma.cn("status").stdout.partition("\nassigned\n")[2]

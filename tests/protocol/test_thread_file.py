@@ -17,6 +17,7 @@ from cn.protocol.thread_file import (
     Header,
     Merge,
     Reply,
+    Showing,
     Triage,
     TriageRefused,
     add_form,
@@ -438,10 +439,10 @@ BACK = "gone at 2026-02-05T15:00Z, and pushed again as the same commit by whoeve
 def test_a_section_is_about_what_it_names_whatever_the_header_says(named: str, back: str, void: str) -> None:
     header = Header(PI, "proposal", parse_branch("pi/proposal"), AT, HEAD, "unverified", caution=back)
     text = format_thread(header, "content") + f"\n{SECTION}\n" + (f"head: {named}\n" if named else "")
-    why, reason = why_void(text, HEAD, back)
+    why, reason = why_void(text, Showing(HEAD, back))
     assert why == (f"void: the decision {void}" if void else "")
     assert bool(reason) == bool(void)
-    assert shows(text, HEAD, back) == (not void)
+    assert shows(text, Showing(HEAD, back)) == (not void)
     decided = read_decision(text, text)
     assert decided is not None
     assert decided.decision == Merge()
@@ -457,8 +458,8 @@ def test_a_form_that_is_filled_in_names_what_its_thread_shows(back: str) -> None
     assert decided is not None
     assert decided.head.startswith(HEAD)
     assert decided.body == ""
-    assert shows(filled, HEAD, back)
-    assert not shows(filled, HEAD, f"{BACK} (time 3)")
+    assert shows(filled, Showing(HEAD, back))
+    assert not shows(filled, Showing(HEAD, f"{BACK} (time 3)"))
 
 
 def test_what_stands_between_gits_marks_decides_nothing_and_is_quoted() -> None:
@@ -466,9 +467,9 @@ def test_what_stands_between_gits_marks_decides_nothing_and_is_quoted() -> None:
         format_thread(Header(PI, "proposal", parse_branch("pi/proposal"), AT, HEAD, "unverified"), "content"), SIGMA
     )
     text = f"{fresh}<<<<<<< Updated upstream\n=======\nMy note.\n{SECTION}\n>>>>>>> Stashed changes\n"
-    assert why_void(text, HEAD, "")[0] == "void: git left the marks of a conflict in the thread"
+    assert why_void(text, Showing(HEAD))[0] == "void: git left the marks of a conflict in the thread"
     again = refresh(text, fresh, "Why.", [fresh])
-    assert why_void(again, HEAD, "") == ("", "")
+    assert why_void(again, Showing(HEAD)) == ("", "")
     assert read_decision(again, fresh) is None
     assert "> My note.\n> decision: do:merge\n> actor: sigma\n" in again
     assert again.endswith(fresh[fresh.index("<!-- To decide") :])

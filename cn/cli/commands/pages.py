@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cn.run.shown import note_thread
-from cn.views.thread_page import Document, shown_head, shown_words
+from cn.views.thread_page import Document, look_at
 
 if TYPE_CHECKING:
     from cn.cli.options import Env
@@ -24,6 +24,6 @@ def show_page(env: Env, view: View, document: Document | OwnDocument | SentDocum
 
 
 def note_page(view: View, document: Document) -> None:
-    """Note the head of a thread that waits, and what its creator has said there, after it was shown."""
-    if document.thread.state != "done" and (head := shown_head(document)):
-        note_thread(view.hub, document.thread.thread, head, shown_words(document))
+    """Note what a reader was shown of a thread that waits."""
+    if document.thread.state != "done" and (look := look_at(document)).head:
+        note_thread(view.hub, document.thread.thread, look)

@@ -220,7 +220,7 @@ def plan_revived(
     ``said`` are the comments of ours about that head: its creator has answered them by that.
     """
     name, back = ThreadName(item.get("thread")), withdrawn_before(item)
-    header = arrival.header(item.get("earlier"), back)._replace(received=item.since)
+    header = arrival.header(item.get("earlier"), back)._replace(received=item.since, anew=item.get("anew"))
     fresh = add_form(format_thread(header, arrival.content), us)
     text = fresh if working is None else refresh(working, fresh, f"{_sentence(back)}; decide again.", known)
     row = arrival.row("received again", back, thread=name)
@@ -256,7 +256,7 @@ def plan_moved(
     is to look at the branch is not: it stays ``assigned_to`` whom it was, where that is given.
     """
     name = ThreadName(item.get("thread"))
-    header = arrival.header(item.get("earlier"), back)._replace(assigned_to=assigned_to)
+    header = arrival.header(item.get("earlier"), back)._replace(assigned_to=assigned_to, anew=item.get("anew"))
     fresh = add_form(format_thread(header, arrival.content), us)
     reason = f"The branch moved from {item.head} to {arrival.head}; decide again."
     if back:
@@ -286,10 +286,14 @@ def plan_shown_anew(
     """
     name = ThreadName(item.get("thread"))
     header = arrival.header(item.get("earlier"), item.get("back"))
-    header = header._replace(received=item.since, assigned_to=assigned_to)
+    anew = str(int(item.get("anew") or 0) + 1)
+    header = header._replace(received=item.since, assigned_to=assigned_to, anew=anew)
     fresh = add_form(format_thread(header, arrival.content), us)
     text = fresh if working is None else refresh(working, fresh, f"{GOT_PART}; decide again.".capitalize(), known)
-    effects: list[Effect] = [Put(inbox_path(name), text), arrival.event("refreshed", base=arrival.base, told="")]
+    effects: list[Effect] = [
+        Put(inbox_path(name), text),
+        arrival.event("refreshed", base=arrival.base, told="", anew=anew),
+    ]
     if assigned_to:
         effects.append(arrival.event("assigned", actor=assigned_to, by=item.get("by"), thread=name))
     effects += [arrival.row("shown anew", GOT_PART, thread=name), Wake(name)]

@@ -38,7 +38,7 @@ from cn.protocol.thread_file import (
     format_decision,
     mark_triage,
     peer_block,
-    showing,
+    showing_of,
 )
 from cn.secrets.findings import quoted_here, unnamed
 from cn.secrets.scanner import Text
@@ -99,7 +99,7 @@ class Facts:
     @cached_property
     def about_head(self) -> str:
         """What a decision names as that which it is about."""
-        return showing(self.item.head, self.item.get("back"))
+        return showing_of(self.item).name
 
     @cached_property
     def source(self) -> str:
