@@ -645,6 +645,69 @@ def test_an_export_holds_what_its_reader_may_read_and_tells_the_reading(org: Org
     assert "not an empty folder" in org.refused("agency", "export", tmp_path / "shop")
 
 
+def test_an_export_tells_who_said_what_to_whom_and_who_stood_where(org: Org, tmp_path: Path) -> None:
+    ids = org.ids
+    seen = org.cn("kb", "read", "{plan}").stderr.split("--seen ")[1].strip()
+    org.cn("kb", "write", "{plan}", "-", "--seen", seen, "--as", "{site}", stdin="two\n")
+    org.cn("mail", "send", "boss", "We need wood.", "--as", "{site}")
+    org.cn("mail", "send", "boss", "Later then.", "--at", "5d", "--as", "{site}")
+    org.cn("outcome", "complete", "{page}", "--as", "{site}")
+    org.cn("mail", "send", "root", "Buy gold.", "--subject", "Gold")
+    org.cn("handler", "audit", "Looked for wood.", "--as", "{site}")
+    granted = org.ask("grant", "list")[0]["id"]
+    org.cn("handler", "stop", "{shop}")
+    log = [event["seq"] for event in org.ask("agency", "log", "--count", "9999")]
+    whole = tmp_path / "all"
+    org.cn("agency", "export", whole)
+
+    def page(folder: Path, like: str) -> str:
+        (path,) = folder.glob(like)
+        return path.read_text()
+
+    site, top = f"{ids['site'][:8]} Build the site", f"{ids['top'][:8]} Help the user accomplish all their work"
+    letter = page(whole, "mail/we-need-wood-*.md")
+    assert letter.endswith("---\n\nWe need wood.")
+    assert f'  - from: "{site}"\n    to: "{top}"\n    time: 20' in letter
+    assert '    state: "pending"\n' in letter
+    assert '    state: "deferred until then"\n' in page(whole, "mail/later-then-*.md")
+    listed = page(whole, "mail.md")
+    shop = f"{ids['shop'][:8]} Open the shop"
+    delegated = page(whole, "mail/delegated-*.md")
+    assert f'    to: "{shop}"\n' in delegated, "to whom it was sent, whoever has it now"
+    assert f'    state: "pending, now with {top}"\n' in delegated
+    assert listed.index("We need wood.") < listed.index("Later then.")
+    handlers = page(whole, "handlers.md")
+    assert (
+        f"## Build the site\n\n- handler of outcome: {ids['site']}\n- active, in tenure 1\n- boss: {top}\n" in handlers
+    )
+    assert f"| 1 | write | kb:{ids['plan'][:8]} The plan | {top} | 20" in handlers
+    assert granted in handlers
+    assert f"| stopped | {top} |" in handlers
+    plan = f"files/the-plan-{ids['plan'][:8]}"
+    assert (whole / f"{plan}.md").read_text() == "two\n"
+    assert (whole / f"{plan}.v1.md").read_text() == "one\n"
+    table = page(whole, "README.md")
+    assert f"| [The plan]({plan}.v1.md) | 1 | 20" in table
+    assert f" | {site}/user:ann | {ids['plan']} |" in table
+    assert "outcome completed: " in page(whole, f"outcomes/write-the-start-page-{ids['page'][:8]}.md")
+    assert "> Looked for wood." in "".join(path.read_text() for path in (whole / "audit").iterdir())
+    told = [json.loads(line)["seq"] for line in page(whole, "log.jsonl").splitlines()]
+    assert told == log
+    assert page(whole, "log.md").count("\n| 20") == len(log)
+    # What the reader may not read is in no page.
+    assert "| user:ann |" in listed
+    assert "[Gold](mail/gold-" in listed
+    org.cn("agency", "export", tmp_path / "site", "--as", "{site}")
+    pages = {path.name: path.read_text() for path in (tmp_path / "site").rglob("*") if path.is_file()}
+    assert "We need wood." in pages["mail.md"]
+    assert "## Build the site" in pages["handlers.md"]
+    assert "## Open the shop" not in pages["handlers.md"]
+    assert not any("gold" in text.lower() for text in pages.values())
+    asked = [event["seq"] for event in org.ask("agency", "log", "--count", "9999", "--as", "{site}")]
+    told = [json.loads(line)["seq"] for line in pages["log.jsonl"].splitlines()]
+    assert [one for one in asked if one <= told[-1]] == told
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
 def test_no_export_goes_into_a_folder_of_another_user(org: Org, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
