@@ -624,6 +624,54 @@ def test_the_log_is_filtered_and_a_handler_sees_its_own(prepared: Org) -> None:
     assert "handler made: " in prepared.cn("agency", "log").stdout
 
 
+def test_the_log_says_where_there_is_more(org: Org) -> None:
+    for number in range(12):
+        org.cn("outcome", "create", f"Part {number}")
+    assert "there are more before" not in org.cn("agency", "log").stderr
+    for number in range(40):
+        org.cn("outcome", "create", f"Part {number}")
+    shown = org.cn("agency", "log")
+    assert shown.stdout.count("\n") == 50
+    assert "these are the last 50, and there are more before: -n N or --since WHEN shows them" in shown.stderr
+    assert len(org.ask("agency", "log")) == 50
+    assert org.cn("agency", "log", "--count", "3").stderr == ""
+
+
+def test_the_log_is_asked_about_whatever_events_name(org: Org) -> None:
+    def types(id: str, *words: str) -> list[str]:
+        return [event["type"] for event in org.ask("agency", "log", "--about", id, *words)]
+
+    grant = org.ask("grant", "list")[0]["id"]
+    org.cn("grant", "revoke", grant)
+    assert types(grant[:8]) == ["granted", "revoked"], "also when it is no more"
+    letter = org.ask("mail", "--as", "{shop}")["mail"][0]["mail"]
+    org.cn("mail", "done", letter, "--as", "{shop}")
+    assert types(letter) == ["mail_delivered", "mail_done"]
+    waiting = org.ask("mail", "send", "boss", "Later", "--at", "5d", "--as", "{shop}")["mail"][0]
+    assert types(waiting[:8]) == ["mail_deferred"]
+    assert "there is no subject of events" in org.refused("agency", "log", "--about", waiting, "--as", "{site}")
+    assert types("kb://{plan}")[0] == "file_created"
+    assert "'cn agency log' shows" in org.refused("agency", "log", "--about", "0000ffff")
+
+
+def test_a_block_that_is_over_is_told_as_one(org: Org) -> None:
+    org.cn("outcome", "block", "{page}", "the machine is down", "--until", "3d")
+    assert "state: blocked, the machine is down until 20" in org.cn("outcome", "show", "{page}").stdout
+    later = {"PYTHONPATH": f"{CLOCK}:{ROOT}", "TEST_CLOCK": str(4 * 86400)}
+    said = cn("outcome", "show", org.ids["page"], hub=org.hub, env=later, check=0).stdout
+    assert "state: workable; it was blocked until 20" in said
+    part = org.ask("outcome", "create", "A part of it", "--parent", "{page}")["outcome"]
+    said = cn("outcome", "show", org.ids["page"], hub=org.hub, env=later, check=0).stdout
+    assert "state: waiting; it was blocked until 20" in said
+    said = cn("outcome", "show", part, hub=org.hub, env=later, check=0).stdout
+    assert f"{org.ids['page'][:8]} waiting Write the start page" in said
+
+
+def test_a_refusal_names_a_link_that_can_be_typed(org: Org) -> None:
+    said = org.refused("mail", "send", "{shop}", "--file", "{page}")
+    assert f"send a text that names kb://{org.ids['page']}" in said
+
+
 def test_an_export_holds_what_its_reader_may_read_and_tells_the_reading(org: Org, tmp_path: Path) -> None:
     mask = os.umask(0o022)
     try:

@@ -357,7 +357,7 @@ def log_command(
     with desk(env, acting) as opened:
         start = parse_since(since, opened.now) if since else None
         who = str(opened.party(by)) if by else ""
-        subject = opened.file(about) if about else ""
+        subject = opened.subject(about) if about else ""
 
         def fits(event: Event) -> bool:
             late = start is None or event.time >= start
@@ -369,9 +369,15 @@ def log_command(
                 and may_see(event, opened.principal, opened.facts, opened.may_read)
             )
 
-        most = _COUNT if count is None and start is None else count
-        events = last_events(opened.facts, fits, most, subject)
+        shown = count is None and start is None
+        events = last_events(opened.facts, fits, _COUNT + 1 if shown else count, subject)
+        more = shown and len(events) > _COUNT
+        events = events[-_COUNT:] if shown else events
         env.page([_event(one) for one in events], lambda: _log_lines(opened, events), opened.agency.hub)
+    if more and not env.quiet:
+        click.echo(
+            f"· these are the last {_COUNT}, and there are more before: -n N or --since WHEN shows them", err=True
+        )
 
 
 def _type(event: Event) -> str:
