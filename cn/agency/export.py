@@ -1,22 +1,41 @@
-"""Write everything that a principal may read as plain files into a folder: Markdown, and what is not text as it is."""
+"""Write everything that a principal may read as plain files into a folder: Markdown, what is not text as it is, and
+the events as lines of JSON too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from cn.agency.agency import Agency
-from cn.agency.names import AUDIT, OUTCOME, Resource, Uuid
+from cn.agency.events import format_event
+from cn.agency.export_pages import (
+    Cells,
+    Sent,
+    audit_page,
+    handlers_page,
+    history_part,
+    is_above,
+    letters,
+    log_page,
+    mail_head,
+    mail_page,
+    who,
+)
+from cn.agency.names import AUDIT, MESSAGE, OUTCOME, Resource, Uuid
 from cn.agency.operations import Principal, ReadFile
-from cn.agency.pages import outcome_page, page_of
+from cn.agency.pages import outcome_page
 from cn.agency.perform import Asked, Done, perform, read_content
 from cn.agency.plan.access import reason_for
-from cn.agency.rows import Facts, File
+from cn.agency.plan.views import may_see, outcome_history
+from cn.agency.rows import Facts, File, Version
+from cn.agency.store.look import last_events
 from cn.system.files import PRIVATE, write_file
 from cn.system.owners import refuse_anothers
 from cn.values.errors import Blocked, Refused
 from cn.values.text import cell, one_line, slug
+from cn.values.timestamps import format_second
 
 _FOLDERS = {"outcome": "outcomes", "file": "files", "message": "mail", "state": "state", "audit": "audit"}
 _BATCH = 200
@@ -33,9 +52,34 @@ class Exported(NamedTuple):
     left_out: dict[str, str]
 
 
-def export(agency: Agency, principal: Principal, folder: Path, *, dry_run: bool = False) -> Exported:
+class _Part(NamedTuple):
+    """One version of a file that is to be read, and what its name ends with before the extension."""
+
+    file: File
+    version: Version
+    older: str
+
+    def path(self, extension: str) -> str:
+        """In the folder."""
+        return _path(self.file, f"{self.older}{extension}")
+
+
+class _Plan(NamedTuple):
+    """What is to be written: versions that are yet to be read, with what stands above some; and pages that follow from
+    the state, of one file and of all; ``sent`` are the messages, ``rows`` what the table of contents says of each path.
+    """
+
+    parts: list[_Part]
+    heads: dict[Uuid, str]
+    sent: list[tuple[File, Sent]]
+    derived: dict[str, tuple[File, str]]
+    pages: dict[str, str]
+    rows: dict[str, tuple[str, ...]]
+
+
+def export(agency: Agency, principal: Principal, folder: Path, tell: Cells, *, dry_run: bool = False) -> Exported:
     """Into a new folder, or an empty one of ours; that files were read is recorded. What cannot be read is left out,
-    and named with the reason: the rest is saved.
+    and named with the reason: the rest is saved. ``tell`` puts an event into words.
 
     Raises :class:`Refused` for a folder that holds something, ``UsageError`` for one of another user.
     """
@@ -43,29 +87,67 @@ def export(agency: Agency, principal: Principal, folder: Path, *, dry_run: bool 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused(f"{folder} is there, and not an empty folder", "name a new one")
     with agency.store.reading() as facts:
-        files = [file for file in _all(facts) if _may_read(file, principal, facts)]
-        kept = [file for file in files if file.kind not in _DERIVED and file.version]
-        derived = [file for file in files if file.kind in _DERIVED]
-        if dry_run:
-            return Exported({_path(file, _EXTENSION): file.id for file in (*derived, *kept)}, {})
-        made = {_path(file, _EXTENSION): _made(file, facts).encode() for file in derived}
-    written = {_write(folder, _path(file, _EXTENSION), made[_path(file, _EXTENSION)]): file for file in derived}
+        plan = _plan(principal, facts, tell)
+    ids = {path: file.id for path, (file, _) in plan.derived.items()}
+    if dry_run:
+        return Exported(ids | {part.path(_EXTENSION): part.file.id for part in plan.parts}, {})
+    for path, text in (*plan.pages.items(), *((path, text) for path, (_, text) in plan.derived.items())):
+        _write(folder, path, text.encode())
     left_out: dict[str, str] = {}
-    for start in range(0, len(kept), _BATCH):
-        batch = kept[start : start + _BATCH]
-        asked = [Asked(ReadFile(file.id), principal) for file in batch]
-        for file, answer in zip(batch, perform(agency.store, asked).answers, strict=True):
+    paths: dict[tuple[Uuid, int], str] = {}
+    for start in range(0, len(plan.parts), _BATCH):
+        batch = plan.parts[start : start + _BATCH]
+        asked = [Asked(ReadFile(part.file.id, part.version.number), principal) for part in batch]
+        for part, answer in zip(batch, perform(agency.store, asked).answers, strict=True):
             if isinstance(answer, Done):
                 try:
-                    data = read_content(agency.store, file.id, str(answer.answer["hash"]))
+                    data = read_content(agency.store, part.file.id, str(answer.answer["hash"]))
                 except Blocked as why:
-                    left_out[_path(file, "")] = why.text
+                    left_out[part.path("")] = why.text
                 else:
-                    written[_write(folder, _path(file, _EXTENSION if _is_text(data) else ".bin"), data)] = file
+                    readable = _is_text(data)
+                    head = plan.heads.get(part.file.id, "").encode() if readable else b""
+                    path = _write(folder, part.path(_EXTENSION if readable else ".bin"), head + data)
+                    ids[path] = part.file.id
+                    paths[part.file.id, part.version.number] = path
             else:
-                left_out[_path(file, "")] = f"{answer.rule}: {answer.reason}"
-    _write(folder, "README.md", _contents(written, left_out).encode())
-    return Exported({path: file.id for path, file in written.items()}, left_out)
+                left_out[part.path("")] = f"{answer.rule}: {answer.reason}"
+    _write(folder, "mail.md", mail_page(plan.sent, paths).encode())
+    _write(folder, "README.md", _contents([*ids], plan.rows, left_out).encode())
+    return Exported(ids, left_out)
+
+
+def _plan(principal: Principal, facts: Facts, tell: Cells) -> _Plan:
+    """As of one moment: what this export itself reads is in no log of it."""
+    files = [file for file in _all(facts) if _may_read(file, principal, facts)]
+    sent = letters(files, principal, facts)
+    derived = {_path(file, _EXTENSION): (file, _made(file, facts, tell)) for file in files if file.kind in _DERIVED}
+    parts = [part for file in files if file.kind not in _DERIVED for part in _parts(file, facts)]
+    heads = {file.id: mail_head(file, sent.get(file.id, ()), facts) for file in files if file.kind == MESSAGE}
+    handlers = (facts.handler(file.id) for file in files if file.kind == OUTCOME)
+    seen = [row for row in handlers if row and is_above(principal, row.id, facts)]
+    readable = {file.id for file in files}
+    events = last_events(facts, lambda event: may_see(event, principal, facts, readable.__contains__), None)
+    pages = {
+        "handlers.md": handlers_page(seen, facts),
+        "log.md": log_page(events, tell, facts),
+        "log.jsonl": "".join(f"{format_event(event)}\n" for event in events),
+    }
+    rows = {part.path(""): _row(part.file, part.version, facts) for part in parts}
+    rows |= {_path(file, ""): _row(file, facts.version(file.id, file.version), facts) for file, _ in derived.values()}
+    every = [(file, one) for file in files for one in sent.get(file.id, ())]
+    return _Plan(parts, heads, every, derived, pages, rows)
+
+
+def _parts(file: File, facts: Facts) -> Iterator[_Part]:
+    """The newest version under the plain name, those before it beside that."""
+    for version in facts.versions(file.id):
+        yield _Part(file, version, "" if version.number == file.version else f".v{version.number}")
+
+
+def _row(file: File, version: Version | None, facts: Facts) -> tuple[str, ...]:
+    told = (str(version.number), format_second(version.time), who(version.actor, facts)) if version else ("", "", "")
+    return (file.description, *told, file.id)
 
 
 _DERIVED = (OUTCOME, AUDIT)
@@ -90,12 +172,13 @@ def _path(file: File, extension: str) -> str:
     return f"{_FOLDERS[file.kind]}/{slug(file.description, _TITLE, 'untitled')}-{file.id[:_SHORT]}{extension}"
 
 
-def _made(file: File, facts: Facts) -> str:
-    """What follows from the state: an outcome as it is now, an audit log."""
+def _made(file: File, facts: Facts, tell: Cells) -> str:
+    """What follows from the state: an outcome as it is now and what became of it, an audit log."""
     row = facts.outcome(file.id)
     if row is None:
-        return page_of(facts, file)
-    return outcome_page(row, facts.parents(row.id), facts.children(row.id))
+        return audit_page(file, facts)
+    page = outcome_page(row, facts.parents(row.id), facts.children(row.id))
+    return page + history_part(outcome_history(row.id, facts), tell, facts)
 
 
 def _is_text(data: bytes) -> bool:
@@ -113,11 +196,26 @@ def _write(folder: Path, path: str, data: bytes) -> str:
     return path
 
 
-def _contents(written: dict[str, File], left_out: dict[str, str]) -> str:
+def _contents(written: Sequence[str], told: Mapping[str, tuple[str, ...]], left_out: Mapping[str, str]) -> str:
     """A table of all of it, and what is missing."""
-    rows = [f"| [{cell(file.description)}]({path}) | {file.id} |" for path, file in sorted(written.items())]
+    rows = []
+    for path in sorted(written):
+        what, *others = told[path.removesuffix(PurePosixPath(path).suffix)]
+        rows.append(f"| [{cell(what)}]({path}) | {' | '.join(cell(one) for one in others)} |")
     lost = [f"- {path}: {one_line(why)}" for path, why in sorted(left_out.items())]
-    return "\n".join(["# Agency", "", *_TABLE, *rows, *(["", "Left out:", "", *lost] if lost else [])]) + "\n"
+    return "\n".join([_HEAD, *rows, *(["", "Left out:", "", *lost] if lost else [])]) + "\n"
 
 
-_TABLE = ("| what | UUID |", "|---|---|")
+_HEAD = """\
+# Agency
+
+What its reader may read of Agency's records, as of one moment; what nobody but others may read is not in it.
+
+- [handlers.md](handlers.md): who was responsible for what, below whom, from when to when, and what each was granted.
+- [mail.md](mail.md): who sent what to whom and when, and what is pending or deferred.
+- [log.md](log.md): what happened, oldest first, long texts cut; [log.jsonl](log.jsonl): the same in full, one JSON
+  object a line, with what texts of outcomes were before, and capabilities that were taken back.
+- `.v1` in a name: an older version of the file that has the name without it.
+
+| what | version | written | by | UUID |
+|---|---|---|---|---|"""

@@ -36,6 +36,7 @@ _UNRECORDED = "this is not recorded, and their leases stand: make room on the di
 _FEWEST = 4
 _LONGEST_NUMBER = 15
 _SHOWN = 5
+_MANY = 1000
 _DIGITS = frozenset("0123456789abcdef-")
 
 
@@ -59,6 +60,18 @@ class Desk(NamedTuple):
     def file(self, text: str) -> Uuid:
         """The file of the knowledge base, an outcome too."""
         return self._one("file", text.removeprefix("kb://"), lambda id: self.facts.file(id) is not None)
+
+    def subject(self, text: str) -> Uuid:
+        """Whatever events name: an outcome, a file, a message, a capability, an agent, also one that is no more."""
+        from cn.agency.store.look import named_like
+
+        head = self.facts.head()
+        if text == "root" and head:
+            return head.root
+        digits = _digits("subject of events", text.removeprefix("kb://"))
+        found = named_like(self.facts, digits, _MANY)
+        hidden = (id for id in found if self.facts.deferred(id) and not self._sees(id))
+        return self._pick("subject of events", text.removeprefix("kb://"), sorted({*found} - {*hidden}))
 
     def grant(self, text: str) -> Uuid:
         """The capability."""
@@ -350,6 +363,7 @@ _WHERE = {
     "outcome": "'cn outcome list' shows them, 'cn outcome list --search WORDS' finds one",
     "handler": "'cn handler list' shows them",
     "file": "'cn kb browse WORDS' finds one",
+    "subject of events": "'cn agency log' shows outcomes, files, messages, capabilities and agents that events name",
     "capability": "'cn grant list' shows them",
     "message": "'cn mail' shows them",
     "waiting message": "'cn mail waiting' shows them",
@@ -361,7 +375,7 @@ def _digits(kind: str, text: str) -> str:
     digits = text.lower()
     if len(digits) < _FEWEST or set(digits) - _DIGITS:
         what = f"{visible(text)[:60]!r} names no {kind}"
-        also = ", or 'root'" if kind in ("outcome", "handler", "file") else ""
+        also = ", or 'root'" if kind in ("outcome", "handler", "file", "subject of events") else ""
         raise UsageError(what, f"type {_FEWEST} or more digits of its UUID{also}; {_WHERE[kind]}")
     return digits
 

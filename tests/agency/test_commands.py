@@ -624,6 +624,54 @@ def test_the_log_is_filtered_and_a_handler_sees_its_own(prepared: Org) -> None:
     assert "handler made: " in prepared.cn("agency", "log").stdout
 
 
+def test_the_log_says_where_there_is_more(org: Org) -> None:
+    for number in range(12):
+        org.cn("outcome", "create", f"Part {number}")
+    assert "there are more before" not in org.cn("agency", "log").stderr
+    for number in range(40):
+        org.cn("outcome", "create", f"Part {number}")
+    shown = org.cn("agency", "log")
+    assert shown.stdout.count("\n") == 50
+    assert "these are the last 50, and there are more before: -n N or --since WHEN shows them" in shown.stderr
+    assert len(org.ask("agency", "log")) == 50
+    assert org.cn("agency", "log", "--count", "3").stderr == ""
+
+
+def test_the_log_is_asked_about_whatever_events_name(org: Org) -> None:
+    def types(id: str, *words: str) -> list[str]:
+        return [event["type"] for event in org.ask("agency", "log", "--about", id, *words)]
+
+    grant = org.ask("grant", "list")[0]["id"]
+    org.cn("grant", "revoke", grant)
+    assert types(grant[:8]) == ["granted", "revoked"], "also when it is no more"
+    letter = org.ask("mail", "--as", "{shop}")["mail"][0]["mail"]
+    org.cn("mail", "done", letter, "--as", "{shop}")
+    assert types(letter) == ["mail_delivered", "mail_done"]
+    waiting = org.ask("mail", "send", "boss", "Later", "--at", "5d", "--as", "{shop}")["mail"][0]
+    assert types(waiting[:8]) == ["mail_deferred"]
+    assert "there is no subject of events" in org.refused("agency", "log", "--about", waiting, "--as", "{site}")
+    assert types("kb://{plan}")[0] == "file_created"
+    assert "'cn agency log' shows" in org.refused("agency", "log", "--about", "0000ffff")
+
+
+def test_a_block_that_is_over_is_told_as_one(org: Org) -> None:
+    org.cn("outcome", "block", "{page}", "the machine is down", "--until", "3d")
+    assert "state: blocked, the machine is down until 20" in org.cn("outcome", "show", "{page}").stdout
+    later = {"PYTHONPATH": f"{CLOCK}:{ROOT}", "TEST_CLOCK": str(4 * 86400)}
+    said = cn("outcome", "show", org.ids["page"], hub=org.hub, env=later, check=0).stdout
+    assert "state: workable; it was blocked until 20" in said
+    part = org.ask("outcome", "create", "A part of it", "--parent", "{page}")["outcome"]
+    said = cn("outcome", "show", org.ids["page"], hub=org.hub, env=later, check=0).stdout
+    assert "state: waiting; it was blocked until 20" in said
+    said = cn("outcome", "show", part, hub=org.hub, env=later, check=0).stdout
+    assert f"{org.ids['page'][:8]} waiting Write the start page" in said
+
+
+def test_a_refusal_names_a_link_that_can_be_typed(org: Org) -> None:
+    said = org.refused("mail", "send", "{shop}", "--file", "{page}")
+    assert f"send a text that names kb://{org.ids['page']}" in said
+
+
 def test_an_export_holds_what_its_reader_may_read_and_tells_the_reading(org: Org, tmp_path: Path) -> None:
     mask = os.umask(0o022)
     try:
@@ -643,6 +691,69 @@ def test_an_export_holds_what_its_reader_may_read_and_tells_the_reading(org: Org
     assert not (tmp_path / "shop" / plan).exists()
     assert (tmp_path / "shop/outcomes" / f"open-the-shop-{org.ids['shop'][:8]}.md").is_file()
     assert "not an empty folder" in org.refused("agency", "export", tmp_path / "shop")
+
+
+def test_an_export_tells_who_said_what_to_whom_and_who_stood_where(org: Org, tmp_path: Path) -> None:
+    ids = org.ids
+    seen = org.cn("kb", "read", "{plan}").stderr.split("--seen ")[1].strip()
+    org.cn("kb", "write", "{plan}", "-", "--seen", seen, "--as", "{site}", stdin="two\n")
+    org.cn("mail", "send", "boss", "We need wood.", "--as", "{site}")
+    org.cn("mail", "send", "boss", "Later then.", "--at", "5d", "--as", "{site}")
+    org.cn("outcome", "complete", "{page}", "--as", "{site}")
+    org.cn("mail", "send", "root", "Buy gold.", "--subject", "Gold")
+    org.cn("handler", "audit", "Looked for wood.", "--as", "{site}")
+    granted = org.ask("grant", "list")[0]["id"]
+    org.cn("handler", "stop", "{shop}")
+    log = [event["seq"] for event in org.ask("agency", "log", "--count", "9999")]
+    whole = tmp_path / "all"
+    org.cn("agency", "export", whole)
+
+    def page(folder: Path, like: str) -> str:
+        (path,) = folder.glob(like)
+        return path.read_text()
+
+    site, top = f"{ids['site'][:8]} Build the site", f"{ids['top'][:8]} Help the user accomplish all their work"
+    letter = page(whole, "mail/we-need-wood-*.md")
+    assert letter.endswith("---\n\nWe need wood.")
+    assert f'  - from: "{site}"\n    to: "{top}"\n    time: 20' in letter
+    assert '    state: "pending"\n' in letter
+    assert '    state: "deferred until then"\n' in page(whole, "mail/later-then-*.md")
+    listed = page(whole, "mail.md")
+    shop = f"{ids['shop'][:8]} Open the shop"
+    delegated = page(whole, "mail/delegated-*.md")
+    assert f'    to: "{shop}"\n' in delegated, "to whom it was sent, whoever has it now"
+    assert f'    state: "pending, now with {top}"\n' in delegated
+    assert listed.index("We need wood.") < listed.index("Later then.")
+    handlers = page(whole, "handlers.md")
+    assert (
+        f"## Build the site\n\n- handler of outcome: {ids['site']}\n- active, in tenure 1\n- boss: {top}\n" in handlers
+    )
+    assert f"| 1 | write | kb:{ids['plan'][:8]} The plan | {top} | 20" in handlers
+    assert granted in handlers
+    assert f"| stopped | {top} |" in handlers
+    plan = f"files/the-plan-{ids['plan'][:8]}"
+    assert (whole / f"{plan}.md").read_text() == "two\n"
+    assert (whole / f"{plan}.v1.md").read_text() == "one\n"
+    table = page(whole, "README.md")
+    assert f"| [The plan]({plan}.v1.md) | 1 | 20" in table
+    assert f" | {site}/user:ann | {ids['plan']} |" in table
+    assert "outcome completed: " in page(whole, f"outcomes/write-the-start-page-{ids['page'][:8]}.md")
+    assert "> Looked for wood." in "".join(path.read_text() for path in (whole / "audit").iterdir())
+    told = [json.loads(line)["seq"] for line in page(whole, "log.jsonl").splitlines()]
+    assert told == log
+    assert page(whole, "log.md").count("\n| 20") == len(log)
+    # What the reader may not read is in no page.
+    assert "| user:ann |" in listed
+    assert "[Gold](mail/gold-" in listed
+    org.cn("agency", "export", tmp_path / "site", "--as", "{site}")
+    pages = {path.name: path.read_text() for path in (tmp_path / "site").rglob("*") if path.is_file()}
+    assert "We need wood." in pages["mail.md"]
+    assert "## Build the site" in pages["handlers.md"]
+    assert "## Open the shop" not in pages["handlers.md"]
+    assert not any("gold" in text.lower() for text in pages.values())
+    asked = [event["seq"] for event in org.ask("agency", "log", "--count", "9999", "--as", "{site}")]
+    told = [json.loads(line)["seq"] for line in pages["log.jsonl"].splitlines()]
+    assert [one for one in asked if one <= told[-1]] == told
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")

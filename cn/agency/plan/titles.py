@@ -10,7 +10,7 @@ from cn.agency.names import FILE, OUTCOME, Party, Uuid
 from cn.agency.rows import Facts
 from cn.values.text import one_line
 
-_A_UUID = re.compile(r"(?<![0-9a-f-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f-]|/)")
+_A_UUID = re.compile(r"(?<![0-9a-f-])(?<!kb://)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f-]|/)")
 _MOST = 60
 _OPEN_TO_ALL: Final = (FILE, OUTCOME)
 """Whose titles everybody may see: the subject of a message is for who may read it."""
@@ -25,7 +25,7 @@ def title_of(id: str, facts: Facts) -> str:
 def with_titles(text: str, facts: Facts, shown: Callable[[str], str] = str) -> str:
     """A sentence whose UUIDs have their titles behind them, where they are named first; ``shown`` shortens a UUID.
 
-    One that begins a path, such as the pattern of a branch, stays as it is: it is to be written so.
+    One that begins a path, such as the pattern of a branch, or that is a link, stays as it is: it is to be written so.
     """
     known: set[str] = set()
 

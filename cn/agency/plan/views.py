@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import TypeAlias
@@ -24,6 +24,7 @@ from cn.agency.events import (
     OutcomeUnblocked,
     OutcomeUnlinked,
     OutcomeUpdated,
+    subjects_of,
     type_of,
 )
 from cn.agency.names import FILE, NO_LEVEL, OUTCOME, SYSTEM, Party, Resource, Uuid, is_user, parse_resource
@@ -356,3 +357,11 @@ def _may_read_file(id: Uuid, principal: Principal, facts: Facts) -> Refused | No
         return Refused(KNOWN, f"there is no file {id}", "browse the knowledge base")
     resource = Resource("kb", id)
     return None if reason_for(principal, resource, "read", facts) else no_access(principal, resource, "read", facts)
+
+
+def may_see(event: Event, principal: Principal, facts: Facts, may_read: Callable[[Uuid], bool]) -> bool:
+    """Who sees an event: a user all; a handler what it did, and what is only about what it may read."""
+    if not isinstance(principal, ByHandler) or event.actor.startswith(f"{principal.handler}/"):
+        return True
+    subjects = [Uuid(Party(id)) for id in subjects_of(event.change) if facts.file(Uuid(Party(id)))]
+    return bool(subjects) and all(map(may_read, subjects))

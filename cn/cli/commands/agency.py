@@ -347,6 +347,7 @@ def log_command(
 ) -> None:
     """What happened, who did it, and for whom, oldest first; for a handler what it may read of that."""
     from cn.agency.events import TYPES
+    from cn.agency.plan.views import may_see
     from cn.agency.store.look import last_events
     from cn.values.errors import UsageError
     from cn.values.timestamps import parse_since
@@ -356,16 +357,27 @@ def log_command(
     with desk(env, acting) as opened:
         start = parse_since(since, opened.now) if since else None
         who = str(opened.party(by)) if by else ""
-        subject = opened.file(about) if about else ""
+        subject = opened.subject(about) if about else ""
 
         def fits(event: Event) -> bool:
             late = start is None or event.time >= start
             by_them = not who or event.actor == who or event.actor.startswith(f"{who}/")
-            return late and by_them and (not types or _type(event) in types) and _may_see(opened, event)
+            return (
+                late
+                and by_them
+                and (not types or _type(event) in types)
+                and may_see(event, opened.principal, opened.facts, opened.may_read)
+            )
 
-        most = _COUNT if count is None and start is None else count
-        events = last_events(opened.facts, fits, most, subject)
+        shown = count is None and start is None
+        events = last_events(opened.facts, fits, _COUNT + 1 if shown else count, subject)
+        more = shown and len(events) > _COUNT
+        events = events[-_COUNT:] if shown else events
         env.page([_event(one) for one in events], lambda: _log_lines(opened, events), opened.agency.hub)
+    if more and not env.quiet:
+        click.echo(
+            f"· these are the last {_COUNT}, and there are more before: -n N or --since WHEN shows them", err=True
+        )
 
 
 def _type(event: Event) -> str:
@@ -381,21 +393,6 @@ def _event(event: Event) -> dict[str, Any]:
 
     found: dict[str, Any] = json.loads(format_event(event))
     return found
-
-
-def _may_see(opened: Desk, event: Event) -> bool:
-    """A user sees all; a handler what it did, and what is only about what it may read."""
-    from cn.agency.events import subjects_of
-    from cn.agency.names import Party, Resource, Uuid
-    from cn.agency.operations import ByHandler
-    from cn.agency.plan.access import reason_for
-
-    principal, facts = opened.principal, opened.facts
-    if not isinstance(principal, ByHandler) or event.actor.startswith(f"{principal.handler}/"):
-        return True
-    subjects = [Uuid(Party(id)) for id in subjects_of(event.change) if facts.file(Uuid(Party(id)))]
-    readable = (reason_for(principal, Resource("kb", id), "read", facts) for id in subjects)
-    return bool(subjects) and all(readable)
 
 
 def _log_lines(opened: Desk, events: list[Event]) -> list[str]:
@@ -414,14 +411,19 @@ def _log_lines(opened: Desk, events: list[Event]) -> list[str]:
 @click.argument("folder", type=click.Path(path_type=Path))
 @options(AS, DRY_RUN)
 def export_command(env: Env, folder: Path, acting: str) -> None:
-    """Write everything that you may read as plain Markdown files into FOLDER, which is new or empty."""
+    """Write everything that you may read as plain files into FOLDER, which is new or empty.
+
+    Outcomes, files with their older versions, mail, handlers with what each was granted, and the log: Markdown, and
+    the log as JSON too.
+    """
     from cn.agency.export import export
+    from cn.cli.render.agency import event_cells
     from cn.values.errors import Refused
     from cn.values.report import Report
     from cn.values.text import counted
 
     with desk(env, acting) as opened:
-        written = export(opened.agency, opened.principal, folder, dry_run=env.dry_run)
+        written = export(opened.agency, opened.principal, folder, event_cells, dry_run=env.dry_run)
     if env.json:
         env.facts({"folder": str(folder), "files": written.paths, "left_out": written.left_out}, list)
     else:

@@ -148,10 +148,9 @@ def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     from cn.cli.render.thread_page import text_lines
 
     facts, id = opened.facts, view["outcome"]
-    held = f", {view['blocked']}" + (f" until {view['until']}" if view["until"] else "") if view["blocked"] else ""
     fields = {
         "outcome": id,
-        "state": _state(view) + clean(held),
+        "state": _state(view, opened) + clean(_held(view, opened)),
         "responsible": name(view["responsible"], facts),
         "decided by": name(view["decided_by"], facts) + (", which delegated it" if view["delegated"] else ""),
         "seen": f"{view['version']}:{view['hash'][:12]}",
@@ -161,16 +160,31 @@ def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     # Behind a mark, which no field and no heading has: the text may look like them.
     lines += ["", *(f"> {line}".rstrip() for line in text_lines(body)), ""] if body else []
     for word in ("parents", "children"):
-        rows = [f"  {one['outcome'][:SHORT]} {_state(one)} {clean(one['title'])}" for one in view[word]]
+        rows = [f"  {one['outcome'][:SHORT]} {_state(one, opened)} {clean(one['title'])}" for one in view[word]]
         lines += [f"{word}:", *(cut(row, columns()) for row in rows)] if rows else []
     cells = [("", *event_cells(event, facts)) for event in outcome_history(id, facts)[-_MOST_TOLD:]]
     return [*lines, "history:", *(line for row in grid(cells, 2, [""] * len(cells)) for line in row)]
 
 
-def _state(view: dict[str, Any]) -> str:
+def _held(view: dict[str, Any], opened: Desk) -> str:
+    """What an outcome waits for, or waited for until a time that is past."""
+    reason, until = view["blocked"], view["until"]
+    if reason and not _is_blocked(view, opened):
+        return f"; it was blocked until {until}: {reason}"
+    return f", {reason}" + (f" until {until}" if until else "") if reason else ""
+
+
+def _state(view: dict[str, Any], opened: Desk) -> str:
     if view["status"] != "open":
         return str(view["status"])
-    return "workable" if view["workable"] else "blocked" if view["blocked"] else "waiting"
+    return "workable" if view["workable"] else "blocked" if _is_blocked(view, opened) else "waiting"
+
+
+def _is_blocked(view: dict[str, Any], opened: Desk) -> bool:
+    """Is it still? Times are compared as they are written: all in one form."""
+    from cn.values.timestamps import format_second
+
+    return bool(view["blocked"]) and (view["until"] is None or view["until"] > format_second(opened.now))
 
 
 @outcome.command("create")
