@@ -153,7 +153,9 @@ def _record_replaced(executor: Executor, seen: Observation) -> None:
         keep = command("git branch {} {}", f"ours-{tip[:8]}", tip)
         text = f"our {branch} at {peer} is not what we sent: {tip[:8]} stands there, which nobody here made; "
         text += f"ours is {item.head[:8]}"
-        remedy = f"{back} brings ours back; if somebody here pushed the other, {keep} says so"
+        gone = command("git push {} {}", url, f":{branch}")
+        remedy = f"{back} brings ours back; if somebody here pushed the other, {keep} says so before it is answered"
+        remedy += f", and {gone} ends it where it was"
         found[f"{peer}:{known.topic}"] = Condition(text, remedy, f"{peer}/{known.topic}")
     conditions = executor.memory.conditions
     for name in conditions.names(REPLACED):  # where nobody looked it stays as it was
