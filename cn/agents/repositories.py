@@ -41,6 +41,11 @@ BUNDLE: Final = "repo-bundle"
 _UNPACKED: Final = 512 << 20
 """Bytes that the objects of a bundle may come to."""
 SECONDS: Final = 600.0
+_MOST_FILES: Final = 500_000
+_MOST_BYTES: Final = 16 << 30
+_SIZE_BYTES: Final = 16
+_COUNTED_SECONDS: Final = 30.0
+"""What a clone may come to, when it is checked out; how long that is counted, with so many bytes for each file."""
 _MOST_ASKED: Final = 2000
 """Branches and tags among which one is looked for."""
 _MARK: Final = "#"
@@ -179,6 +184,9 @@ class Mirrors:
             remove_tree(made)
 
     def _copy(self, repository: Repository, mirror: Path, copy: Path) -> Refused | None:
+        if why := _too_much(self._bare(mirror), "HEAD"):
+            remedy = f"ask the user to look at the default branch of {repository.name} at its host"
+            return Refused(UNREACHED, f"{repository.name} is not cloned: {why}", remedy)
         git = self._git._replace(root=copy.parent, bare=False, git_dir=None, finds=True)
         words = ("clone", "--quiet", "--local", "--no-hardlinks", "--", str(mirror), str(copy))
         done = git.run(*words, check=False, seconds=SECONDS)
@@ -201,7 +209,7 @@ class Mirrors:
                 (git.root / "objects/info/alternates").write_text(f"{mirror}/objects\n")
                 (scratch / "bundle").write_bytes(bundle)
                 commit = _too_large(bundle) or _unpack(git, scratch / "bundle")
-                refused = commit if isinstance(commit, Refused) else tell(commit)
+                refused = commit if isinstance(commit, Refused) else _too_many(git, commit) or tell(commit)
                 return refused or _push(git, repository, branch, str(commit))
             finally:
                 remove_tree(scratch)
@@ -296,6 +304,25 @@ def _too_large(bundle: bytes) -> Refused | None:
         )
     why = f"the bundle unpacks to more than {_UNPACKED >> 20} MB"
     return Refused(BUNDLE, why, "push smaller parts one after the other; large files belong elsewhere")
+
+
+def _too_many(git: Git, commit: str) -> Refused | None:
+    why = _too_much(git, commit)
+    return Refused(BUNDLE, f"nobody could check that out: {why}", "push fewer files") if why else None
+
+
+def _too_much(git: Git, commit: str) -> str:
+    """Why a commit is not laid out in a work tree; empty: it can be, or there is none. A few hundred bytes of trees
+    that name each other come to a hundred million files.
+    """
+    words = ("ls-tree", "-r", "-z", "--format=%(objectsize)", commit)
+    done = git.run(*words, check=False, seconds=_COUNTED_SECONDS, max_out=_MOST_FILES * _SIZE_BYTES)
+    sizes = done.fields if done.ok else []
+    if done.limited or len(sizes) > _MOST_FILES:
+        return f"it comes to more than {_MOST_FILES:,} files, or to trees without end"
+    if sum(int(size) for size in sizes if size.isdecimal()) > _MOST_BYTES:
+        return f"its files come to more than {_MOST_BYTES >> 30} GB"
+    return ""
 
 
 def _unpack(git: Git, file: Path) -> str | Refused:

@@ -253,6 +253,34 @@ def test_a_bundle_of_what_our_fetches_refuse_is_not_pushed(plain: Remote, tmp_pa
     assert "remove that branch" in refused.remedy
 
 
+@pytest.mark.parametrize("leaves", ["files", "nothing"])
+def test_trees_that_come_to_millions_of_files_are_not_laid_out(
+    plain: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: str
+) -> None:
+    store = mirrors(tmp_path, filled(plain, tmp_path), fresh=0)
+    copy = clone(store, tmp_path)
+    site = store.find("site")
+    assert isinstance(site, Repository)
+    monkeypatch.setattr(repositories, "_COUNTED_SECONDS", 3.0)
+    row = f"100644 blob {git(copy, 'rev-parse', 'HEAD:page.md')}" if leaves == "files" else ""
+    for _ in range(9):
+        tree = git(copy, "mktree", stdin="".join(f"{row}\tn{n}\n" for n in range(10)) if row else "")
+        row = f"040000 tree {tree}"
+    git(copy, "branch", "bad", git(copy, "commit-tree", "-p", "HEAD", "-m", "Bad", row.split(" ")[2]))
+    git(copy, "bundle", "create", "--quiet", "bad.bundle", "HEAD..bad")
+    refused = store.push(site, "a/b", (copy / "bad.bundle").read_bytes(), silent)
+    assert isinstance(refused, Refused)
+    assert "comes to more than 500,000 files" in refused.reason
+    git(copy, "push", "--quiet", str(plain.path("site")), "bad:main")
+    workspace, staging = tmp_path / "two", tmp_path / "two.files"
+    workspace.mkdir()
+    staging.mkdir()
+    refused = store.clone(site, workspace, staging, allowed)
+    assert isinstance(refused, Refused)
+    assert "site is not cloned: it comes to more than 500,000 files" in refused.reason
+    assert not list(workspace.iterdir())
+
+
 def test_what_a_bundle_calls_its_commit_is_not_pushed(plain: Remote, tmp_path: Path) -> None:
     store = mirrors(tmp_path, filled(plain, tmp_path))
     copy = clone(store, tmp_path)
