@@ -111,6 +111,13 @@ def test_what_lives_on_is_told_with_what_ends_it(
     assert f"lives on, pid {launcher.pid}" in said
     ends = f"kill -QUIT {launcher.pid} && kill -CONT {launcher.pid}"
     assert f"'{ends}' ends it" in said
+    assert "sudo" not in said
+    (staff.folder(agent) / "user").write_text("robot")
+    with monkeypatch.context() as context:
+        context.setattr(Launcher, "signal", lambda *_: None)
+        (said,) = end_agents(staff.place.folders, [agent], seconds=0.1)
+    assert "where it does not, 'sudo -u robot kill -KILL -1' ends all that robot runs" in said
+    (staff.folder(agent) / "user").unlink()
     os.kill(launcher.pid, signal.SIGSTOP)
     subprocess.run(["sh", "-c", ends], check=False)
     elsewhere = staff.place.folders._replace(base=tmp_path / "elsewhere")
