@@ -83,10 +83,10 @@ def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
     folder = folders.find(agent)
     if launcher and launcher.is_running:
         how = command_to_end(launcher.pid)
-        told = f"{name} lives on, pid {launcher.pid}, though its lease has ended: {how} ends it with all it started"
+        lives = f"{name} lives on, pid {launcher.pid}, though its lease has ended: {how} ends it with all it started"
         for user in folder.users if folder else ():  # its agents may stop what that user is asked to end them with
-            told += f"; where it does not, {command('sudo -u {} kill -KILL -1', user)} ends all that {user} runs"
-        return told
+            lives += f"; where it does not, {command('sudo -u {} kill -KILL -1', user)} ends all that {user} runs"
+        return lives
     users = folder.users if folder and not _exit(folders, agent) else ()
     killed = kill_processes_of(agent, folders.hub, users)
     if living := find_processes(agent, folders.hub, users):
