@@ -98,7 +98,7 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
     fresh = [one for one in found if one.step is not Step.KNOWN and not _stays_refused(executor, one)]
     out.update({one.key for one in found if one.step is not Step.KNOWN} - {one.key for one in fresh})
     peers = dict.fromkeys(one.peer for one in fresh)
-    before = {p: _let_in_before(executor, p, [one.head for one in fresh if one.peer == p]) for p in peers}
+    before = {p: _read_past(executor, p, [one for one in fresh if one.peer == p]) for p in peers}
     let_in: dict[tuple[Name, str], str] = {}  # another branch at the same head, or of the same words, is none any more
     refused, more = Counter[Name](), Counter[Name]()
     taken: set[str] = set()
@@ -117,11 +117,12 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
     earlier = read_earlier(executor, [arrival for arrival, _ in read])
     for found_one, refusal in read:
         arrival = found_one if refusal is not None else _as_withdrawn(executor, found_one, said)
-        events = before[arrival.peer].get(arrival.head, [])
+        past = before[arrival.peer].get(arrival.head, [])
+        events = [event for event in past if event.kind != "refused"]
         first = _first_name(arrival, events, let_in.get((arrival.peer, arrival.head), arrival.topic))
         if refusal is None and first != arrival.topic and arrival.item is None:
             with executor.apart(arrival.source):
-                if _stands_for(executor, arrival, first, [event for event in events if event.topic == first]):
+                if _stands_for(executor, arrival, first, past):
                     continue
         if refusal is None and first != arrival.topic:
             refusal = _seen_before(executor, arrival, events, first)
@@ -188,10 +189,13 @@ def _as_named(executor: Executor, arrival: Arrival) -> tuple[str, ...]:
     return ("addressed", *arrival.key, arrival.head, *executor.settings.names_for(arrival.peer))
 
 
-def _let_in_before(executor: Executor, peer: Name, heads: Sequence[Oid]) -> dict[Oid, list[Event]]:
-    """What the ledger has of heads that were let in. What was refused, which may be without end, says nothing."""
-    found = executor.snapshot.events_at_heads(peer, IN, heads)
-    return {head: [e for e in events if e.kind != "refused"] for head, events in found.items()}
+def _read_past(executor: Executor, peer: Name, arrivals: Sequence[Arrival]) -> dict[Oid, list[Event]]:
+    """What the ledger has of their heads, in its order. Of what was refused, which may be without end, that of the
+    branches themselves.
+    """
+    found = executor.snapshot.events_at_heads(peer, IN, [one.head for one in arrivals])
+    topics = {one.topic for one in arrivals}
+    return {head: [e for e in events if e.kind != "refused" or e.topic in topics] for head, events in found.items()}
 
 
 def _read_told_of(executor: Executor, arrivals: Sequence[Arrival]) -> dict[Name, dict[str, list[Event]]]:
@@ -212,11 +216,13 @@ def _first_name(arrival: Arrival, events: Sequence[Event], first: str) -> str:
     return arrival.topic if arrival.topic in topics else next(iter(topics), first)
 
 
-def _stands_for(executor: Executor, arrival: Arrival, first: str, events: Sequence[Event]) -> bool:
+def _stands_for(executor: Executor, arrival: Arrival, first: str, past: Sequence[Event]) -> bool:
     """Is this another name of a head whose ``first`` name is gone, or was decided while this one stood there too?
 
-    The thread of the one goes on under this name; what was decided of the other counts for this one too.
+    The thread of the one goes on under this name; what was decided of the other counts for this one too. ``past`` is
+    what the ledger has of the head, in its order: of two events of one second that tells which was first.
     """
+    events = [event for event in past if event.topic == first and event.kind != "refused"]
     item = executor.item(arrival.peer, IN, first)
     stood = [event.at for event in arrival.past if event.kind == "refused" and event.head == arrival.head]
     was_it = [event.at for event in events if event.fields.get("branch") == arrival.branch]  # its thread went on as it
@@ -224,7 +230,11 @@ def _stands_for(executor: Executor, arrival: Arrival, first: str, events: Sequen
         _go_on(executor, arrival, item, stood=any(format_second(at) <= item.get("gone") for at in stood))
         return True
     decided = next((event for event in reversed(events) if event.kind == "decided"), None)
-    if item is not None or decided is None or not any(at <= decided.at for at in (*stood, *was_it)):
+    if item is not None or decided is None:
+        return False
+    until = past[: past.index(decided)]
+    refused = any(event.kind == "refused" and event.topic == arrival.topic for event in until)
+    if not refused and not any(at <= decided.at for at in was_it):
         return False
     executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
     executor.perform(plan_repeated(arrival._replace(past=() if was_it else events), executor.settings.us))

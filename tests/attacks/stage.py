@@ -100,8 +100,9 @@ class Stage:
         again = self.sigma.cn("sync", check=None, env={"CN_DEBUG": "1"})
         if again.stderr and not (self.scene == "alone" and attacks[0].expect.get("quiet") is False):
             self.problems.append(f"told twice: {again.stderr}")
-        if self.sigma.refs() != before:
-            self.problems.append("a run without news changed refs")
+        changed = sorted(before.items() ^ self.sigma.refs().items())
+        if changed:
+            self.problems.append(f"a run without news changed refs: {changed}; it said {again.stdout!r}")
 
     def run(self, *words: str, code: int | None = None) -> None:
         """One run of cn; whatever happens, no traceback and no control character."""
