@@ -185,12 +185,12 @@ def _write(
     except TriageRefused as refused:
         raise Refused(f"{path}: {refused.text}", refused.hint) from None
     triage = replace(triage, head=showing_of(item).name)
+    committed = (snapshot.read(path) or b"").decode("utf-8", "replace")
+    instead = _instead(text, committed, triage)
     try:
         text = set_triage(text, triage)
     except TriageRefused:  # the section that it replaces stands before the quotation
         text = set_triage(renewed(snapshot, settings.us, peer, item, text)[0], triage)
-    committed = (snapshot.read(path) or b"").decode("utf-8", "replace")
-    instead = _instead(lenient_text(data), committed, triage)
     about = mask_line(item.get("subject"), settings)
     facts = Facts(settings.config, settings.peers, peer, item, text, triage.at, committed=committed, about=about)
     # What the run that executes it would refuse: it stands in the thread, or would be told to somebody else.

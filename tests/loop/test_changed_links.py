@@ -186,7 +186,8 @@ def test_a_peer_that_has_another_name_is_not_added(world: World) -> None:
     assert "pii and pi have the same URL" in sigma.cn("doctor").stdout
 
 
-def test_a_peer_that_changed_its_name_is_told_when_its_main_is_read(world: World) -> None:
+def renamed(world: World) -> tuple[Node, Node]:
+    """A peer that sigma had to do with, and that has another name since its last run."""
     sigma, pi = world.hub("sigma"), world.hub("pi")
     world.link(sigma, pi)
     world.propose(pi, sigma)
@@ -195,6 +196,11 @@ def test_a_peer_that_changed_its_name_is_told_when_its_main_is_read(world: World
     sigma.decide("pi/proposal", "delete:no")
     rename(pi, "pi", "py")
     pi.sync()
+    return sigma, pi
+
+
+def test_a_peer_that_changed_its_name_is_told_when_its_main_is_read(world: World) -> None:
+    sigma, pi = renamed(world)
     assert "calls itself py" in sigma.sync().stdout
     assert "calls itself py" in sigma.cn("status").stdout
     rename(pi, "py", "pi")
@@ -203,14 +209,7 @@ def test_a_peer_that_changed_its_name_is_told_when_its_main_is_read(world: World
 
 
 def test_what_was_to_be_done_about_a_peer_goes_with_it(world: World) -> None:
-    sigma, pi = world.hub("sigma"), world.hub("pi")
-    world.link(sigma, pi)
-    world.propose(pi, sigma)
-    pi.sync()
-    sigma.sync()
-    sigma.decide("pi/proposal", "delete:no")
-    rename(pi, "pi", "py")
-    pi.sync()
+    sigma, _ = renamed(world)
     sigma.sync()
     assert "'cn peer remove pi'" in sigma.cn("status").stdout
     sigma.cn("peer", "remove", "pi")
