@@ -289,4 +289,4 @@ def _remember(rows: Rows, event: Event) -> None:
     old = rows.request(event.actor, event.request_id)
     answer: dict[str, object] = json.loads(old.answer) if old else {}
     answer = extend_answer(answer, event.change)
-    rows.put(Request(event.actor, event.request_id, event.digest, json.dumps(answer, sort_keys=True)))
+    rows.put(Request(event.actor, event.request_id, event.tenure, event.digest, json.dumps(answer)))

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from cn.agency.names import SYSTEM, Actor, Party, Uuid, parse_uuid
 
@@ -41,6 +41,11 @@ def actor_of(principal: Principal) -> Actor:
             return Actor(f"user:{name}")
         case BySystem():
             return SYSTEM
+
+
+def tenure_of(principal: Principal) -> int:
+    """In which tenure events name it; 0 for who is no handler."""
+    return principal.tenure if isinstance(principal, ByHandler) else 0
 
 
 def party_of(principal: Principal) -> tuple[Party, int]:
@@ -330,6 +335,9 @@ Operation: TypeAlias = (
     | EndAgent
 )
 """What changes the state, be it only that a reading is told. What only looks is in :mod:`cn.agency.plan.views`."""
+
+TOLD: Final = (ReadFile, UseResource)
+"""Operations that are told and change nothing: a repeated request is no answer to them, but is asked and told anew."""
 
 
 def subject_of(operation: Operation) -> dict[str, Uuid]:

@@ -15,11 +15,11 @@ from typing import NamedTuple, TypeAlias, cast
 from cn.agency.apply import apply
 from cn.agency.events import Change, Event, Founded, format_message, subject_of
 from cn.agency.names import Uuid
-from cn.agency.operations import ByHandler, Limits, Moment, Operation, Principal, actor_of, answer_to
+from cn.agency.operations import TOLD, Limits, Moment, Operation, Principal, actor_of, answer_to, tenure_of
 from cn.agency.pages import README, folder_of, page_of
 from cn.agency.plan.plan import digest_of, done_before, plan
 from cn.agency.plan.result import Planned, Refused
-from cn.agency.rows import Facts, Request, Rows
+from cn.agency.rows import Request, Rows
 from cn.agency.store.contents import is_named
 from cn.agency.store.repository import Draft, Places
 from cn.agency.store.store import Base, Decided, Store, create_store
@@ -37,7 +37,8 @@ _MEND = "'cn doctor --full' tells how to mend it"
 
 
 class Asked(NamedTuple):
-    """An operation, and who asks. ``request_id`` is the caller's name for it: the same again gets the same answer.
+    """An operation, and who asks. ``request_id`` is the caller's name for it: the same again gets the same answer, but
+    for what is only told (:data:`TOLD`), which is answered by what the caller may know now.
 
     ``entropy`` are the random bytes from which its ids are made, for who has to know them before. ``said`` is what the
     caller said, where the operation holds what that came to: ``3d`` is another time at each call.
@@ -221,28 +222,29 @@ class _Writing:
         """Plan an operation, and take what comes of it into the commit."""
         operation, principal, request_id, _, said = one.asked
         before = done_before(operation, principal, request_id, self._rows, said)
-        if isinstance(before, Request):
-            return Done(answer_to(operation, answer_again(before, self._rows)))
+        if isinstance(before, Request) and not isinstance(operation, TOLD):
+            return Done(answer_to(operation, cast("dict[str, object]", json.loads(before.answer))))
         moment = Moment(self._base.clock, one.entropy, self._limits, self._room)
-        planned = before or one.refused or plan(operation, principal, self._rows, moment)
+        refused = before if isinstance(before, Refused) else one.refused
+        planned = refused or plan(operation, principal, self._rows, moment)
         if isinstance(planned, Refused):
             return planned
+        asked = one.asked._replace(request_id="") if before else one.asked  # the first time has the name
         if self._room is not None:
             self._room -= sum(len(content.data) for content in planned.contents)
         self._files |= {f"{folder_of(content.file)}/{content.hash}": content.data for content in planned.contents}
         for change in planned.changes:
-            self._take(change, planned, one.asked)
+            self._take(change, planned, asked)
         return Done(answer_to(operation, planned.answer), planned.changes)
 
     def _take(self, change: Change, planned: Planned, asked: Asked) -> None:
         head = self._rows.head()
-        tenure = asked.principal.tenure if isinstance(asked.principal, ByHandler) else 0
         event = Event(
             head.seq + 1 if head else 1,
             self._base.now,
             actor_of(asked.principal),
             change,
-            tenure,
+            tenure_of(asked.principal),
             planned.grant,
             asked.request_id,
             digest_of(asked.operation, asked.said) if asked.request_id else "",
@@ -264,12 +266,3 @@ class _Writing:
         pages = {f"{folder_of(row.id)}/FILE.md": page_of(self._rows, row).encode() for row in rows}
         subject = subject_of([event.change for event in self._events])
         return Draft(format_message(subject, self._events), self._files | pages)
-
-
-def answer_again(request: Request, facts: Facts) -> dict[str, object]:
-    """The answer to an operation that was done before, with what no event keeps."""
-    answer = cast("dict[str, object]", json.loads(request.answer))
-    if "hash" not in answer and "file" in answer and "version" in answer:
-        version = facts.version(cast("Uuid", answer["file"]), cast("int", answer["version"]))
-        answer |= {"hash": version.hash, "size": version.size} if version else {}
-    return answer

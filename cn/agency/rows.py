@@ -225,13 +225,14 @@ def minute_of(at: datetime) -> int:
 
 
 class Request(NamedTuple):
-    """An operation that was done: the same ``id`` of the same actor gets its answer again.
+    """An operation that was done: the same ``id`` of the same actor, in the same tenure, gets its answer again.
 
-    ``digest`` is of its arguments, ``answer`` a JSON object.
+    ``digest`` is of its arguments, ``answer`` a JSON object. The tenure of who is no handler is 0.
     """
 
     actor: Actor
     id: str
+    tenure: int
     digest: str
     answer: str
 

@@ -216,11 +216,10 @@ class Desk(NamedTuple):
             done, told = self._end_first(requests, remedies, why)
         else:
             told = [*told, *self._end_agents(done)]
-        done_before = any(not one.changes for one in done)
-        if done_before:
-            done = [self._read_again(one, answer) for one, answer in zip(requests, done, strict=True)]
-            told = [*told, "it was done before, and is not done again"]
-        show_done(self.env, done, told, self.facts, done_before=done_before)
+        if any(not one.changes for one in done):
+            self._show_again(requests, done, told)
+        else:
+            show_done(self.env, done, told, self.facts)
         if self.env.dry_run:
             return []
         self.agency.follow()
@@ -282,15 +281,12 @@ class Desk(NamedTuple):
         whose = f"{actor_of(self.principal)}\0{self.env.request_id}".encode("utf-8", "surrogateescape")
         return hashlib.sha256(whose).digest()[: len(random)] if self.env.request_id else random
 
-    def _read_again(self, asked: Asked, done: Done) -> Done:
-        """With what happened then, where it was done before."""
-        from cn.agency.operations import actor_of
-        from cn.agency.store.look import events_of_request
-
-        if done.changes or not asked.request_id:
-            return done
-        events = events_of_request(self.facts, actor_of(asked.principal), asked.request_id)
-        return done._replace(changes=tuple(event.change for event in events))
+    def _show_again(self, requests: Sequence[Asked], done: Sequence[Done], told: Told) -> None:
+        """With what happened then, of what was done before: maybe since these records were opened."""
+        with self.agency.store.reading() as facts:
+            again = [_read_again(one, answer, facts) for one, answer in zip(requests, done, strict=True)]
+            said = [*told, "it was done before, and is not done again"]
+            show_done(self.env, again, said, facts, done_before=True)
 
     def ask_all(
         self,
@@ -368,6 +364,17 @@ _WHERE = {
     "message": "'cn mail' shows them",
     "waiting message": "'cn mail waiting' shows them",
 }
+
+
+def _read_again(asked: Asked, done: Done, facts: Facts) -> Done:
+    """An answer with what happened then, where it was done before."""
+    from cn.agency.operations import actor_of
+    from cn.agency.store.look import events_of_request
+
+    if done.changes or not asked.request_id:
+        return done
+    events = events_of_request(facts, actor_of(asked.principal), asked.request_id)
+    return done._replace(changes=tuple(event.change for event in events))
 
 
 def _digits(kind: str, text: str) -> str:

@@ -29,7 +29,8 @@ from cn.agency.operations import (
 from cn.agency.perform import Asked, Done, new_entropy, perform
 from cn.agency.plan.bounds import MOST_LINKS, MOST_WORDS
 from cn.agents.workspace import folders_of
-from cn.cli.desk import TYPED
+from cn.cli.desk import TYPED, desk
+from cn.cli.options import Env
 from cn.git.repository import open_hub
 from cn.system.clock import now
 from tests.support.hubs import ROOT, cn, git
@@ -903,10 +904,66 @@ def test_a_request_is_done_once_and_answered_as_often_as_it_comes(org: Org, word
     assert org.tip == tip
 
 
-def test_a_reading_is_told_once_by_its_request(org: Org) -> None:
+def test_a_repeated_reading_shows_what_may_be_read_now_and_is_recorded_each_time(org: Org) -> None:
+    (grant,) = org.ask("grant", "add", "{shop}", "read", "kb:{plan}")["grants"]
+    (mail,) = org.ask("mail", "--as", "{shop}")["mail"]
+    read = ("kb", "read", "{plan}", "--as", "{shop}", "--request-id", "r1")
+    show = ("mail", "show", mail["mail"][:8], "--as", "{shop}", "--request-id", "r2")
     for _ in range(2):
-        assert org.cn("kb", "read", "{plan}", "--request-id", "r1").stdout == "one\n"
-    assert [one["type"] for one in org.ask("agency", "log", "--about", "{plan}")].count("file_read") == 1
+        assert (org.cn(*read).stdout, org.cn(*show).stdout) == ("one\n", "Sell something.\n")
+    for file in ("{plan}", mail["file"]):
+        assert [one["type"] for one in org.ask("kb", "history", file, "--audit")["events"]].count("file_read") == 2
+    org.cn("grant", "revoke", grant)
+    tip = org.tip
+    assert "access: " in org.refused(*read)
+    org.cn("handler", "stop", "{shop}")
+    assert "active-handler: " in org.refused(*show)
+    org.cn("handler", "delegate", "{shop}", "--runner", "person")
+    tip = org.tip
+    for words in (read, show):
+        assert "was asked in tenure 1, which is over" in org.refused(*words)
+        assert "access: " in org.refused(*words[:-2])
+    assert org.tip == tip
+
+
+def test_a_request_belongs_to_the_tenure_in_which_it_was_asked(org: Org) -> None:
+    words = ("outcome", "create", "Daily", "--as", "{shop}", "--request-id", "daily")
+    made = org.ask(*words)["outcome"]
+    org.cn("handler", "stop", "{shop}")
+    assert org.ask(*words)["outcome"] == made  # what it asked for before its end
+    org.cn("handler", "delegate", "{shop}", "--runner", "person")
+    tip = org.tip
+    assert "same-request: request 'daily' was asked in tenure 1, which is over" in org.refused(*words)
+    assert org.tip == tip
+
+
+def test_of_two_at_once_with_one_request_the_later_is_told_what_the_first_one_did(
+    org: Org, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("outcome", "create", "Print flyers", "--request-id", "r1")
+    with desk(Env(hub_path=str(org.hub), request_id="r1")) as opened:
+        assert org.cn(*words).stdout.startswith("✓ outcome created: ")
+        opened.do(CreateOutcome("Print flyers", "", (opened.outcome("root"),)))
+    assert capsys.readouterr().out == org.cn(*words).stdout
+
+
+def test_what_a_tenure_left_waiting_is_its_heirs_and_the_next_tenure_sees_nothing_of_it(
+    org: Org, tmp_path: Path
+) -> None:
+    (mail,) = org.ask("mail", "send", "boss", "Left behind", "--at", "3d", "--as", "{shop}")["mail"]
+    org.cn("handler", "stop", "{shop}")
+    org.cn("handler", "delegate", "{shop}", "--runner", "person")
+    assert org.ask("mail", "waiting", "--as", "{shop}")["mail"] == []
+    assert "wait for their time" not in org.cn("mail", "--as", "{shop}").stdout
+    for words in (("mail", "take-back", mail), ("mail", "show", mail), ("agency", "log", "--about", mail)):
+        assert "Left behind" not in org.refused(*words, "--as", "{shop}")
+    org.cn("agency", "export", tmp_path / "shop", "--as", "{shop}")
+    told = [org.cn("agency", "log", "--as", "{shop}").stdout]
+    told += [path.read_text() for path in (tmp_path / "shop").rglob("*.*")]
+    assert not [text for text in told if "Left behind" in text or mail in text or mail[:8] in text]
+    assert [one["mail"] for one in org.ask("mail", "waiting", "--as", "root")["mail"]] == [mail]
+    org.cn("mail", "take-back", mail, "--as", "root")
+    assert org.ask("mail", "waiting", "--as", "root")["mail"] == []
 
 
 def test_a_beginning_is_repeated_like_any_request(tmp_path: Path, hub_template: Path) -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from cn.agency.events import Granted
-from cn.agency.names import Uuid, parse_uuid
+from cn.agency.names import LEVELS, Uuid, parse_resource, parse_uuid
 from cn.agency.operations import (
     ByHandler,
     CloseOutcome,
@@ -23,6 +23,7 @@ from cn.agency.operations import (
     Seen,
     StopHandler,
     SubmitAudit,
+    UseResource,
     Wanted,
     WriteFile,
 )
@@ -174,6 +175,38 @@ def test_a_repeated_request_gets_its_answer_again_and_does_nothing_twice(records
     assert len(records.events) == count
     assert records.no(CreateFile("Notes", b"y"), by, "r1").rule == "same-request"
     assert done_before(operation, ADA, "r1", records.rows) is None
+
+
+def test_a_name_of_a_request_is_of_one_tenure(records: Records, root: Uuid, boss: Uuid) -> None:
+    operation = CreateFile("Notes", b"x")
+    before = records.agent(boss)
+    records.do(operation, before, "r1")
+    records.do(StopHandler(boss), records.agent(root))
+    assert isinstance(records.ask(operation, before, "r1"), Request)
+    records.delegate(boss, records.agent(root))
+    refused = records.no(operation, records.agent(boss), "r1")
+    assert (refused.rule, "tenure 1, which is over" in refused.reason) == ("same-request", True)
+    records.do(operation, records.agent(boss), "r2")
+
+
+def test_what_is_only_told_is_asked_for_again_under_the_name_that_it_had(
+    records: Records, root: Uuid, boss: Uuid
+) -> None:
+    file, by = records.file(records.agent(root)), records.agent(boss)
+    for operation, resource in (
+        (ReadFile(file), f"kb:{file}"),
+        (UseResource("mcp:gmail", "use", "calls send"), "mcp:gmail"),
+    ):
+        level, name = LEVELS[parse_resource(resource).kind][1], f"told {resource}"
+        grants = records.do(GrantAccess(boss, Wanted(resource, level)))["grants"]
+        for _ in range(2):
+            count = len(records.events)
+            records.do(operation, by, name)
+            assert len(records.events) == count + 1
+        assert records.no(CreateFile("Notes", b"x"), by, name).rule == "same-request"
+        assert isinstance(grants, list)
+        records.do(RevokeAccess(grants[0]))
+        assert records.no(operation, by, name).rule == "access"
 
 
 def test_a_handlers_agents_write_so_much_within_an_hour_and_nobody_else_is_kept() -> None:

@@ -15,12 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cn.agency import operations as ops
-from cn.agency.events import Granted
-from cn.agency.names import LEVELS, Party, Uuid, is_user, parse_resource
+from cn.agency.events import Granted, MailDeferred, MailDelivered
+from cn.agency.names import LEVELS, Party, Resource, Uuid, is_user, parse_resource
 from cn.agency.operations import ByHandler, Limits, Operation, Principal, Seen, Wanted
 from cn.agency.plan.access import access, reason_for, stands, why
+from cn.agency.plan.mail import deferred_of, may_take_back
 from cn.agency.plan.result import Planned, Refused
 from cn.agency.plan.structure import is_workable
+from cn.agency.plan.views import may_see
 from cn.agency.rows import Deferred, File, Grant, Handler, Link, Mail, Outcome
 from tests.support.agency import ADA, SYSTEM, Records
 from tests.support.agency_naive import Letter, Naive, Paper, Person, Right, Work
@@ -42,6 +44,7 @@ class History:
         self.refused: Counter[str] = Counter()
         self.dead: set[Uuid] = set()
         self.share = 1
+        self.named: list[tuple[ops.ReadFile, ByHandler, str]] = []
         root = self.records.found()
         self.naive.root = root
         self.naive.works[root] = Work((root, 1), set())
@@ -50,19 +53,24 @@ class History:
         self._build(root, 3)
 
     def _build(self, boss: Uuid, layers: int) -> None:
-        """An organisation to begin with: each handler with work that has two parents, and two underlings."""
+        """An organisation to begin with: each handler with work that has two parents, a file, which it read, a
+        message to itself for later, and two underlings.
+        """
         by = self.records.agent(boss)
         first = self._made(ops.CreateOutcome("First", "", (boss,)), by, "outcome")
         both = self._made(ops.CreateOutcome("Both", "", (first, boss)), by, "outcome")
-        self._made(ops.CreateFile("A file", b"content"), by, "file")
+        read = ops.ReadFile(self._made(ops.CreateFile("A file", b"content"), by, "file"))
+        self._made(ops.SendMail(boss, text="Later", due=self.records.now.replace(year=2027)), by, "mail")
+        self._made(read, by, "file", f"read {len(self.named)}")
+        self.named.append((read, by, f"read {len(self.named)}"))
         for parents in ((first, both), (boss,)):
             if layers > 1:
                 root = self._made(ops.CreateOutcome("Root", "", parents), by, "outcome")
                 self._made(ops.Delegate(root), by, "handler")
                 self._build(root, layers - 1)
 
-    def _made(self, operation: Operation, by: Principal, name: str) -> Uuid:
-        done = self.records.ask(operation, by)
+    def _made(self, operation: Operation, by: Principal, name: str, request: str = "") -> Uuid:
+        done = self.records.ask(operation, by, request)
         assert isinstance(done, Planned)
         self._follow(operation, done, by, [])
         return Uuid(Party(str(done.answer[name])))
@@ -77,7 +85,8 @@ class History:
         allowed = self.naive.allows(operation, principal)
         before = self._levels() if isinstance(operation, ops.GrantAccess | ops.Delegate) else {}
         standing = self.naive.effective()
-        done = self.records.ask(operation, principal)
+        name = f"read {len(self.named)}" if isinstance(operation, ops.ReadFile) else ""
+        done = self.records.ask(operation, principal, name)
         if not isinstance(done, Planned):
             assert isinstance(done, Refused)
             assert not allowed or done.rule not in _RIGHTS, (operation, principal, done)
@@ -86,6 +95,8 @@ class History:
         assert allowed, (operation, principal, done)
         self.accepted[kind] += 1
         self.share += 1
+        if isinstance(operation, ops.ReadFile) and isinstance(principal, ByHandler):
+            self.named.append((operation, principal, name))
         self._follow(operation, done, principal, standing)
         self._compare()
         self._check_invariants()
@@ -166,7 +177,10 @@ class History:
         return ops.CloseOutcome(work.id, "it did not work out", picks[2] % 3 > 0) if work else None
 
     def _delegate(self, principal: Principal, picks: Picks) -> Operation | None:
-        work = self._mine(principal, picks[1])
+        """By turns what was delegated before."""
+        former = [self.records.row(one.id) for one in self.records.rows.of(Handler) if not one.active]
+        again = [one for one in former if one.is_open and one.responsible == getattr(principal, "handler", "")]
+        work = self._pick(again, picks[1] // 2) if again and picks[1] % 2 else self._mine(principal, picks[1])
         if not work or (work.id == work.responsible and picks[1] % 9):
             return None
         resource = self._resource(picks[2] // 2)
@@ -233,6 +247,21 @@ class History:
     def _read(self, principal: Principal, picks: Picks) -> Operation | None:
         return ops.ReadFile(self._pick(list(self.records.rows.of(File)), picks[1]).id)
 
+    def _again(self, principal: Principal, picks: Picks) -> Operation | None:
+        """Something that was read under a name, once more, by who stands there now."""
+        if self.named:
+            operation, before, name = self._pick(self.named, picks[1])
+            now = self.records.agent(before.handler)
+            may = self.naive.allows(operation, now) and now.tenure == before.tenure
+            done = self.records.ask(operation, now, name)
+            assert isinstance(done, Planned if may else Refused), (operation, before, now)
+            self.accepted["again"] += 1
+        return None
+
+    def _take_back(self, principal: Principal, picks: Picks) -> Operation | None:
+        waiting = list(self.records.rows.of(Deferred))
+        return ops.TakeBackMail((self._pick(waiting, picks[1]).id,)) if waiting else None
+
     def _send(self, principal: Principal, picks: Picks) -> Operation | None:
         handlers = [one.id for one in self.records.rows.of(Handler)]
         to = self._pick([*handlers, Party("user:ada"), Party("user:cto")], picks[1])
@@ -298,6 +327,9 @@ class History:
             case ops.FinishMail(mail):
                 for one in mail:
                     naive.letters[one].pending = False
+            case ops.TakeBackMail(mail):
+                for one in mail:
+                    del naive.waiting[one]
             case _:
                 pass
         self._follow_rights(done)
@@ -319,6 +351,10 @@ class History:
         for mail in self.records.rows.of(Mail):
             if mail.id not in self.naive.letters:
                 self.naive.letters[mail.id] = Letter(mail.file, (mail.to, mail.to_tenure))
+                self.naive.waiting.pop(mail.id, None)
+        for one in self.records.rows.of(Deferred):
+            if one.id not in self.naive.waiting:
+                self.naive.waiting[one.id] = self._party(principal)
         for file in self.records.rows.of(File):
             if file.kind == "message" and file.id not in self.naive.papers:
                 self.naive.papers[file.id] = Paper(self._party(principal), "message")
@@ -390,9 +426,12 @@ class History:
         rights = naive.effective()
         standing = {id for id, one in naive.rights.items() if one in rights}
         assert standing == {one.id for one in rows.of(Grant) if stands(one, rows)}
+        assert naive.waiting.keys() == {one.id for one in rows.of(Deferred)}
         for handler in rows.of(Handler):
             if handler.active:
                 self._compare_levels(handler, rights)
+                self._compare_what_waits(handler)
+                self._compare_log(handler)
 
     def compare_all(self) -> None:
         """As after every step, of all resources instead of a seventh of them."""
@@ -410,6 +449,26 @@ class History:
             explained = why(principal, what, self.records.rows)
             assert explained.level == level
             assert (reason_for(principal, what, level, self.records.rows) is not None) is (level != "none")
+
+    def _compare_what_waits(self, handler: Handler) -> None:
+        me, rows, naive = self.records.agent(handler.id), self.records.rows, self.naive
+        mine = {id for id, sender in naive.waiting.items() if naive.now(sender) == handler.id}
+        assert {one.id for one in deferred_of(Party(handler.id), rows)} == mine
+        below = {id for id in naive.waiting if naive.allows(ops.TakeBackMail((Uuid(Party(id)),)), me)}
+        assert {one.id for one in rows.of(Deferred) if may_take_back(one, me, rows)} == below
+
+    def _compare_log(self, handler: Handler) -> None:
+        """Of mail, whose subject tells as much as the message: what it did in this tenure, and what it may read."""
+        me, rows = self.records.agent(handler.id), self.records.rows
+        for event in self.records.events[self.share % 7 :: 7]:
+            if isinstance(event.change, MailDeferred | MailDelivered):
+                did = (event.actor, event.tenure) == (f"{handler.id}/user:ada", handler.tenure)
+                file = f"kb:{event.change.file}"
+                may = did or self.naive.access(handler.id, file) != "none"
+                assert may_see(event, me, rows, lambda id: self._may_read(me, id)) <= may, event
+
+    def _may_read(self, who: Principal, id: Uuid) -> bool:
+        return access(who, Resource("kb", id), self.records.rows) != "none"
 
     def _check_invariants(self) -> None:
         rows = self.records.rows
@@ -462,7 +521,7 @@ class History:
 
 _KINDS = ["create"] * 4 + ["delegate"] * 5 + ["grant"] * 6 + ["link"] * 3 + ["move"] * 3 + ["send"] * 2
 _KINDS += ["update", "unlink", "block", "complete", "close", "stop", "remove", "revoke", "file", "write", "read"]
-_KINDS += ["finish", "due"]
+_KINDS += ["finish", "due", "take_back", "again"]
 _steps = st.lists(st.tuples(st.sampled_from(_KINDS), st.tuples(*[st.integers(0, 10_000)] * 4)), max_size=40)
 
 

@@ -28,7 +28,7 @@ from cn.agency.operations import (
 )
 from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import is_workable
-from cn.agency.plan.views import file_audit, list_deferred, list_files, read_inbox
+from cn.agency.plan.views import file_audit, list_deferred, list_files, may_see, read_inbox
 from cn.agency.rows import Mail
 from tests.support.agency import SYSTEM, Records, listed
 from tests.support.agency_memory import Memory
@@ -305,6 +305,24 @@ def test_what_waits_of_a_handler_that_ended_is_listed_for_who_has_what_it_left(p
     assert listed(list_deferred(pair.root, pair.agent(pair.root), pair.rows), "mail") == [row]
     assert pair.do(TakeBackMail((mail,)), pair.agent(pair.root))["mail"] == [mail]
     assert listed(list_deferred(pair.root, pair.agent(pair.root), pair.rows), "mail") == []
+
+
+def test_another_tenure_is_a_stranger_to_what_the_one_before_sent(pair: Pair) -> None:
+    mail = pair.send(pair.boss, pair.root, "later", days=1)
+    pair.send(pair.boss, pair.root, "now")
+    assert pair.no(SendMail(pair.root, text="now"), pair.agent(pair.boss)).rule == "said-already"
+    pair.do(StopHandler(pair.boss), pair.agent(pair.root))
+    pair.delegate(pair.boss, pair.agent(pair.root))
+    by = pair.agent(pair.boss)
+    assert listed(list_deferred(pair.boss, by, pair.rows), "mail") == []
+    assert pair.no(TakeBackMail((mail,)), by).rule == "known"
+    assert not [
+        event
+        for event in pair.events
+        if event.tenure == 1 and event.actor.startswith(pair.boss) and may_see(event, by, pair.rows, lambda id: False)
+    ]
+    pair.send(pair.boss, pair.root, "now")
+    assert pair.no(SendMail(pair.root, text="now"), by).rule == "said-already"
 
 
 def test_messages_for_later_close_no_way_for_good(pair: Pair) -> None:

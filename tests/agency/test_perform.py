@@ -119,15 +119,15 @@ def test_a_request_that_comes_again_gets_its_answer_again_and_happens_once(store
     assert commits(store) == before
 
 
-def test_a_reading_is_told_and_gives_the_content_also_when_its_answer_was_lost(store: Store) -> None:
+def test_a_reading_gives_the_content_and_is_told_each_time_also_when_its_answer_was_lost(store: Store) -> None:
     made = do(store, CreateFile("notes", b"text\n"))
     file = Uuid(made["file"])  # type: ignore[arg-type]
     for _ in range(2):
         read = do(store, ReadFile(file), request="r-2")
         assert read_content(store, file, str(read["hash"])) == b"text\n"
     with store.reading() as facts:
-        told = [event.actor for event in facts.history(file, 2**53, 9) if isinstance(event.change, FileRead)]
-    assert told == ["user:ada"]
+        events = [event for event in facts.history(file, 2**53, 9) if isinstance(event.change, FileRead)]
+    assert [(event.actor, event.request_id) for event in events] == [("user:ada", "r-2"), ("user:ada", "")]
 
 
 @pytest.mark.parametrize(

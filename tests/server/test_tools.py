@@ -9,11 +9,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from cn.agency.events import FileRead
 from cn.agency.names import Uuid
-from cn.agency.operations import SendMail
+from cn.agency.operations import CreateFile, Delegate, GrantAccess, RevokeAccess, SendMail, StopHandler, Wanted
 from cn.agency.plan.bounds import MOST_LINKS, MOST_NAMED, MOST_WORDS
 from cn.server.tools import BASE
-from tests.support.agency_server import Office, Server
+from tests.support.agency_server import Office, Server, uuid
 from tests.support.mcp_clients import WAYS, Agent, connect, talk
 
 TOOLS = {tool.name: tool for tool in BASE}
@@ -133,6 +134,38 @@ def test_what_says_more_than_a_call_may_is_refused_and_says_what_next(office: Of
             assert "at most 1,000 characters, not 6,000,000" in wordy["reason"]
 
     talk(work)
+
+
+def test_what_may_be_read_no_more_is_not_read_again_and_another_tenure_has_nothing_of_the_one_before(
+    office: Office, server: Server
+) -> None:
+    file = uuid(office.do(CreateFile("Plan", b"one"))["file"])
+    boss = office.handler("Works twice")
+    (grant,) = office.do(GrantAccess(boss, Wanted(f"kb:{file}", "read")))["grants"]
+    first, mail = office.lease(boss), list[str]()
+
+    async def before() -> None:
+        async with connect(server, first.token) as ask:
+            for _ in range(2):
+                assert (await ask.do("kb_read", file=file))["content"] == "one"
+            office.do(RevokeAccess(grant))
+            assert (await ask.no("kb_read", file=file))["rule"] == "access"
+            mail.extend((await ask.do("mail_send_deferred", to=boss, at="3d", text="Left behind"))["mail"])
+            assert "Left behind" in str(await ask.do("mail_deferred"))
+
+    async def after(token: str) -> None:
+        async with connect(server, token) as ask:
+            assert (await ask.do("mail_deferred"))["mail"] == []
+            assert (await ask.no("mail_take_back", mail=mail))["rule"] == "known"
+
+    talk(before)
+    office.do(StopHandler(boss))
+    office.do(Delegate(boss))
+    again = office.lease(boss).token
+    talk(lambda: after(again))
+    with office.agency.store.reading() as facts:
+        events = [event.change for event in facts.history(file, 2**53, 99)]
+    assert sum(isinstance(change, FileRead) for change in events) == 2
 
 
 async def _knowledge(ask: Checked) -> None:

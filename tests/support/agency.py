@@ -10,6 +10,7 @@ from cn.agency.apply import apply
 from cn.agency.events import Event, format_message, parse_message
 from cn.agency.names import NO_ID, Party, Resource, Uuid, parse_resource
 from cn.agency.operations import (
+    TOLD,
     ByHandler,
     BySystem,
     ByUser,
@@ -23,6 +24,7 @@ from cn.agency.operations import (
     Principal,
     Wanted,
     actor_of,
+    tenure_of,
 )
 from cn.agency.plan.access import access
 from cn.agency.plan.plan import digest_of, done_before, plan
@@ -52,8 +54,9 @@ class Records:
     def ask(self, operation: Operation, principal: Principal, request_id: str = "") -> Planned | Refused | Request:
         """Plan it, and apply what comes of it."""
         before = done_before(operation, principal, request_id, self.rows)
-        if before is not None:
+        if isinstance(before, Refused) or (before and not isinstance(operation, TOLD)):
             return before
+        request_id = "" if before else request_id
         planned = plan(operation, principal, self.rows, self._moment())
         if isinstance(planned, Planned):
             self.contents |= {one.hash: one.data for one in planned.contents}
@@ -66,8 +69,7 @@ class Records:
     def _write(self, planned: Planned, principal: Principal, request_id: str, digest: str) -> None:
         head = self.rows.head()
         start = head.seq + 1 if head else 1
-        tenure = principal.tenure if isinstance(principal, ByHandler) else 0
-        who = (tenure, planned.grant, request_id, digest)
+        who = (tenure_of(principal), planned.grant, request_id, digest)
         events = [
             Event(seq, self.now, actor_of(principal), change, *who) for seq, change in enumerate(planned.changes, start)
         ]

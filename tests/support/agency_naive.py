@@ -61,7 +61,10 @@ class Letter:
 
 @dataclass
 class Naive:
-    """The whole of it. What has a tenure is a pair of a handler and a number; of a user the number is 0."""
+    """The whole of it. What has a tenure is a pair of a handler and a number; of a user the number is 0.
+
+    ``waiting`` are the senders of messages that wait for their time.
+    """
 
     root: str = ""
     works: dict[str, Work] = field(default_factory=dict)
@@ -69,6 +72,7 @@ class Naive:
     papers: dict[str, Paper] = field(default_factory=dict)
     rights: dict[str, Right] = field(default_factory=dict)
     letters: dict[str, Letter] = field(default_factory=dict)
+    waiting: dict[str, tuple[str, int]] = field(default_factory=dict)
     heirs: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     _readable: dict[str, set[str]] = field(default_factory=dict)
 
@@ -226,6 +230,9 @@ class Naive:
                 return owns and self.structural(me, f"mail:{to}") == "send"
             case ops.FinishMail(mail):
                 return all(self.letters[one].to[0] == me for one in mail)
+            case ops.TakeBackMail(mail):
+                senders = [self.now(self.waiting[one]) for one in mail]
+                return all(not one.startswith("user:") and me in self.line(one) for one in senders)
             case _:
                 return True
 

@@ -118,7 +118,8 @@ class Watch:
         first = events[0]
         if first.request_id in self.requests:
             self._say(f"request {first.request_id} is done twice")
-        self.requests.add(first.request_id)
+        if first.request_id:  # a reading that is asked for again has none
+            self.requests.add(first.request_id)
         handler, slash, agent = first.actor.partition("/")
         if slash:
             person = self.people[handler]

@@ -69,7 +69,8 @@ def _said_already(operation: SendMail, principal: Principal, facts: Facts) -> Re
         return None
     file = facts.file(operation.file) if operation.file else None
     hash = file.hash if file else hashlib.sha256(operation.text.encode()).hexdigest()
-    waiting = (one for one in facts.pending(operation.to) if one.sender == row.id and not one.letter)
+    me = (row.id, row.tenure)
+    waiting = (one for one in facts.pending(operation.to) if (one.sender, one.sender_tenure) == me and not one.letter)
     if all((sent := facts.version(one.file, one.version)) is None or sent.hash != hash for one in waiting):
         return None
     return Refused(SAID, "your boss has this very message unread", "say what is new, or wait for an answer", row.boss)
@@ -232,19 +233,16 @@ def plan_take_back(operation: TakeBackMail, principal: Principal, facts: Facts, 
 
 
 def may_take_back(waiting: Deferred, principal: Principal, facts: Facts) -> bool:
-    """Is it the principal's, or that of a handler below it? What a tenure left is its heir's."""
+    """Is it the principal's, or that of a handler below it? What a tenure left is its heir's, and not the next one's."""
     if not isinstance(principal, ByHandler):
         return True
     sender = owner(waiting.sender, waiting.sender_tenure, facts)
-    if principal.handler in (sender, waiting.sender):
-        return True
-    return not is_user(sender) and principal.handler in above(Uuid(sender), facts)
+    return principal.handler == sender or (not is_user(sender) and principal.handler in above(Uuid(sender), facts))
 
 
 def deferred_of(party: Party, facts: Facts) -> list[Deferred]:
-    """What waits for its time and is a party's: what it sent, in whatever tenure, and what others' tenures left it."""
-    every = facts.due(_END, _ALL)
-    return [one for one in every if party in (one.sender, owner(one.sender, one.sender_tenure, facts))]
+    """What waits for its time and is a party's: what it sent in this tenure, and what tenures that are over left it."""
+    return [one for one in facts.due(_END, _ALL) if party == owner(one.sender, one.sender_tenure, facts)]
 
 
 def plan_finish(operation: FinishMail, principal: Principal, facts: Facts, moment: Moment) -> Planned | Refused:

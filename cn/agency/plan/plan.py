@@ -9,7 +9,7 @@ from typing import assert_never
 
 from cn.agency import operations as ops
 from cn.agency.events import MOST_REQUEST, is_request_id
-from cn.agency.operations import BySystem, Moment, Operation, Principal, actor_of
+from cn.agency.operations import BySystem, Moment, Operation, Principal, actor_of, tenure_of
 from cn.agency.plan.access import ACCESS, KNOWN, is_current
 from cn.agency.plan.bounds import fit_lists
 from cn.agency.plan.files import plan_audit, plan_create_file, plan_read, plan_write
@@ -109,13 +109,16 @@ def digest_of(operation: Operation, said: str = "") -> str:
 def done_before(
     operation: Operation, principal: Principal, request_id: str, facts: Facts, said: str = ""
 ) -> Request | Refused | None:
-    """The answer that was lost on its way; the same id for something else is refused."""
+    """What was done under this name before; for something else, or in another tenure, the name is refused."""
     if not request_id:
         return None
     if not is_request_id(request_id):
         why = f"{one_line(request_id, 40)!r} is no name for a request"
         return Refused(SAME_REQUEST, why, f"take at most {MOST_REQUEST} visible characters")
     found = facts.request(actor_of(principal), request_id)
+    if found and found.tenure != tenure_of(principal):
+        why = f"request {request_id!r} was asked in tenure {found.tenure}, which is over"
+        return Refused(SAME_REQUEST, why, "take a new id: another tenure gets no answer of that one")
     if found is None or found.digest == digest_of(operation, said):
         return found
     why = f"request {request_id!r} was for something else"

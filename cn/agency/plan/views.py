@@ -360,8 +360,10 @@ def _may_read_file(id: Uuid, principal: Principal, facts: Facts) -> Refused | No
 
 
 def may_see(event: Event, principal: Principal, facts: Facts, may_read: Callable[[Uuid], bool]) -> bool:
-    """Who sees an event: a user all; a handler what it did, and what is only about what it may read."""
-    if not isinstance(principal, ByHandler) or event.actor.startswith(f"{principal.handler}/"):
+    """Who sees an event: a user all; a handler what it did in this tenure, and what is only about what it may read."""
+    if not isinstance(principal, ByHandler):
+        return True
+    if event.actor.startswith(f"{principal.handler}/") and event.tenure == principal.tenure:
         return True
     subjects = [Uuid(Party(id)) for id in subjects_of(event.change) if facts.file(Uuid(Party(id)))]
     return bool(subjects) and all(map(may_read, subjects))

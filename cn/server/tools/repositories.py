@@ -68,13 +68,8 @@ class _Use:
         return found if isinstance(found, Refused) else found is not None
 
     async def told(self, use: UseResource) -> Refused | None:
-        """Have it recorded, as what the caller may do now. What is done again is told again, without the request's
-        name: an answer of then would say nothing of what the caller may do now.
-        """
-        again = await self.was_told(use)
-        if isinstance(again, Refused):
-            return again
-        told = await self.records.perform(use, self.principal, "" if again else self.call.request_id)
+        """Have it recorded, as what the caller may do now, also under a name that told of it before."""
+        told = await self.records.perform(use, self.principal, self.call.request_id)
         return told if isinstance(told, Refused) else None
 
 
