@@ -233,7 +233,7 @@ def plan_take_back(operation: TakeBackMail, principal: Principal, facts: Facts, 
 
 
 def may_take_back(waiting: Deferred, principal: Principal, facts: Facts) -> bool:
-    """Is it the principal's, or that of a handler below it? What a tenure left is its heir's, and not the next one's."""
+    """Is it the principal's, or that of a handler below it? What a tenure left is its heir's, not the next one's."""
     if not isinstance(principal, ByHandler):
         return True
     sender = owner(waiting.sender, waiting.sender_tenure, facts)
