@@ -13,6 +13,7 @@ from cn.inbox.working_copies import Working, may_decide, read_copies, read_worki
 from cn.protocol.layout import COMMENTED, FINAL, PROPOSAL, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.peers_file import Peer, signature_now
+from cn.protocol.thread_file import Showing, showing_of
 from cn.run.view import View, has_agent, read_events
 from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, Oid, ThreadName
@@ -48,7 +49,8 @@ class ThreadView(NamedTuple):
     said no to the decision. ``chain`` is filled only where the history was asked for. ``subject`` is that of a
     message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
     never later than it was received. ``in_main``: main holds the head of this proposal already, so that there is
-    nothing left to merge. ``no_peer``: its creator is no peer now.
+    nothing left to merge. ``no_peer``: its creator is no peer now. ``showing`` is what the thread of one that is not
+    done shows.
     """
 
     thread: ThreadName
@@ -71,6 +73,7 @@ class ThreadView(NamedTuple):
     result: Result = Result()
     refused: Refusal | None = None
     chain: tuple[Link, ...] = ()
+    showing: Showing = Showing("")
 
     @property
     def source(self) -> str:
@@ -262,6 +265,7 @@ def pending_view(
         result=Result(f"refused: {refusal.rule}: {refusal.reason}" if refusal else executed),
         refused=refusal,
         chain=chain,
+        showing=showing_of(item),
     )
 
 

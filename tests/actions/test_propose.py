@@ -390,7 +390,7 @@ def test_what_another_clone_proposed_is_not_replaced_unless_that_is_said(desk: D
     checkout(laptop, "fix", "origin/main")
     mine = commit(laptop, {"docs/other.md": "two\n"})
     refused = cn("propose", "fix", cwd=laptop, check=1).stderr
-    assert f"pi/fix is at {theirs[:8]} (From the desktop), which was proposed from another clone" in refused
+    assert f"pi/fix is at {theirs[:8]} (From the desktop), which this clone never had" in refused
     assert "'git fetch origin refs/heads/pi/fix'" in refused
     assert "'cn propose fix --replace' replaces it" in refused
     assert desk.there() == theirs
