@@ -13,7 +13,6 @@ from cn.inbox.working_copies import Working, may_decide, read_copies, read_worki
 from cn.protocol.layout import COMMENTED, FINAL, PROPOSAL, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.peers_file import Peer, signature_now
-from cn.protocol.thread_file import Showing, showing_of
 from cn.run.view import View, has_agent, read_events
 from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, Oid, ThreadName
@@ -22,6 +21,7 @@ from cn.values.timestamps import parse_stamp, stamp_or_none
 
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
     from cn.protocol.finality import Offered
+    from cn.protocol.thread_file import Showing
     from cn.protocol.thread_life import Life, Link, Written
 
 PENDING, ANSWERED, DECIDED, REFUSED, DONE = "pending", "answered", "decided", "refused", "done"
@@ -49,8 +49,8 @@ class ThreadView(NamedTuple):
     said no to the decision. ``chain`` is filled only where the history was asked for. ``subject`` is that of a
     message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
     never later than it was received. ``in_main``: main holds the head of this proposal already, so that there is
-    nothing left to merge. ``no_peer``: its creator is no peer now. ``showing`` is what the thread of one that is not
-    done shows.
+    nothing left to merge. ``no_peer``: its creator is no peer now. ``anew`` is how often it was shown against another
+    base, in digits.
     """
 
     thread: ThreadName
@@ -73,12 +73,19 @@ class ThreadView(NamedTuple):
     result: Result = Result()
     refused: Refusal | None = None
     chain: tuple[Link, ...] = ()
-    showing: Showing = Showing("")
+    anew: str = ""
 
     @property
     def source(self) -> str:
         """``peer/topic``."""
         return f"{self.peer}/{self.topic}"
+
+    @property
+    def showing(self) -> Showing:
+        """What the thread of one that waits shows of its branch."""
+        from cn.protocol.thread_file import Showing  # lists of threads decide nothing
+
+        return Showing(self.head, self.caution, self.anew)
 
     @property
     def offered(self) -> Offered:
@@ -265,7 +272,7 @@ def pending_view(
         result=Result(f"refused: {refusal.rule}: {refusal.reason}" if refusal else executed),
         refused=refusal,
         chain=chain,
-        showing=showing_of(item),
+        anew=get("anew"),
     )
 
 
