@@ -336,7 +336,8 @@ def _settled(run: Run, snapshot: Snapshot, target: Target, head: Oid, may_replac
 def _by_another_clone(target: Target, item: Item, head: Oid) -> Refused:
     """What was proposed from elsewhere, and is no part of what is proposed now, would be lost from the branch."""
     title = f" ({title})" if (title := one_line(item.get("subject"), 80)) else ""
-    text = f"{target.branch} is at {item.head[:8]}{title}, which was proposed from another clone"
+    text = f"{target.branch} is at {item.head[:8]}{title}, which this clone never had"
+    text += " (another one proposed it, or cn rebase made it)"
     text += f", and {head[:8]} does not hold it: nothing was proposed"
     fetch = command("git fetch {} {}", target.place, HEADS + target.branch)
     take = f"{fetch} and 'git log ..FETCH_HEAD' show it, 'git rebase FETCH_HEAD' puts yours onto it"

@@ -12,6 +12,7 @@ from cn.agent.hooks import TO_WAKE, WAKING, update_queue, wake
 from cn.git.remote import HEADS, OWN
 from cn.git.repository import ORIGIN_REF, Hub, list_included
 from cn.inbox.arrivals import record_arrivals, record_vanished
+from cn.inbox.left_answers import believe_signed, look_again
 from cn.inbox.pending import check_inbox, due_since, record_due, restore_pending
 from cn.inbox.pinned_keys import check_pinned
 from cn.inbox.shown_anew import show_anew
@@ -252,8 +253,9 @@ def gather_sync(run: Run, executor: Executor, seen: Observation, keys: Sequence[
     """All that a sync decides, on one base."""
     record_vanished(executor, seen)
     record_arrivals(executor, seen, keys)
-    record_ours(executor, seen)
+    look_again(executor, seen, record_ours(executor, seen))
     record_proven(executor, seen)
+    believe_signed(executor, seen)
     take_back_answers(executor, seen)
     tell_links(executor, seen)
     record_due(executor)
