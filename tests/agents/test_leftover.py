@@ -187,12 +187,21 @@ def test_after_a_move_of_the_hub_no_agent_works_on_beside_the_next_one(
         moved.close()
 
 
-def test_a_stop_ends_the_processes_though_nothing_can_be_written(staffed: Callable[..., Staff]) -> None:
-    """As on a full disk: the system lets no file grow (setrlimit(2))."""
+FULL = 'ulimit -f 0; exec "$@"'
+"""As on a full disk: the system lets no file grow (setrlimit(2))."""
+READ_ONLY = """
+unshare -m sh -c 'mount --bind .git/cn .git/cn && mount -o remount,bind,ro .git/cn && exec "$@"' sh "$@"
+"""
+
+
+@pytest.mark.parametrize("where", [FULL, READ_ONLY])
+def test_a_stop_ends_the_processes_though_nothing_can_be_written(staffed: Callable[..., Staff], where: str) -> None:
+    if where == READ_ONLY and subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not allowed here")
     staff = staffed(STAYS)
     handler, agent = working(staff)
     stop = [sys.executable, "-m", "cn", "handler", "stop", handler]
-    argv = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *stop]
+    argv = ["sh", "-c", where, "sh", *stop]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, cwd=staff.agency.hub.root, env=env, capture_output=True, text=True, check=False)
     said = " ".join(done.stderr.split())
