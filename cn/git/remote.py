@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
@@ -180,7 +180,7 @@ _BY_NAME = 500
 """More branches than this are fetched by their tips."""
 _WRITES = re.compile(r"^[+^]|[:*\x00-\x20]")
 AS_LISTED = "--format=%(objectname)%09%(refname)"
-_FETCH = (
+FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
     *("--no-show-forced-updates", "--refmap=", "--stdin"),
 )
@@ -201,10 +201,24 @@ class Listing(dict[str, Oid]):
     """Branch names without ``refs/heads/``, with their tips. No UTF-8: surrogates.
 
     ``whole``: are these all? If not, all that begin with some parts; those in ``cut`` were too many themselves.
+    ``fetched``: it is of these prefixes, and what is listed is here, fetched by the same connection; ``not_fetched``:
+    that was tried.
     """
 
     whole = True
+    fetched: frozenset[str] | None = None
+    not_fetched = False
     cut: frozenset[str] = frozenset()
+
+    def has_all(self, prefixes: Collection[str]) -> bool:
+        """Is that known of all branches with these prefixes, so that one that is missing is gone?"""
+        return self.whole or (self.fetched is not None and self.fetched.issuperset(prefixes))
+
+    def below(self, branches: Container[str], prefixes: Container[str]) -> Listing:
+        """These branches, and those whose names begin so, up to a slash."""
+        some = Listing((n, tip) for n, tip in self.items() if n in branches or n.partition("/")[0] in prefixes)
+        some.whole, some.fetched, some.cut = False, self.fetched, self.cut
+        return some
 
 
 class Looked(NamedTuple):
@@ -261,8 +275,25 @@ def list_remotes(
     """
     if not urls:
         return {}
-    jobs = [_list(git, key, url, seconds) for key, url in urls.items()]
+    jobs = listing_jobs(git, urls, seconds)
     answers = git.run_many(jobs, width=WIDTH, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
+    return read_listings(git, urls, seconds, jobs, answers, parts)
+
+
+def listing_jobs(git: Git, urls: Mapping[str, str], seconds: float) -> list[Job]:
+    """The questions of :func:`list_remotes`, for :meth:`Git.run_many`."""
+    return [_list(git, key, url, seconds) for key, url in urls.items()]
+
+
+def read_listings(
+    git: Git,
+    urls: Mapping[str, str],
+    seconds: float,
+    jobs: Sequence[Job],
+    answers: Sequence[Done],
+    parts: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> dict[str, Listing | str]:
+    """What :func:`list_remotes` makes of the answers."""
     told: dict[str, Listing | str] = {}
     empty = [job for job, done in zip(jobs, answers, strict=True) if done.ok and not done.out]
     silent = _without_protocol(git, [job for job in empty if _is_web(git, urls[job.key])])
@@ -411,7 +442,7 @@ def _fetch(
         jobs = [
             Job(
                 key,
-                (*_FETCH, "--", url),
+                (*FETCH, "--", url),
                 b"".join(f"{spec}\n".encode("utf-8", "surrogateescape") for spec in specs),
                 seconds,
                 env=quarantine_environment(git, folder / str(number)),

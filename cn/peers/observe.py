@@ -106,6 +106,8 @@ def observe(
         urls[MAILBOX_KEY] = run.hub.origin_url if near else settings.mailbox
     known = {key: run.listed[key, url] for key, url in urls.items() if (key, url) in run.listed}
     known |= {MAILBOX_KEY: run.base.heads} if settings.mailbox == "origin" and run.base.heads is not None else {}
+    if MAILBOX_KEY in known and not known[MAILBOX_KEY].has_all(settings.peers):  # main, as it is now, has more of them
+        del known[MAILBOX_KEY]
     asked = {key: url for key, url in urls.items() if key not in known}
     parts = {
         key: [p.name for p in peers]
@@ -511,10 +513,15 @@ def _wanted(
                     text = _silent_text(remote, peer, run.memory.silent.reason(" ".join(part)))
                     run.report.failed(text, source=peer, told_before=True)
                 paused.add((remote, peer))
-            elif url and (peer, head := seen.listed[side][key][1], side) not in asked:
+            elif url and not _is_brought(seen, remote) and (peer, head := seen.listed[side][key][1], side) not in asked:
                 asked.add((peer, head, side))
                 wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key, side))
     return wanted, paused
+
+
+def _is_brought(seen: Observation, remote: str) -> bool:
+    """Did its branches come with the list?"""
+    return remote in seen.listings and seen.listings[remote].fetched is not None
 
 
 def _is_left_alone(run: Run, name: str) -> bool:
