@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from cn.git.environment import find_local_git_dir
-from cn.git.objects import list_refs, read_kinds
+from cn.git.fetch import fetch_tips
+from cn.git.objects import list_refs, read_kinds, update_refs
 from cn.git.process import TIMED_OUT, Git, remedy_here
-from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, fetch_tips, list_remotes, remedy_of
+from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, list_remotes, remedy_of
+from cn.git.told import MAINS, Told, mains_ref
 from cn.peers.known_mains import forget_removed, note_listed
 from cn.peers.peer_main import GUESSES, main_parts, mains_in
 from cn.peers.second_tries import Pair, Wanted, fetch_apart
@@ -678,7 +680,14 @@ def _fetch(run: Run, wanted: Wanted) -> dict[str, str]:
     limits = run.settings.config.limits
     branches = {remote: (url, [(branch, tip) for branch, tip, *_ in pairs]) for remote, (url, pairs) in wanted.items()}
     git = run.hub.git._replace(max_bytes=limits.fetch_bytes)
-    return fetch_tips(git, branches, limits.peer_seconds, run.progress)
+    told = {key: _told(run, pairs) for key, (_, pairs) in wanted.items()}
+    return fetch_tips(git, branches, limits.peer_seconds, run.progress, told)
+
+
+def _told(run: Run, pairs: Sequence[Pair]) -> Told:
+    """What the remote of these branches may hear of."""
+    _, _, key, side = pairs[0]
+    return run.settings.told_to(run.hub, _part(run, key, side)[0], {key[0] for _, _, key, _ in pairs})
 
 
 def _report_untried(run: Run, untried: Sequence[Pair]) -> None:
@@ -748,14 +757,37 @@ def forget_gone(executor: Executor, seen: Observation, read: Collection[ThreadKe
 
 def fetch_mains(executor: Executor | Run, seen: Observation, peers: Iterable[Name]) -> set[Name]:
     """Fetch peers' main branches (for proofs and merge bases), once a run; returns which of them are here."""
-    settings = executor.settings
     asked = [name for name in dict.fromkeys(peers) if name in seen.mains]
-    wanted = {str(p): (str(settings.peers[p].hub), [seen.mains[p]]) for p in asked if p not in seen.fetched_mains}
-    if wanted:
-        git = executor.hub.git._replace(max_bytes=settings.config.limits.fetch_bytes)
-        failed = fetch_tips(git, wanted, settings.config.limits.peer_seconds)
-        seen.fetched_mains.update({Name(p): p not in failed for p in wanted})
+    wanted = {p: seen.mains[p] for p in asked if p not in seen.fetched_mains}
+    failed = bring_mains(executor, wanted)
+    seen.fetched_mains.update({p: p not in failed for p in wanted})
     return {p for p in asked if seen.fetched_mains[p]}
+
+
+def bring_mains(run: Executor | Run, mains: Mapping[Name, tuple[str, Oid]]) -> dict[Name, str]:
+    """Bring main branches of peers: why one did not come, by peer.
+
+    One that came is noted. Its peer may hear of it, so that of the next only what is new comes; and it needs not come
+    again.
+    """
+    git, settings = run.hub.git, run.settings
+    noted = list_refs(git, MAINS) if mains else {}
+    wanted = {
+        str(peer): (str(settings.peers[peer].hub), [main])
+        for peer, main in mains.items()
+        if noted.get(mains_ref(peer)) != main[1]
+    }
+    if not wanted:
+        return {}
+    told = {peer: settings.told_to(run.hub, peer, [Name(peer)]) for peer in wanted}
+    limited = git._replace(max_bytes=settings.config.limits.fetch_bytes)
+    failed = fetch_tips(limited, wanted, settings.config.limits.peer_seconds, told=told)
+    if not run.dry_run:
+        came = {peer: mains[Name(peer)][1] for peer in wanted if peer not in failed}
+        here = read_kinds(git, list(came.values()))
+        ours = [(mains_ref(Name(p)), tip) for (p, tip), kind in zip(came.items(), here, strict=True) if kind]
+        update_refs(git, [*ours, *((ref, None) for ref in noted if ref.removeprefix(MAINS) not in settings.peers)])
+    return {Name(peer): why for peer, why in failed.items()}
 
 
 def main_of(run: Run, url: str, *, anew: bool = False) -> tuple[str, Oid] | str:
