@@ -1,7 +1,7 @@
 """Fetch from remotes. Each hears of no commit but those that it may hear of (:mod:`cn.git.told`).
 
 So a fetch works in an empty repository beside the hub, whose objects it borrows: of the hub's refs git sees there what
-it is to name.
+it is to name. What it brings is taken in once it is known to have come from there (:mod:`cn.git.proof`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from cn.git.damage import refuse_damage
 from cn.git.process import TIMED_OUT, Git, Job
+from cn.git.proof import why_unproven
 from cn.git.remote import HEADS, WIDTH, common_dir, make_empty, move_into_hub, quarantine, quarantine_environment
 from cn.git.told import NOTHING, SETTINGS, Told, environment
 from cn.values.names import Oid
@@ -42,24 +43,26 @@ def fetch_tips(
     meanwhile, is asked by name.
     """
     many = {key: (url, [tip for _, tip in pairs]) for key, (url, pairs) in wanted.items() if len(pairs) > _BY_NAME}
-    failed = _fetch(git, many, seconds, on_done, told)
+    tips = {key: [tip for _, tip in pairs] for key, (_, pairs) in wanted.items()}
+    failed = _fetch(git, many, tips, seconds, on_done, told)
     again = {
         key: (url, [HEADS + branch for branch, _ in pairs])
         for key, (url, pairs) in wanted.items()
         if key not in many or (key in failed and failed[key] != TIMED_OUT)
     }
     hung = {key: why for key, why in failed.items() if why == TIMED_OUT}
-    return hung | _fetch(git, again, seconds, on_done, told)
+    return hung | _fetch(git, again, tips, seconds, on_done, told)
 
 
 def fetch_commits(git: Git, url: str, commits: Sequence[Oid], seconds: float, told: Told) -> str:
     """Bring commits by their ids, with all that they need; why it failed, or nothing. No ref is written."""
-    return _fetch(git, {"": (url, commits)}, seconds, None, {"": told}).get("", "")
+    return _fetch(git, {"": (url, commits)}, {"": commits}, seconds, None, {"": told}).get("", "")
 
 
 def _fetch(
     git: Git,
     wanted: Mapping[str, tuple[str, Sequence[str]]],
+    tips: Mapping[str, Sequence[Oid]],
     seconds: float,
     on_done: Callable[[str], None] | None,
     told: Mapping[str, Told],
@@ -90,10 +93,14 @@ def _fetch(
         tell = (lambda job, _: on_done(job.key)) if on_done else None
         answers = git.with_settings(BORROWING).run_many(jobs, width=WIDTH, on_done=tell)
         refuse_damage(git, common_dir(git), *(done for done in answers if not done.ok))
-        whys = [move_into_hub(git, place / "objects", done) for place, done in zip(places, answers, strict=True)]
+        whys = []
+        for place, (key, url, specs), done in zip(places, asked, answers, strict=True):
+            known = told.get(key, NOTHING)
+            why = "" if known.ours or not done.ok else why_unproven(git, place, url, specs, tips[key], known, seconds)
+            whys.append(why or move_into_hub(git, place / "objects", done))
     failed = {job.key: why for job, why in zip(jobs, whys, strict=True) if why}
     killed = {job.key: wanted[job.key] for job, done in zip(jobs, answers, strict=True) if done.killed}
     if once or not killed:
         return failed
     others = {key: why for key, why in failed.items() if key not in killed}
-    return others | _fetch(git, killed, seconds, None, told, once=True)
+    return others | _fetch(git, killed, tips, seconds, None, told, once=True)

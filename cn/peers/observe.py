@@ -448,7 +448,7 @@ def fetch_changed(
     changed = [key for key in heads if only is None or key in only]
     changed = [key for key in changed if force or not _waits(run, seen, key, IN)]
     chosen = _choose(run, seen, turns, {key: heads[key] for key in changed})
-    ours = _missing(git, seen, _choose_ours(run, seen)) if only is None else []
+    ours = _unknown(run, seen, _choose_ours(run, seen)) if only is None else []
     seen.missing[OUT] |= set(ours)
     ours = [key for key in ours if force or not _waits(run, seen, key, OUT)]
     wanted, paused = _wanted(run, seen, {IN: chosen, OUT: ours}, force=force)
@@ -473,21 +473,24 @@ def fetch_changed(
     _report_untried(run, found.untried)
     asked = [*(pair for pair, _ in found.branches), *found.hung, *found.untried]
     told = {(key[0], head) for _, head, key, side in asked if side == IN}
+    not_ours = {(key[0], head) for _, head, key, side in asked if side == OUT}
     _report_silent(run, wanted, found.silent)
     # What moved between listing and fetching is left for the next run.
     kinds = read_kinds(git, [seen.listed[IN][key][1] for key in chosen])
     for key, kind in zip(chosen, kinds, strict=True):
-        if kind != "commit":
+        silent = _part(run, key, IN)[:2] in found.silent
+        if kind != "commit" or silent or (key[0], heads[key]) in told:  # it may be here, and be none of theirs
             seen.missing[IN].add(key)
         else:
             run.memory.unfetched.worked(_fetch_name(key, heads[key], IN))
-        silent = _part(run, key, IN)[:2] in found.silent
         if not kind and not silent and (key[0], heads[key]) not in told:
             told.add((key[0], heads[key]))
             _report_differing(run, *seen.listed[IN][key], key)
         if kind and kind != "commit":  # git takes no such push: the host lies
             _report_not_fetched(run, *seen.listed[IN][key], key, IN, f"it is a {kind}, no commit")
-    seen.missing[OUT] -= set(ours) - set(_missing(git, seen, ours))
+    came = [key for key in ours if (key[0], seen.listed[OUT][key][1]) not in not_ours]
+    came = [key for key in came if _part(run, key, OUT)[:2] not in {*found.silent, *paused}]
+    seen.missing[OUT] -= set(came) - set(_missing(git, seen, came))
     return [key for key in chosen if key not in seen.missing[IN]]
 
 
@@ -668,6 +671,21 @@ def _by_peer(keys: Iterable[ThreadKey]) -> dict[Name, list[ThreadKey]]:
     for key in keys:
         found.setdefault(key[0], []).append(key)
     return found
+
+
+def _unknown(run: Run, seen: Observation, ours: Sequence[ThreadKey]) -> list[ThreadKey]:
+    """Those branches of ours whose tip is not here, or is, and only the host of a peer says that it is ours.
+
+    What our records have there we sent. Where the mailbox is origin, it had to get what it has.
+    """
+    missing, items = set(_missing(run.hub.git, seen, ours)), run.snapshot.open_items
+    for peer, topic in ours:
+        item = items.get(peer, {}).get((OUT, topic))
+        remote, _, url = _part(run, (peer, topic), OUT)
+        theirs = url and not run.settings.told_to(run.hub, remote, []).ours
+        if theirs and (item is None or item.head != seen.listed[OUT][peer, topic][1]):
+            missing.add((peer, topic))
+    return [key for key in ours if key in missing]
 
 
 def _missing(git: Git, seen: Observation, ours: Sequence[ThreadKey]) -> list[ThreadKey]:
