@@ -21,6 +21,7 @@ from cn.git.remote import (
     RefResult,
     Result,
     in_the_way,
+    list_refs_of,
     list_remotes,
     push_forward,
     remedy_of,
@@ -543,6 +544,14 @@ def publish_main(run: Run) -> None:
         return
     if not run.hub.config.last(f"remote.{name}.url"):
         raise ConfigError(f"{CONFIG}: mailbox: there is no remote {name}", command("git remote add {} URL", name))
+    if (private := _private_in(run, mark, text)) and not _has_main(run, name, text):
+        told = f"main is not published at {name}: {private[:8]} in its history holds what is not published there"
+        told += " (threads/, logs/ or state/)"
+        anyway = command("git push {} {}", name, f"{text}:{HEADS}{run.hub.main}")
+        remedy = f"{command('git show --stat {}', private)} shows it; {anyway} publishes it all the same"
+        run.report.failed(told, remedy, source=name, told_before=run.memory.told(PUBLISH, text, told))
+        run.memory.conditions.set(PUBLISH, told, remedy)
+        return
     done = _push_main(run, name, text)
     foreign = run.memory.section(_FOREIGN)
     at, over = str(foreign.get("at", "")), ""
@@ -565,6 +574,19 @@ def publish_main(run: Run) -> None:
         remedy += "; so does the next run" if at and foreign.get("looks", 0) < _LOOKS else ", where the host lets you"
     run.report.failed(told, remedy, source=name, told_before=run.memory.told(PUBLISH, text, told))
     run.memory.conditions.set(PUBLISH, told, remedy)
+
+
+def _private_in(run: Run, mark: str, text: str) -> str:
+    """A commit with cn's own folders that would be published, as a merge may bring it; empty: there is none."""
+    words = ("rev-list", "--ignore-missing", "--full-history", "--max-count=1", text, f"^{mark}", "--")
+    return run.hub.git.run(*words, "threads", "logs", "state").text.strip()
+
+
+def _has_main(run: Run, name: str, text: str) -> bool:
+    """Did somebody publish it by hand?"""
+    ref = HEADS + run.hub.main
+    there = list_refs_of(run.hub.git, name, [ref], run.settings.config.limits.peer_seconds)
+    return not isinstance(there, str) and there.get(ref) == text
 
 
 def _push_main(run: Run, name: str, text: str, over: str = "") -> RefResult:

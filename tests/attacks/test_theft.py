@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import commit, git, tip
+from tests.support.hubs import bare, commit, git, tip
 from tests.support.servers import http_server
 from tests.support.world import Node, World
 
@@ -99,3 +99,24 @@ def test_what_a_person_pushed_there_is_taken_though_it_is_here_already(world: Wo
         sigma.sync()
     side = "in" if deliver == "pickup" else "out"
     assert sigma.refs()[f"refs/cn/pins/pi/{side}/p0"] == head
+
+
+def test_a_commit_with_private_folders_in_its_history_is_not_published(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    box = bare(world.folder / "host" / "box.git")
+    git(sigma.root, "remote", "add", "box", str(box))
+    sigma.configure("mailbox: box\n")
+    sigma.add_peer(pi)
+    sigma.sync()
+    sigma.sync()
+    published = tip(box, "main")
+    private = tip(sigma.root, "main")
+    words = ("-c", "user.name=mal", "-c", "user.email=mal@example.org", "commit-tree", "-p", published, "-p", private)
+    bad = git(sigma.root, *words, "-m", "typo", tip(box, "main^{commit}") + "^{tree}")
+    sigma.write({"state/published": f"{bad}\n"}, "as a merge would")
+    said = sigma.cn("sync", check=None)
+    assert "holds what is not published there" in said.stdout + said.stderr
+    assert tip(box, "main") == published
+    git(sigma.root, "push", "-q", "box", f"{bad}:refs/heads/main")
+    sigma.sync()
+    assert tip(box, "main") != published
