@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cn.git.process import Git, Job
-from cn.git.remote import for_filter, is_of_host, make_empty, why_not
+from cn.git.remote import for_filter, is_unreached, make_empty, why_not
 from cn.git.told import Told
 from cn.values.names import Oid
 from cn.values.text import one_line
@@ -41,7 +41,7 @@ def why_unproven(
     ask = (*_FETCH, f"--depth={len(done.lines)}", "--", for_filter(url))
     proofs = {"GIT_OBJECT_DIRECTORY": str(again / "objects"), "GIT_ALTERNATE_OBJECT_DIRECTORIES": ""}
     (sent,) = git.run_many([Job("", ask, _lines(specs), seconds, env=proofs, git_dir=again)])
-    if not sent.ok and is_of_host(sent.reason):
+    if sent.timed_out or is_unreached(sent.reason):
         return why_not(git, url, sent, seconds)
     lacking = _missing(git, again / "objects", strange)
     return f"{LACKS}: {_named(git, lacking[0])}" if lacking else ""
