@@ -1,7 +1,7 @@
 """List a remote by fetching from it: a fetch lists too, and what is new comes by the same connection.
 
 git names what it lists only by the refs that it writes (git-fetch(1), "refspec": a pattern needs a destination). So it
-works in an empty repository beside the hub, whose objects it borrows, and the refs there are the list.
+works in an empty repository beside the hub, as every fetch does, and the refs there are the list.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.git.fetch import BORROWING, FETCH
 from cn.git.process import Git, Job
 from cn.git.remote import (
-    AS_PACK,
-    FETCH,
     HEADS,
     WIDTH,
     Listing,
@@ -27,20 +26,20 @@ from cn.git.remote import (
     quarantine_environment,
     read_listings,
 )
+from cn.git.told import ORIGIN, environment
 from cn.system.removal import remove_tree
 from cn.values.names import Oid
 
 _NAME = "listed"
 _SECONDS = 20.0
 """How long such a fetch may take: more than that, it is by one branch or another, and each is fetched for itself."""
-_BESIDE = {"core.fsync": "objects", "core.alternateRefsPrefixes": "refs/cn/origin refs/cn/pins"}
-"""The refs are read at once, and then removed; of the hub's own the remote hears of no others than it has (git-config(1)).
-"""
+_BESIDE = {"core.fsync": "objects"}
+"""The refs are read at once, and then removed (git-config(1))."""
 
 
 class Fetched(NamedTuple):
-    """What is fetched: of the remote with this ``key`` a ``branch``, and all below these ``prefixes``, at most
-    so many bytes (``most``).
+    """What is fetched: of the remote with this ``key``, which is origin, a ``branch``, and all below these
+    ``prefixes``, at most so many bytes (``most``).
     """
 
     key: str
@@ -65,10 +64,10 @@ def list_and_fetch(git: Git, urls: Mapping[str, str], seconds: float, what: Fetc
     try:
         with quarantine(git) as incoming:
             place = incoming / "0"
-            env = quarantine_environment(git, place)
+            env = quarantine_environment(git, place) | environment(ORIGIN)
             limit = min(seconds, _SECONDS)
             fetch = Job(what.key, (*FETCH, "--", url), _refspecs(what), limit, env=env, git_dir=folder)
-            limited = git.with_settings({**AS_PACK, **_BESIDE})._replace(max_bytes=what.most)
+            limited = git.with_settings({**BORROWING, **_BESIDE})._replace(max_bytes=what.most)
             done, *answers = limited.run_many([fetch, *jobs], width=WIDTH)
             came = not move_into_hub(git, place, done)
         brought = _read(folder / HEADS, what) if came else Listing()

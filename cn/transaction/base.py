@@ -16,12 +16,14 @@ from typing import NamedTuple
 from cn.git.damage import refuse_broken_ref
 from cn.git.entries import Entry, merge_trees, read_changes, read_tree
 from cn.git.fast_import import FileChange, build_commit, set_entry
+from cn.git.fetch import fetch_tips
 from cn.git.list_and_fetch import Fetched, list_and_fetch
 from cn.git.lost_branch import head_branch, missing_main
 from cn.git.objects import empty_tree, is_ancestor, list_tree, merge_bases, read_all, read_known, resolve, update_refs
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
-from cn.git.remote import Listing, fetch_tips, list_remotes, remedy_of
+from cn.git.remote import Listing, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub
+from cn.git.told import ORIGIN
 from cn.git.work_clone import work_trees
 from cn.protocol.hub_config import LEAVE, PATH
 from cn.system.files import write_file
@@ -269,7 +271,7 @@ def _observe_origin(
         if tip == known:
             return heads
         wanted = {} if heads.fetched is not None else {"": (origin_url(hub), [(hub.main, tip)])}
-        if why := fetch_tips(hub.git, wanted, SECONDS).get(""):
+        if why := fetch_tips(hub.git, wanted, SECONDS, told={"": ORIGIN}).get(""):
             text = f"origin's main cannot be fetched: {why}"
             raise NotAtOrigin.uncommitted(text, _BACK if why.startswith(CHECK_REFUSES) else remedy_of(why, _LOOK))
         # It may have moved between the two questions; what was brought then holds the tip.

@@ -201,7 +201,8 @@ def plan_words(arrival: Arrival, ours: Item) -> Plan:
 def plan_proven(peer: Name, item: Item, status: str, at: datetime, *, final: bool) -> Plan:
     """What was only claimed is now shown by the peer's main; where it is ``final``, clean up."""
     source = f"{peer}/{item.topic}"
-    fields = {"unproven": "", "proven": format_second(at), "status": status}
+    # The reason that an unproven claim gave is nobody's: that of a forged one would be shown as the peer's.
+    fields = {"unproven": "", "proven": format_second(at), "status": status, "reason": ""}
     reason = f"{peer}'s main {'holds the merge' if status == 'merged' else 'says so'}"
     proven = Record(peer, Event(at, OUT, "answered", item.topic, item.head, fields))
     row = Log(Row(at, source, f"notice:{status}", reason, "", item.get("branch"), item.head, status))
