@@ -50,9 +50,7 @@ def offer_unreadable(world: World, pi: Node, sigma: Node) -> str:
 
 
 @pytest.mark.parametrize("noted", [True, False])
-def test_a_branch_that_cannot_be_fetched_keeps_no_other_away(
-    world: World, sigma: Node, pi: Node, noted: bool
-) -> None:
+def test_a_branch_that_cannot_be_fetched_keeps_no_other_away(world: World, sigma: Node, pi: Node, noted: bool) -> None:
     good = world.propose(pi, sigma, "good")
     offer_unreadable(world, pi, sigma)
     quiet_note(sigma).unlink(missing_ok=True) if not noted else None
