@@ -27,7 +27,7 @@ from cn.protocol.ledger import IN
 from cn.protocol.log import Row
 from cn.protocol.ops import Op, format_op
 from cn.protocol.own_thread import parse_own
-from cn.protocol.thread_file import count_words
+from cn.protocol.thread_file import Showing, count_words, showing_of
 from cn.run.executor import Executor
 from cn.run.find_thread import NoThread, find_pending
 from cn.run.run import Run, open_run
@@ -149,12 +149,12 @@ def decide_now(
 
 
 class Chosen(NamedTuple):
-    """A thread as somebody was shown it: its file name, or the path of one of our own; the head of its branch, and the
-    decision that stood there.
+    """A thread as somebody was shown it: its file name, or the path of one of our own; what it shows of its branch, and
+    the decision that stood there.
     """
 
     thread: str
-    head: str = ""
+    showing: Showing = Showing("")
     decided: Decided = Decided()
 
 
@@ -221,7 +221,7 @@ def _decide_one(
     facts = _facts(run, executor, thread)
     if facts is None:
         return None
-    if shown is not None and shown.head and isinstance(facts, Facts):
+    if shown is not None and shown.showing.head and isinstance(facts, Facts):
         _require_as_shown(executor, facts, shown)
     if isinstance(facts, Facts):
         words = count_words(facts.text, facts.peer)
@@ -236,10 +236,13 @@ def _decide_one(
 
 
 def _require_as_shown(executor: Executor, facts: Facts, shown: Chosen) -> None:
-    """Who decides several threads saw each at a head, and what others had decided of it: anything newer is left."""
-    if facts.item.head != shown.head:
-        now, _ = short_ids([facts.item.head, shown.head])
+    """Who decides several threads saw what each shows, and what others had decided of it: anything newer is left."""
+    if facts.item.head != shown.showing.head:
+        now, _ = short_ids([facts.item.head, shown.showing.head])
         raise Refused(f"{facts.source} has moved to {now} since it was shown", "look at it again")
+    if showing_of(facts.item) != shown.showing:
+        text = f"{facts.source} was shown anew since, at the same head; it is left as it is"
+        raise Refused(text, "look at it again")
     working = use_working(executor.hub, facts.thread)
     copies = {str(facts.thread): working} if working is not None and may_decide(working) else {}
     written = read_copies(executor, copies).get(facts.thread)

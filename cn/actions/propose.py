@@ -11,14 +11,16 @@ from typing import NamedTuple
 from cn.actions.drafts import telling_what_waits
 from cn.actions.signed import refuse_unsigned
 from cn.git.entries import read_changes
+from cn.git.fetch import fetch_commits
 from cn.git.objects import is_ancestor, read_info, read_objects
 from cn.git.read_branches import Patience, first_title, read_histories
-from cn.git.remote import HEADS, fetch_commits, fetch_tips
+from cn.git.remote import HEADS
 from cn.git.repository import Hub, open_hub, share
+from cn.git.told import OWN_CLONE
 from cn.git.work_clone import WorkClone, find_work_clone, work_trees
 from cn.inbox.merges import own_base, read_facts
 from cn.outbox.deliver import deliver
-from cn.peers.observe import main_of
+from cn.peers.observe import bring_mains, main_of
 from cn.protocol import rules
 from cn.protocol.effects import Drop, Effect, Offer, Plan, Post
 from cn.protocol.hub_config import NO_HUB, PATH
@@ -188,14 +190,11 @@ def find_target(run: Run, peer: Peer, topic: str, work: WorkClone) -> Target:
     item = run.snapshot.item(peer.name, OUT, name)  # one that is open goes on as it is called there
     called = Branch(item.get("branch")) if item is not None else Branch("")
     branch = called if run.settings.is_outbound(peer, called) else join_branch(prefix, name)
-    git, seconds = run.hub.git, run.settings.config.limits.peer_seconds
     main = main_of(run, peer.hub)
     if isinstance(main, str):
         raise Refused(f"{peer.name} is unreachable: {main}", "a proposal is checked against its main; try again later")
-    if read_info(git, [main[1]]) == [None]:
-        limited = git._replace(max_bytes=run.settings.config.limits.fetch_bytes)
-        if why := fetch_tips(limited, {"": (peer.hub, [main])}, seconds).get(""):
-            raise Refused(f"{peer.name}'s {main[0]} cannot be fetched: {why}", "try again later")
+    if why := bring_mains(run, {peer.name: main}).get(peer.name):
+        raise Refused(f"{peer.name}'s {main[0]} cannot be fetched: {why}", "try again later")
     url = run.settings.delivery_url(run.hub, peer)
     place = run.hub.config.last(f"remote.{url}.url") or url
     return Target(peer, *main, name, branch, work.place(peer.hub), work.place(place))
@@ -204,7 +203,7 @@ def find_target(run: Run, peer: Peer, topic: str, work: WorkClone) -> Target:
 def _bring(run: Run, work: WorkClone, head: Oid) -> None:
     """The commit into the hub's objects, with git's checks."""
     if read_info(run.hub.git, [head]) == [None] and (
-        why := fetch_commits(run.hub.git, str(work.root), [head], run.settings.config.limits.peer_seconds)
+        why := fetch_commits(run.hub.git, str(work.root), [head], run.settings.config.limits.peer_seconds, OWN_CLONE)
     ):
         shallow = "'git fetch --unshallow' there brings the rest"
         remedy = shallow if "shallow" in why else "'git fsck' there tells what is wrong"
@@ -336,7 +335,8 @@ def _settled(run: Run, snapshot: Snapshot, target: Target, head: Oid, may_replac
 def _by_another_clone(target: Target, item: Item, head: Oid) -> Refused:
     """What was proposed from elsewhere, and is no part of what is proposed now, would be lost from the branch."""
     title = f" ({title})" if (title := one_line(item.get("subject"), 80)) else ""
-    text = f"{target.branch} is at {item.head[:8]}{title}, which was proposed from another clone"
+    text = f"{target.branch} is at {item.head[:8]}{title}, which this clone never had"
+    text += " (another one proposed it, or cn rebase made it)"
     text += f", and {head[:8]} does not hold it: nothing was proposed"
     fetch = command("git fetch {} {}", target.place, HEADS + target.branch)
     take = f"{fetch} and 'git log ..FETCH_HEAD' show it, 'git rebase FETCH_HEAD' puts yours onto it"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from cn.actions.drafts import telling_what_waits
 from cn.actions.propose import Target, find_target, queue_proposal
 from cn.git.entries import read_changes
+from cn.git.fetch import fetch_commits
 from cn.git.objects import merge_bases, read_info
 from cn.git.rebase import commits_to_rebase, rebase, says_the_same
-from cn.git.remote import HEADS, fetch_commits, list_remotes
+from cn.git.remote import HEADS, list_remotes
 from cn.git.repository import Hub
 from cn.git.work_clone import WorkClone
 from cn.inbox.merges import own_main
@@ -15,7 +16,9 @@ from cn.outbox.deliver import deliver
 from cn.outbox.our_names import find_ours
 from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import OUT, Item
+from cn.protocol.peers_file import PICKUP
 from cn.run.run import Run, open_run
+from cn.run.settings import MAILBOX_KEY
 from cn.values.errors import Refused
 from cn.values.names import Name, Oid, is_owned
 from cn.values.report import Report
@@ -84,7 +87,9 @@ def _require_there(run: Run, target: Target, item: Item) -> None:
         look = command("git fetch {} {}", target.place, HEADS + target.branch) + " shows it; " if tip else ""
         again = command("cn propose {}", target.topic)
         raise Refused(f"{target.branch} {there}", f"{look}propose it from your clone, with {again}")
-    if read_info(git, [item.head]) == [None] and (why := fetch_commits(git, url, [item.head], seconds)):
+    remote = MAILBOX_KEY if target.peer.deliver == PICKUP else target.peer.name
+    told = run.settings.told_to(run.hub, remote, [target.peer.name])
+    if read_info(git, [item.head]) == [None] and (why := fetch_commits(git, url, [item.head], seconds, told)):
         raise Refused(f"{target.branch} cannot be fetched: {why}", "try again later")
 
 

@@ -91,8 +91,6 @@ def export(agency: Agency, principal: Principal, folder: Path, tell: Cells, *, d
     ids = {path: file.id for path, (file, _) in plan.derived.items()}
     if dry_run:
         return Exported(ids | {part.path(_EXTENSION): part.file.id for part in plan.parts}, {})
-    for path, text in (*plan.pages.items(), *((path, text) for path, (_, text) in plan.derived.items())):
-        _write(folder, path, text.encode())
     left_out: dict[str, str] = {}
     paths: dict[tuple[Uuid, int], str] = {}
     for start in range(0, len(plan.parts), _BATCH):
@@ -112,6 +110,8 @@ def export(agency: Agency, principal: Principal, folder: Path, tell: Cells, *, d
                     paths[part.file.id, part.version.number] = path
             else:
                 left_out[part.path("")] = f"{answer.rule}: {answer.reason}"
+    for path, text in (*plan.pages.items(), *((path, text) for path, (_, text) in plan.derived.items())):
+        _write(folder, path, text.encode())
     _write(folder, "mail.md", mail_page(plan.sent, paths).encode())
     _write(folder, "README.md", _contents([*ids], plan.rows, left_out).encode())
     return Exported(ids, left_out)

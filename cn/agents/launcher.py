@@ -39,6 +39,19 @@ _HEARD: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, s
 _LOOK = 0.02
 _PATIENCE = 10.0
 """Seconds after which a process that cannot be killed is left, and told."""
+_ANOTHER = 0.5
+"""Seconds after which another killer is started beside one that has not ended: the agent may have stopped it."""
+_KILLERS = 16
+"""So many of them live at most."""
+_QUIET: Final = 2
+"""Looks in a row that find nothing, after which nothing is left."""
+_ENDED_AT_ONCE: Final = 10_000
+_UNNAMED: Final = "?"
+"""In the place of a process that is another one at each look."""
+_TOLD: Final = 100
+"""So many of those that are left are told."""
+_ALL: Final = -1
+"""All processes of a user (kill(2))."""
 _CANNOT_START = 127
 _KILLED = "its launcher was killed"
 _ROOM: Final = 4096
@@ -49,10 +62,15 @@ _FIRST: Final = 1 << 20
 _PIECE: Final = 1 << 16
 
 
+Left = dict[str, str]
+"""Processes by their numbers, and when each of them started (:func:`start_time`)."""
+
+
 class Word(TypedDict):
     """What to start. ``input`` is a file for its standard input, empty for none; ``grace`` in seconds.
 
-    ``killer`` is a command that ends processes of another user, given their numbers; empty where there is none.
+    ``killer`` is a command that ends processes of another user, given their numbers, or -1 for all that user's; empty
+    where there is none.
     """
 
     argv: list[str]
@@ -71,7 +89,7 @@ class Exit(TypedDict):
 
     code: int | None
     forced: bool
-    left: list[int]
+    left: Left
     why: str
     time: float
 
@@ -144,7 +162,7 @@ def _guard(folder: str, second: int, killer: list[str]) -> int:
                 os.kill(second, signal.SIGCONT)  # the agent may have stopped it
     if code == 0:
         return 0
-    return _end(folder, None, forced=True, left=_end_all(killer), why=_KILLED)
+    return _end(folder, None, forced=True, left=_end_all(Killers(killer)), why=_KILLED)
 
 
 def _run(folder: str, word: Word, parent: int) -> int:
@@ -153,12 +171,13 @@ def _run(folder: str, word: Word, parent: int) -> int:
         child, keepers = _start(folder, word)
     except OSError as why:
         return _end(folder, _CANNOT_START, why=f"cannot start {word['argv'][0]}: {why.strerror}")
-    code, forced = _watch(child, word)
+    killers = Killers(word["killer"])
+    code, forced = _watch(child, word["grace"], killers)
     with suppress(OSError):
         os.killpg(child, signal.SIGKILL)
-    left = _end_all(word["killer"])
-    for keeper in keepers:  # nobody writes any more, unless somebody could not be killed
-        keeper.join(_PATIENCE if left else None)
+    left = _end_all(killers)
+    for keeper in keepers:  # nobody writes any more, unless somebody is left, or was given the pipe
+        keeper.join(_ANOTHER if left else _PATIENCE)
     return _end(folder, code, forced=forced, left=left, why="" if os.getppid() == parent else _KILLED)
 
 
@@ -265,7 +284,33 @@ def _become(word: Word, files: list[int], tells: int, parent: int) -> None:
         os._exit(_CANNOT_START)
 
 
-def _watch(child: int, word: Word) -> tuple[int, bool]:
+class Killers:
+    """Runs of ``command``, which ends processes of another user, who may stop them: none is waited for."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.command = command
+        self._living: set[int] = set()
+        self._last = -_ANOTHER
+
+    def among(self, children: Sequence[int]) -> set[int]:
+        """Those of our living children that are such runs."""
+        self._living &= {*children}
+        return {*self._living}
+
+    def send(self, number: signal.Signals, pids: Sequence[int]) -> None:
+        """Start one, unless another one has begun just now, or too many stand still."""
+        begun = time.monotonic()
+        runs = self.among(children_of(os.getpid()))
+        if not self.command or len(runs) >= _KILLERS or (runs and begun - self._last < _ANOTHER):
+            return
+        argv = [*self.command, f"-{number.name.removeprefix('SIG')}", *map(str, pids)]
+        null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
+        with suppress(OSError):
+            self._living.add(os.posix_spawnp(argv[0], argv, os.environ, file_actions=null, setsigmask=()))
+            self._last = begun
+
+
+def _watch(child: int, grace: float, killers: Killers) -> tuple[int, bool]:
     """Until the agent is gone: its exit code, and whether it had to be killed."""
     forced = False
     while True:
@@ -274,58 +319,75 @@ def _watch(child: int, word: Word) -> tuple[int, bool]:
             return code, forced
         heard = signal.sigwait(_HEARD)
         if heard in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            _kill_group(child, signal.SIGTERM, word["killer"])
+            _kill_group(child, signal.SIGTERM, killers)
             if signal.getitimer(signal.ITIMER_REAL)[0] == 0:
-                signal.setitimer(signal.ITIMER_REAL, max(word["grace"], _LOOK))
+                signal.setitimer(signal.ITIMER_REAL, max(grace, _LOOK))
         elif heard in (signal.SIGQUIT, signal.SIGALRM):
             forced = True
-            _kill_group(child, signal.SIGKILL, word["killer"])
+            _kill_group(child, signal.SIGKILL, killers)
             signal.setitimer(signal.ITIMER_REAL, 1.0)
 
 
-def _kill_group(child: int, number: signal.Signals, killer: list[str]) -> None:
+def _kill_group(child: int, number: signal.Signals, killers: Killers) -> None:
     try:
         os.killpg(child, number)
     except ProcessLookupError:
         pass
     except PermissionError:
-        _kill_as(killer, number, [child])
-
-
-def _kill_as(killer: Sequence[str], number: signal.Signals, pids: Sequence[int]) -> None:
-    if killer:
-        with suppress(OSError):
-            argv = [*killer, f"-{number.name.removeprefix('SIG')}", *map(str, pids)]
-            subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        killers.send(number, [child])
 
 
 def _reap(child: int) -> int | None:
     """Collect all that has ended; the exit code of the agent, once it has."""
-    found = None
+    return next((os.waitstatus_to_exitcode(status) for pid, status in _collect() if pid == child), None)
+
+
+def _collect() -> list[tuple[int, int]]:
+    """What has ended, with its status; not more than can be there at once, for it may come as fast as it goes."""
+    found = list[tuple[int, int]]()
     with suppress(ChildProcessError):
-        while True:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                break
-            if pid == child:
-                found = os.waitstatus_to_exitcode(status)
+        while len(found) < _ENDED_AT_ONCE and (one := os.waitpid(-1, os.WNOHANG))[0]:
+            found.append(one)
     return found
 
 
-def _end_all(killer: list[str]) -> list[int]:
-    """Kill what the agent left, until there is nothing; orphans become our children (prctl(2))."""
-    deadline = time.monotonic() + _PATIENCE
-    while (left := children_of(os.getpid())) and time.monotonic() < deadline:
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            except PermissionError:
-                _kill_as(killer, signal.SIGKILL, [pid])
-        _reap(0)
-        time.sleep(_LOOK if children_of(os.getpid()) else 0)
-    return left
+def _end_all(killers: Killers) -> Left:
+    """Kill what the agent left, until there is nothing; orphans become our children (prctl(2)). What is left.
+
+    A process that goes on in a new one all the time is gone when it is looked at, and known by what ends again and
+    again. Another user is asked at last to end all that is that user's, which nothing escapes.
+    """
+    begun, quiet, runs = time.monotonic(), 0, set[int]()
+    while (quiet < _QUIET or runs) and time.monotonic() < begun + _PATIENCE:
+        ended = {pid for pid, _ in _collect()} - runs
+        children = children_of(os.getpid())
+        runs = killers.among(children)
+        others = [pid for pid in children if pid not in runs]
+        foreign = [pid for pid in others if not _kill(pid)]
+        quiet = 0 if others or ended else quiet + 1
+        if time.monotonic() > begun + _PATIENCE / 2 and not quiet:
+            killers.send(signal.SIGKILL, [_ALL])
+        elif foreign:
+            killers.send(signal.SIGKILL, foreign)
+        elif quiet:  # what they were to end is gone; what they started becomes our child, and is ended as one
+            for run in runs:
+                _kill(run)
+        time.sleep(_LOOK if children else 0)
+    for run in runs:
+        _kill(run)
+    left = {str(pid): start_time(pid) for pid in children_of(os.getpid()) if pid not in runs}
+    return dict([*left.items()][:_TOLD]) or ({} if quiet else {_UNNAMED: ""})
+
+
+def _kill(pid: int) -> bool:
+    """Was it ours to end?"""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return True
 
 
 def children_of(pid: int) -> list[int]:
@@ -351,8 +413,10 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _end(folder: str, code: int | None, *, forced: bool = False, left: Sequence[int] = (), why: str = "") -> int:
-    found: Exit = {"code": code, "forced": forced, "left": list(left), "why": why, "time": time.time()}
+def _end(
+    folder: str, code: int | None, *, forced: bool = False, left: dict[str, str] | None = None, why: str = ""
+) -> int:
+    found: Exit = {"code": code, "forced": forced, "left": left or {}, "why": why, "time": time.time()}
     with suppress(OSError):  # the folder may be gone
         write_note(folder, EXIT, found)
     return 0

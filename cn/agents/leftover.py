@@ -12,19 +12,25 @@ from cn.agency.names import Uuid
 from cn.agents.launcher import Exit, boot_id
 from cn.agents.processes import (
     Launcher,
+    NotKnown,
     command_to_end,
     command_to_kill,
+    command_to_kill_all,
     find_processes,
+    kill_as,
     kill_processes_of,
+    left_by,
     processes_of,
     read_exit,
     read_launcher,
 )
-from cn.agents.workspace import Folders
+from cn.agents.workspace import Folder, Folders
+from cn.values.errors import Blocked
 from cn.values.shell_words import command
 
-_SECONDS: Final = 5.0
-"""For the launcher, which kills at once, until it is asked no more."""
+_SECONDS: Final = 12.0
+"""For the launcher, which kills at once, and after its own patience tells what it could not kill."""
+_DYING: Final = 1.0
 _LOOK: Final = 0.02
 
 
@@ -44,17 +50,53 @@ def make_room(folders: Folders, agents: Iterable[Uuid]) -> None:
     for agent in agents:
         folder = folders.find(agent)
         launcher = read_launcher(folder.path) if folder else None
-        if folder and not (launcher and launcher.is_running) and not processes_of(agent, folders.hub, folder.users):
-            folders.empty(folder)
+        with suppress(NotKnown):
+            if folder and not (launcher and launcher.is_running) and not _rest_of(folders, folder):
+                folders.empty(folder)
+
+
+def end_rest(folders: Folders, folder: Folder) -> int:
+    """End what an agent left whose launcher is gone; how many were found. Raises :class:`Blocked`, with what helps,
+    where some of it lives on, or nobody knows whether it does.
+    """
+    users = _asked(folder)
+    for user in users:
+        if left := left_by(folder.path):
+            kill_as(user, left)
+    killed = kill_processes_of(folder.agent, folders.hub, users)
+    end = time.monotonic() + _DYING
+    while (rest := _rest_of(folders, folder)) and time.monotonic() < end:
+        time.sleep(_LOOK)
+    if rest:
+        text = f"processes of agent {folder.agent[:8]} live on (pid {', '.join(rest)})"
+        ends = [f"{command_to_kill_all(user)} ends all that {user} runs" for user in users]
+        raise Blocked(text, "; ".join(ends) or f"{', '.join(rest.values())} ends them")
+    return killed
+
+
+def _asked(folder: Folder) -> tuple[str, ...]:
+    """The other user of the machine who has to be asked what an agent left: nobody where its launcher saw to it all, or
+    the machine was started anew.
+    """
+    launcher, told = read_launcher(folder.path), read_exit(folder.path)
+    is_over = launcher is None or launcher.boot != boot_id() or (told and not told["left"])
+    return () if is_over else folder.users
+
+
+def _rest_of(folders: Folders, folder: Folder) -> dict[str, str]:
+    """The numbers of what lives of it, and what ends each."""
+    found = find_processes(folder.agent, folders.hub, _asked(folder))
+    left = {str(pid): command("kill -KILL {}", str(pid)) for pid in left_by(folder.path)}
+    return left | {str(one.pid): command_to_kill(one) for one in found}
 
 
 def end_strays(folders: Folders, known: Collection[str], users: Collection[str] = ()) -> None:
     """End what works for this very folder of the hub, though nobody knows its agent any more: its lease ended while no
-    server ran that has its folder. ``users`` are those whom wraps take.
+    server ran that has its folder. ``users`` are those whom wraps take; raises :class:`NotKnown`.
     """
-    if folders.hub:
-        for agent in {one.agent for one in find_processes(hub=folders.hub, users=users)} - {*known}:
-            kill_processes_of(agent, folders.hub, users)
+    for some in ((), *((user,) for user in users)) if folders.hub else ():
+        for agent in {one.agent for one in find_processes(hub=folders.hub, users=some)} - {*known}:
+            kill_processes_of(agent, folders.hub, some)
 
 
 def _is_ending(folders: Folders, agent: Uuid, launcher: Launcher | None) -> bool:
@@ -85,17 +127,13 @@ def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
         how = command_to_end(launcher.pid)
         lives = f"{name} lives on, pid {launcher.pid}, though its lease has ended: {how} ends it with all it started"
         for user in folder.users if folder else ():  # its agents may stop what that user is asked to end them with
-            lives += f"; where it does not, {command('sudo -u {} kill -KILL -1', user)} ends all that {user} runs"
+            lives += f"; where it does not, {command_to_kill_all(user)} ends all that {user} runs"
         return lives
-    users = folder.users if folder and not _exit(folders, agent) else ()
-    killed = kill_processes_of(agent, folders.hub, users)
-    if living := find_processes(agent, folders.hub, users):
-        ends = ", ".join(map(command_to_kill, living))
-        return f"processes of {name} live on, though its lease has ended: {ends} ends them"
+    try:
+        killed = end_rest(folders, folder) if folder else kill_processes_of(agent, folders.hub)
+    except Blocked as why:
+        return f"{name}: its lease has ended, and {why.text}: {why.hint}"
     told = _exit(folders, agent)
-    if told and told["left"]:
-        ends = ", ".join(command("kill -KILL {}", str(pid)) for pid in told["left"])
-        return f"{name} is ended, but for processes that its launcher could not end: {ends}"
     if launcher and told:
         return f"{name} and all that it started are ended (pid {launcher.pid})"
     if launcher or killed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from cn.system.closed import open_again
 from cn.system.files import read_regular, write_file
 from cn.values.errors import Blocked
 from cn.values.shell_words import command
+from cn.values.text import one_line
 
 MARK = "CN_AGENT_ID"
 """The variable of the environment by which a process of an agent is known, whoever its parent is."""
@@ -33,8 +35,17 @@ HANDLER = "CN_HANDLER"
 _ENDING = "ending.json"
 _MOST = 1 << 16
 _LOOK = 0.01
-_SECONDS = 10.0
-"""For a look as another user: what an agent of that one's does may hold it up."""
+_SECONDS = 5.0
+"""For what another user is asked: what an agent of that one's does may hold it up."""
+
+
+_MOST_STANDING = 4
+_standing: dict[str, list[subprocess.Popen[bytes]]] = {}
+"""By user, what it was asked and has not answered."""
+
+
+class NotKnown(Blocked):
+    """Another user of the machine was asked for its processes, or to end one, and did not answer."""
 
 
 class Launcher(NamedTuple):
@@ -112,7 +123,16 @@ def read_exit(folder: Path) -> Exit | None:
     found = _read(folder / launcher.EXIT)
     if found.keys() != Exit.__annotations__.keys():
         return None
+    if not isinstance(found["left"], dict):  # of an older launcher, that told no more of them than their numbers
+        found["left"] = {}
     return found  # type: ignore[return-value]
+
+
+def left_by(folder: Path) -> list[int]:
+    """Which of those live still that a launcher could not end."""
+    told = read_exit(folder)
+    left = told["left"] if told else {}
+    return [int(pid) for pid, began in left.items() if pid.isdigit() and launcher.start_time(int(pid)) == began]
 
 
 class Ending(NamedTuple):
@@ -154,7 +174,8 @@ class Found(NamedTuple):
 
 def find_processes(agent: str = "", hub: str | None = None, users: Collection[str] = ()) -> list[Found]:
     """Every living process of an agent, of a hub's folder, as far as its environment tells: of any agent where none is
-    named, of any folder for None. Empty without ``/proc``. ``users`` are those whom a wrap takes, who look too.
+    named, of any folder for None. Empty without ``/proc``. ``users`` are those whom a wrap takes, who look too. Raises
+    :class:`NotKnown` where one of these does not.
     """
     processes = [_found(pid, found) for pid, found in marked() if MARK in found]
     for user in users if os.geteuid() else ():  # root sees all
@@ -178,35 +199,66 @@ def processes_of(agent: str, hub: str | None = None, users: Collection[str] = ()
     return [one.pid for one in find_processes(agent, hub, users)]
 
 
+def command_to_kill_all(user: str) -> str:
+    """What a person types to end all processes of a user, whatever these do to what would end one of them."""
+    return command("sudo -u {} kill -KILL -1", user)
+
+
 def _marked_as(user: str) -> Iterator[tuple[int, dict[str, str]]]:
     """What this one may look into. Its agents may have made it up: it is good for what that user may do alone."""
-    try:
-        rows = json.loads(_ask([*as_user(user), sys.executable, "-I", "-S", marks.__file__]))
-        for pid, found in rows:
-            if isinstance(pid, int) and pid > 1 and isinstance(found[MARK], str):
-                yield pid, {name: str(value) for name, value in found.items()}
-    except (ValueError, TypeError, KeyError, AttributeError):
+    if not _is_here(user):
         return
+    said = _ask(user, sys.executable, "-I", "-S", marks.__file__)
+    try:
+        rows = [(pid, {name: str(value) for name, value in found.items()}) for pid, found in json.loads(said)]
+    except (ValueError, TypeError, AttributeError):
+        raise _not_known(user, "what it says is no list of them") from None
+    yield from ((pid, found) for pid, found in rows if isinstance(pid, int) and pid > 1 and MARK in found)
 
 
-def _ask(argv: Sequence[str]) -> bytes:
-    """What a command says. One that lasts too long is left alone where it is not ours to kill."""
+def _is_here(user: str) -> bool:
+    """Is it a user of this machine? One that is none has no processes."""
     try:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    except OSError:
-        return b""
+        return bool(pwd.getpwnam(user))
+    except KeyError:
+        return False
+
+
+def _ask(user: str, *words: str) -> bytes:
+    """What a command of another user says. One that lasts too long, or fails, is told by :class:`NotKnown`.
+
+    Where an agent stopped it, only root can end it: it stands there, and a few that do are the last that are started.
+    """
+    standing = _standing[user] = [one for one in _standing.get(user, ()) if one.poll() is None]
+    if len(standing) >= _MOST_STANDING:
+        raise _not_known(user, f"{len(standing)} commands that it was asked stand still")
+    argv = [*as_user(user), *words]
     try:
-        return process.communicate(timeout=_SECONDS)[0]
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except OSError as why:
+        raise _not_known(user, f"sudo cannot be started: {why.strerror}") from None
+    try:
+        said, complained = process.communicate(timeout=_SECONDS)
     except subprocess.TimeoutExpired:
-        with suppress(PermissionError):
-            process.kill()
-        if process.stdout:
-            process.stdout.close()
-        return b""
+        standing.append(process)
+        for pipe in filter(None, (process.stdout, process.stderr)):
+            pipe.close()
+        raise _not_known(user, f"sudo did not answer within {_SECONDS:.0f} s") from None
+    if process.returncode:
+        last = complained.decode("utf-8", "replace").strip().splitlines()
+        raise _not_known(user, f"{last[-1]}" if last else f"sudo ended with {process.returncode}")
+    return said
+
+
+def _not_known(user: str, why: str) -> NotKnown:
+    text = f"it is not known which processes of agents {user} runs ({one_line(why, 120)})"
+    return NotKnown(text, f"{command_to_kill_all(user)} ends all that {user} runs")
 
 
 def kill_processes_of(agent: str, hub: str | None = None, users: Collection[str] = ()) -> int:
-    """Kill what an agent left whose launcher was killed; how many there were. ``users`` as :func:`find_processes`."""
+    """Kill what an agent left whose launcher was killed; how many there were. ``users`` and what it raises as
+    :func:`find_processes`.
+    """
     killed: set[int] = set()  # one that is dying is found once more
     nothing = 0
     for _ in range(100):  # what is being started meanwhile is found the next time
@@ -215,11 +267,20 @@ def kill_processes_of(agent: str, hub: str | None = None, users: Collection[str]
         if nothing == 2:  # once is not enough: while a process starts a program, it shows no environment
             break
         for one in found:
-            with suppress(ProcessLookupError, PermissionError):
-                if one.user:
-                    _ask([*as_user(one.user), "kill", "-KILL", str(one.pid)])
-                else:
+            if not one.user:
+                with suppress(ProcessLookupError, PermissionError):
                     os.kill(one.pid, signal.SIGKILL)
-                killed.add(one.pid)
+        for user in {one.user for one in found if one.user}:
+            kill_as(user, [one.pid for one in found if one.user == user])
+        killed |= {one.pid for one in found}
         time.sleep(_LOOK)
     return len(killed)
+
+
+def kill_as(user: str, pids: Sequence[int]) -> None:
+    """Have another user kill its processes; raises :class:`NotKnown` where some are there still."""
+    try:
+        _ask(user, "kill", "-KILL", *map(str, pids))
+    except NotKnown:
+        if [pid for pid in pids if launcher.start_time(pid)]:
+            raise

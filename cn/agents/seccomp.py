@@ -12,8 +12,9 @@ user. A filter of seccomp(2) refuses these system calls, for all that the comman
 - io_uring(7), which does what a filter does not see, and fanotify(7);
 - ``--no-watches``: inotify(7), which tells names of files in folders that cannot be read.
 
-Where the kernel has a scope for it (Landlock's sixth interface, Linux 6.12), it reaches no abstract socket (unix(7)) of
-others either, which a wrap with the network of the machine does not hide.
+Where the kernel has scopes for it (Landlock's sixth interface, Linux 6.12), it reaches no abstract socket (unix(7)) of
+others either, which a wrap with the network of the machine does not hide, and sends no signal to what it did not start:
+an agent of another user stops, and ends, neither what that user is asked to end it with, nor another agent.
 
 ``--few-processes``, within a user namespace of its own: the command and all that it starts are so many processes and
 threads at most that its user can start others (getrlimit(2), ``RLIMIT_NPROC``). Root has no such limit.
@@ -104,8 +105,8 @@ _CREATE_RULESET, _RESTRICT_SELF = 444, 446
 """io_uring(7), landlock(7): the same numbers on all machines."""
 _UNIX, _INET, _INET6, _NETLINK, _ROUTE = 1, 2, 10, 16, 0
 """``AF_…``, ``NETLINK_ROUTE``: programs ask for routes and interfaces to learn which addresses there are."""
-_ABSTRACT, _HAS_SCOPE = 1, 6
-"""``LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET``, and the first interface of Landlock that has it."""
+_ABSTRACT, _SIGNAL, _HAS_SCOPES = 1, 2, 6
+"""``LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET``, ``LANDLOCK_SCOPE_SIGNAL``, and the first interface of Landlock with both."""
 
 
 def program(machine: str, *, inet: bool = True, watches: bool = True) -> bytes:
@@ -176,10 +177,10 @@ class _Program(ctypes.Structure):
 
 
 def has_scope() -> bool:
-    """Is a command kept from abstract sockets of others on this machine?"""
+    """Is a command kept from abstract sockets and processes of others on this machine?"""
     if sys.platform != "linux" or os.uname().machine not in KNOWN:
         return False
-    return int(ctypes.CDLL(None).syscall(_CREATE_RULESET, None, 0, 1)) >= _HAS_SCOPE
+    return int(ctypes.CDLL(None).syscall(_CREATE_RULESET, None, 0, 1)) >= _HAS_SCOPES
 
 
 def hold(machine: str, *, inet: bool = True, watches: bool = True) -> None:
@@ -189,7 +190,9 @@ def hold(machine: str, *, inet: bool = True, watches: bool = True) -> None:
     given = _Program(len(code) // 8, code)
     _must(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     if has_scope():
-        scope = struct.pack("=QQQ", 0, 0, _ABSTRACT)  # of files and ports it handles nothing, so mounts are not refused
+        scope = struct.pack(
+            "=QQQ", 0, 0, _ABSTRACT | _SIGNAL
+        )  # of files and ports it handles nothing, so mounts are not refused
         rules = _must(libc.syscall(_CREATE_RULESET, scope, ctypes.c_size_t(len(scope)), 0))
         _must(libc.syscall(_RESTRICT_SELF, rules, 0))
         os.close(rules)

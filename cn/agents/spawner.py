@@ -35,7 +35,7 @@ from cn.agency.tokens import hash_token, new_token
 from cn.agents import outputs
 from cn.agents.examine import NotTried, examine
 from cn.agents.launcher import ERRORS, OUTPUT
-from cn.agents.leftover import end_strays
+from cn.agents.leftover import end_rest, end_strays
 from cn.agents.letters import NO_LETTER, Ended, Letter, Whose, letter_of_end
 from cn.agents.machine import Machine, Runner
 from cn.agents.place import Address, Place
@@ -57,7 +57,7 @@ from cn.agents.unanswered import UNANSWERED, Away, wait_longer
 from cn.agents.workspace import Folder
 from cn.agents.wraps import hidden_of, missing
 from cn.system.extras import template_dir
-from cn.values.errors import CnError
+from cn.values.errors import Blocked, CnError
 from cn.values.text import one_line
 from cn.values.timestamps import format_second
 
@@ -78,6 +78,7 @@ _SYSTEM = BySystem()
 _THREADS = 8
 T = TypeVar("T")
 _STOPPED = "it pauses until a person writes to it: its last agent was stopped by hand"
+_NOT_KNOWN = "it is not known yet whether an agent of an earlier server runs as the user of its runner"
 _NO_TRACE = "it was never started, or not here: this account has nothing of it on this machine"
 
 
@@ -124,6 +125,10 @@ class Spawner:
     _direct: Callable[[Uuid, Facts], Mapping[str, Any]] | None = None
     _first_seen: dict[Uuid, tuple[Uuid, datetime]] = field(default_factory=dict)
     """By handler its last agent, and when this server saw its end first, where that lies ahead in the records."""
+    _rest: dict[Uuid, tuple[Blocked, datetime]] = field(default_factory=dict)
+    """By agent why it is not seen off, though its launcher is gone, and when that is tried again; for what earlier
+    servers left by the root handler.
+    """
     _leaving: dict[Uuid, datetime] = field(default_factory=dict)
     """Handlers whose last agent is still being ended, and since when that was seen."""
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -158,40 +163,59 @@ class Spawner:
             await self._alone(id, self._look_after(folder, live.get(id), now))
         for id in live:
             if id not in folders:
-                await self._alone(id, self._see_off_lost(id))
-        if not self._swept:
-            self._swept = True
-            await self._in_thread(end_strays, self.place.folders, {*live, *folders}, self._users)
+                await self._alone(id, self._see_off_lost(id, now))
+        if head and not self._swept:
+            await self._alone(head.root, self._sweep(head.root, {*live, *folders}, now))
         self._note_leaving([folder for id, folder in folders.items() if id not in live], now)
         await self._start_needed(head.seq if head else 0, now)
+
+    async def _sweep(self, root: Uuid, known: set[Uuid], now: datetime) -> None:
+        await self._now_and_then(root, now, end_strays, self.place.folders, known, self._users)
+        self._swept = True
+
+    async def _now_and_then(self, about: Uuid, now: datetime, do: Callable[..., T], *given: Any) -> T:
+        """Do what may have to ask another user of the machine. Where that fails it is told at each step, and tried
+        again after a while: an agent may let each question last until its time is over.
+        """
+        why, again = self._rest.get(about, (None, now))
+        if why and now < again:
+            raise Blocked(why.text, why.hint)
+        try:
+            done = await self._in_thread(do, *given)
+        except Blocked as why:
+            self._rest[about] = why, now + _AGAIN
+            raise
+        self._rest.pop(about, None)
+        return done
 
     def _note_leaving(self, ended: Sequence[Folder], now: datetime) -> None:
         """Whose agents live on though their leases ended: these handlers get no other ones meanwhile."""
         found: dict[Uuid, datetime] = {}
         for folder in ended:
             launcher = read_launcher(folder.path)
-            if launcher is None or not launcher.is_running:
+            running = launcher if launcher and launcher.is_running else None
+            if running is None and folder.agent not in self._rest:
                 continue
             with self.place.agency.store.reading() as facts:
                 agent = facts.agent(folder.agent)
             if agent is None:
                 continue
             since = found[agent.handler] = self._leaving.get(agent.handler, now)
-            if now - since > _SLOW:
+            if running and now - since > _SLOW:
                 self.faults[folder.agent] = (
                     f"agent {folder.agent[:8]} lives on, though its lease has ended: "
-                    f"its launcher does not answer (pid {launcher.pid})"
+                    f"its launcher does not answer (pid {running.pid})"
                 )
         if found.keys() != self._leaving.keys():
             self._looked = None
         self._leaving = found
 
-    async def _see_off_lost(self, agent: Uuid) -> None:
+    async def _see_off_lost(self, agent: Uuid, now: datetime) -> None:
         """End a lease whose agent has no folder here, and first what it started: after the hub or the agents' folder
         was moved it works on, unseen, and another one would be started beside it.
         """
         hub = self.place.folders.hub
-        ended = await self._in_thread(kill_processes_of, agent, hub, self._users)
+        ended = await self._now_and_then(agent, now, kill_processes_of, agent, hub, self._users)
         why = f"its folder is not where this server has them: its processes were ended ({ended})" if ended else ""
         if others := await self._in_thread(processes_of, agent):
             numbers = ", ".join(map(str, others))
@@ -253,8 +277,7 @@ class Spawner:
                 elif now.timestamp() - heard.signalled > self.machine.watch.grace + _SLOW.total_seconds():
                     launcher.signal(signal.SIGQUIT)  # its agent stopped it, or that would be over
             return
-        users = () if read_exit(folder.path) else folder.users  # else its launcher saw to it
-        await self._in_thread(kill_processes_of, folder.agent, self.place.folders.hub, users)
+        await self._now_and_then(folder.agent, now, end_rest, self.place.folders, folder)
         await self._in_thread(self.place.folders.empty, folder)
         if agent is not None:
             await self._end(agent.id, *self._told_of_end(folder, agent, now))
@@ -415,6 +438,8 @@ class Spawner:
             elif (away := self._away.get(runner.name if runner else "")) and away.until > now:
                 waits.append(away.until)
                 self.problems[handler.id] = away.told
+            elif not self._swept and runner and runner.wrap and runner.wrap.user:
+                self.problems[handler.id] = _NOT_KNOWN
             elif _is_stopped(handler, facts):
                 self.problems[handler.id] = _STOPPED
             elif (until := self._pause(need, facts, now)) and until > now:

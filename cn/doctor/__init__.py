@@ -79,6 +79,7 @@ _CHECKS = (
     Check("index", "the index takes nothing back that came to main", clone.check_index, "main"),
     Check("hidden", "git watches every file", clone.check_hidden),
     Check("agency", "Agency's records are sound, or there are none", agency.check_records),
+    Check("modes", "Agency's records are their owner's alone", agency.check_modes),
     Check("settings", "what git's configuration says of Agency can be read", agency.check_settings),
     Check("agents", "What this machine defines for agents makes sense, and their wraps hold", agency.check_agents),
     Check("crontab", "the crontab runs this hub", config.check_crontab, ""),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,9 @@ from cn.git.running import RECORDS
 from cn.transaction.lock import find_links
 from cn.values.errors import Blocked, ConfigError
 from cn.values.shell_words import command
-from cn.values.text import redact
+from cn.values.text import redact, visible
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 if TYPE_CHECKING:
     from cn.agents.machine import Runner
@@ -56,6 +60,18 @@ def check_records(facts: HubFacts) -> Iterator[Finding]:
             yield (problem if flaw.serious else info)(flaw.what, flaw.why, flaw.remedy)
     finally:
         repository.close()
+
+
+def check_modes(facts: HubFacts) -> Iterator[Finding]:
+    """The records are their owner's alone; older versions shared them by ``core.sharedRepository`` (git-config(1))."""
+    folder = facts.hub.state / RECORDS
+    with suppress(OSError):  # what lies there and is none the check of the records says
+        state = folder.lstat()
+        if stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and state.st_mode & _OTHERS:
+            kind = info if facts.hub.any_mode else problem  # where modes say nothing, chmod changes none
+            closes = command("chmod -R go= -- {0} && git --git-dir={0} config core.sharedRepository umask", str(folder))
+            what = f"the mode of {visible(str(folder))} lets other users of this machine in"
+            yield kind(what, "files and messages of Agency are in it, for their owner alone", closes)
 
 
 def check_settings(facts: HubFacts) -> Iterator[Finding]:

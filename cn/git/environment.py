@@ -37,6 +37,7 @@ SETTINGS = {
     "push.recurseSubmodules": "no",
     "push.followTags": "false",
     "push.gpgSign": "false",
+    "push.negotiate": "false",
     "push.pushOption": "",  # none: a host that takes no options would take nothing
     "fetch.fsckObjects": "true",
     "transfer.fsckObjects": "true",

@@ -13,14 +13,13 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from cn.git.damage import refuse_damage
 from cn.git.environment import find_local_git_dir, quote_path
 from cn.git.host_keys import remedy_of_changed_key
 from cn.git.loose_objects import loose_path
@@ -71,14 +70,18 @@ def outgoing(git: Git, refs: Mapping[str, Oid], name: str = "branches") -> Itera
 
 def make_outgoing(git: Git, name: str) -> Path:
     """The git directory of an empty repository of this ``name`` inside the hub's; whoever makes it removes it."""
-    common = common_dir(git)
-    folder = common / "cn" / FOLDER / name
+    folder = common_dir(git) / "cn" / FOLDER / name
     remove_tree(folder)
+    make_empty(git, folder)
+    return folder
+
+
+def make_empty(git: Git, folder: Path) -> None:
+    """An empty repository in this folder, with the hub's configuration."""
     for name in ("refs", "objects"):
         (folder / name).mkdir(parents=True)
     (folder / "HEAD").write_text("ref: refs/heads/none\n")
-    (folder / "config").write_bytes(_config(git, common))
-    return folder
+    (folder / "config").write_bytes(_config(git, common_dir(git)))
 
 
 def common_dir(git: Git) -> Path:
@@ -95,10 +98,6 @@ def _config(git: Git, common: Path) -> bytes:
     lines = [b"[include]\npath = " + quote_path(common / "config"), b"[core]\nbare = true"]
     lines += [b"repositoryformatversion = 1\n[extensions]\nobjectFormat = sha256"] if sha256 else []
     return b"\n".join(lines) + b"\n"
-
-
-AS_PACK = {"fetch.unpackLimit": "1"}
-"""Whatever comes is one pack, so that taking it in is moving a few files."""
 
 
 @contextmanager
@@ -176,14 +175,7 @@ BATCH = 1000
 """Refs a push: two arguments each fit any command line (execve(2), E2BIG)."""
 WIDTH = 16
 """How many remotes are asked at once."""
-_BY_NAME = 500
-"""More branches than this are fetched by their tips."""
-_WRITES = re.compile(r"^[+^]|[:*\x00-\x20]")
 AS_LISTED = "--format=%(objectname)%09%(refname)"
-_FETCH = (
-    *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
-    *("--no-show-forced-updates", "--refmap=", "--stdin"),
-)
 
 
 def for_filter(url: str) -> str:
@@ -201,10 +193,24 @@ class Listing(dict[str, Oid]):
     """Branch names without ``refs/heads/``, with their tips. No UTF-8: surrogates.
 
     ``whole``: are these all? If not, all that begin with some parts; those in ``cut`` were too many themselves.
+    ``fetched``: it is of these prefixes, and what is listed is here, fetched by the same connection; ``not_fetched``:
+    that was tried.
     """
 
     whole = True
+    fetched: frozenset[str] | None = None
+    not_fetched = False
     cut: frozenset[str] = frozenset()
+
+    def has_all(self, prefixes: Collection[str]) -> bool:
+        """Is that known of all branches with these prefixes, so that one that is missing is gone?"""
+        return self.whole or (self.fetched is not None and self.fetched.issuperset(prefixes))
+
+    def below(self, branches: Container[str], prefixes: Container[str]) -> Listing:
+        """These branches, and those whose names begin so, up to a slash."""
+        some = Listing((n, tip) for n, tip in self.items() if n in branches or n.partition("/")[0] in prefixes)
+        some.whole, some.fetched, some.cut = False, self.fetched, self.cut
+        return some
 
 
 class Looked(NamedTuple):
@@ -261,8 +267,25 @@ def list_remotes(
     """
     if not urls:
         return {}
-    jobs = [_list(git, key, url, seconds) for key, url in urls.items()]
+    jobs = listing_jobs(git, urls, seconds)
     answers = git.run_many(jobs, width=WIDTH, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
+    return read_listings(git, urls, seconds, jobs, answers, parts)
+
+
+def listing_jobs(git: Git, urls: Mapping[str, str], seconds: float) -> list[Job]:
+    """The questions of :func:`list_remotes`, for :meth:`Git.run_many`."""
+    return [_list(git, key, url, seconds) for key, url in urls.items()]
+
+
+def read_listings(
+    git: Git,
+    urls: Mapping[str, str],
+    seconds: float,
+    jobs: Sequence[Job],
+    answers: Sequence[Done],
+    parts: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> dict[str, Listing | str]:
+    """What :func:`list_remotes` makes of the answers."""
     told: dict[str, Listing | str] = {}
     empty = [job for job, done in zip(jobs, answers, strict=True) if done.ok and not done.out]
     silent = _without_protocol(git, [job for job in empty if _is_web(git, urls[job.key])])
@@ -364,70 +387,6 @@ def read_listing(done: Done) -> Listing:
         if ref.startswith(HEADS) and is_oid(oid):
             found[ref.removeprefix(HEADS)] = Oid(oid)
     return found
-
-
-def fetch_tips(
-    git: Git,
-    wanted: Mapping[str, tuple[str, Sequence[tuple[str, Oid]]]],
-    seconds: float,
-    on_done: Callable[[str], None] | None = None,
-) -> dict[str, str]:
-    """Bring the objects of (url, branches with their tips) per key; no ref is written. Key → reason of failure.
-
-    git looks for each name among all names of the remote: 10,000 of 10,000 took 50 s, by tip 0.7. So many are asked
-    for by tip. A remote that does not give them so, or moved one meanwhile, is asked by name.
-    """
-    many = {key: (url, [tip for _, tip in pairs]) for key, (url, pairs) in wanted.items() if len(pairs) > _BY_NAME}
-    failed = _fetch(git, many, seconds, on_done)
-    again = {
-        key: (url, [HEADS + branch for branch, _ in pairs])
-        for key, (url, pairs) in wanted.items()
-        if key not in many or (key in failed and failed[key] != TIMED_OUT)
-    }
-    hung = {key: why for key, why in failed.items() if why == TIMED_OUT}
-    return hung | _fetch(git, again, seconds, on_done)
-
-
-def fetch_commits(git: Git, url: str, commits: Sequence[Oid], seconds: float) -> str:
-    """Bring commits by their ids, with all that they need; why it failed, or nothing. No ref is written."""
-    return _fetch(git, {"": (url, commits)}, seconds, None).get("", "")
-
-
-def _fetch(
-    git: Git,
-    wanted: Mapping[str, tuple[str, Sequence[str]]],
-    seconds: float,
-    on_done: Callable[[str], None] | None,
-    *,
-    once: bool = False,
-) -> dict[str, str]:
-    """Key → reason of failure. One that somebody killed said nothing of its remote: it is tried once more."""
-    # A colon would make git write a ref of ours.
-    assert not any(_WRITES.search(spec) for _, specs in wanted.values() for spec in specs)
-    asked = [(key, url, specs) for key, (url, specs) in wanted.items() if specs]
-    if not asked:
-        return {}
-    with quarantine(git) as folder:
-        jobs = [
-            Job(
-                key,
-                (*_FETCH, "--", url),
-                b"".join(f"{spec}\n".encode("utf-8", "surrogateescape") for spec in specs),
-                seconds,
-                env=quarantine_environment(git, folder / str(number)),
-            )
-            for number, (key, url, specs) in enumerate(asked)
-        ]
-        tell = (lambda job, _: on_done(job.key)) if on_done else None
-        answers = git.with_settings(AS_PACK).run_many(jobs, width=WIDTH, on_done=tell)
-        refuse_damage(git, common_dir(git), *(done for done in answers if not done.ok))
-        whys = [move_into_hub(git, folder / str(number), done) for number, done in enumerate(answers)]
-    failed = {job.key: why for job, why in zip(jobs, whys, strict=True) if why}
-    killed = {job.key: wanted[job.key] for job, done in zip(jobs, answers, strict=True) if done.killed}
-    if once or not killed:
-        return failed
-    others = {key: why for key, why in failed.items() if key not in killed}
-    return others | _fetch(git, killed, seconds, None, once=True)
 
 
 class KnownMain(NamedTuple):

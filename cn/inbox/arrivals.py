@@ -421,11 +421,8 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
     patience = Patience(lambda head: peers[head])
     git, limits = executor.hub.git, executor.settings.config.limits
     commits = read_commits(git, list(dict.fromkeys(one.head for one in found)))
-    signatures = _signatures(executor, [a for a in found if a.head not in commits or is_signed(commits[a.head])])
-    messages = read_messages(git, commits, limits.thread_bytes)
-    found = [a._replace(signed=signed_digest(commits[a.head])) if a.head in commits else a for a in found]
+    checked = check_read(executor, found, commits)
     ours = _read_ours(executor, found)
-    checked = [_checked(executor, a, signatures.get((a.peer, a.head)), messages.get(a.head)) for a in found]
     checked = [(a, _not_theirs(executor, a) if a.key in ours else refusal) for a, refusal in checked]
     let_in = [arrival for arrival, refusal in checked if refusal is None]
     shown = {a.key: a for a in let_in if a.message is None and (a.step is not Step.REPEATED or _is_revived(a))}
@@ -452,6 +449,16 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
             f"{name}: {count} more branches are read in the next run: others took all the time", source=name
         )
     return sorted(arrivals, key=lambda pair: pair[0].written or pair[0].at)
+
+
+def check_read(
+    executor: Executor, found: Sequence[Arrival], commits: Mapping[Oid, bytes]
+) -> list[tuple[Arrival, Refusal | None]]:
+    """Branches with their signatures and messages, by the keys that are pinned now; ``commits`` are those of heads."""
+    signatures = _signatures(executor, [a for a in found if a.head not in commits or is_signed(commits[a.head])])
+    messages = read_messages(executor.hub.git, commits, executor.settings.config.limits.thread_bytes)
+    found = [a._replace(signed=signed_digest(commits[a.head])) if a.head in commits else a for a in found]
+    return [_checked(executor, a, signatures.get((a.peer, a.head)), messages.get(a.head)) for a in found]
 
 
 class ShownProposal(NamedTuple):
@@ -658,7 +665,7 @@ def _let_in(
         return
     is_notice = message is not None and message.kind == NOTICE
     if message is not None and message.about is not None:
-        apply_notice(executor, seen, arrival, message.about, told_of)
+        arrival = apply_notice(executor, seen, arrival, message.about, told_of)
     elif is_notice:
         executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
     if not is_notice:

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     Files = tuple[Stamps, list[Names], Stamps]
 NOTE = "quiet"
 MEMORY = "local.json"
+FETCHED = "fetched"
+"""The fact of the note that names what of origin is fetched as it is listed: its key, its main, how many bytes at most,
+and the prefixes of peers. Empty: it is on this machine, or has many branches.
+"""
 LONGEST = 3600
 AS_OURS = "--format=%(refname) %(objectname)%(HEAD)"
 _AS_LISTED = "--format=%(objectname)%09%(refname)"
@@ -95,7 +99,7 @@ def _seen(root: str, facts: dict[str, str], urls: dict[str, str]) -> str:
     rows = dict(zip((key for key in urls if near[key] is not None), said[1:], strict=True))
     far = {key: url for key, url in urls.items() if near[key] is None}
     if far:
-        rows |= _ask(root, far, float(facts["seconds"]), words, said[0])
+        rows |= _ask(root, far, facts, words, said[0])
     return seen_text(said[0], rows) if len(rows) == len(urls) else ""
 
 
@@ -103,11 +107,16 @@ looked: list[Looked] = []
 """What the run that follows in this process need not ask again."""
 
 
-def _ask(root: str, urls: dict[str, str], seconds: float, words: list[str], ours: bytes) -> dict[str, bytes]:
-    """Listings over a network, with the deadlines and the supervision that need more."""
+def _ask(root: str, urls: dict[str, str], facts: dict[str, str], words: list[str], ours: bytes) -> dict[str, bytes]:
+    """Listings over a network, with the deadlines and the supervision that need more.
+
+    What peers have at origin is fetched by the same connection. The branches of others there are not looked at: the
+    next ordinary run tells of them.
+    """
     import signal
     from pathlib import Path
 
+    from cn.git.list_and_fetch import Fetched, list_and_fetch
     from cn.git.process import Git
     from cn.git.remote import Looked, list_remotes
     from cn.git.repository import configured
@@ -124,9 +133,17 @@ def _ask(root: str, urls: dict[str, str], seconds: float, words: list[str], ours
     git = Git(Path(root))
     if any(parse_place(url) or url.startswith("http") for url in urls.values()):
         git = open_logins(configured(git))
-    answers = list_remotes(git, urls, seconds)
+    seconds = float(facts["seconds"])
+    if facts[FETCHED]:
+        key, branch, most, *prefixes = facts[FETCHED].split(" ")
+        fetched = Fetched(key, branch, prefixes, int(most))
+        answers = list_and_fetch(git, urls, seconds, fetched)
+    else:
+        fetched, answers = None, list_remotes(git, urls, seconds)
     found = {key: listing for key, listing in answers.items() if not isinstance(listing, str)}
     looked[:] = [Looked({(key, urls[key]): listing for key, listing in found.items()}, words, ours)]
+    if fetched and fetched.key in found:
+        found[fetched.key] = fetched.of(found[fetched.key])
     return {key: rows_of(dict(listing)) for key, listing in found.items()}
 
 

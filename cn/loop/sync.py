@@ -9,16 +9,29 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from cn.agent.hooks import TO_WAKE, WAKING, update_queue, wake
-from cn.git.remote import HEADS, OWN
+from cn.git.remote import HEADS, OWN, Listing
 from cn.git.repository import ORIGIN_REF, Hub, list_included
 from cn.inbox.arrivals import record_arrivals, record_vanished
+from cn.inbox.left_answers import believe_signed, look_again
 from cn.inbox.pending import check_inbox, due_since, record_due, restore_pending
 from cn.inbox.pinned_keys import check_pinned
 from cn.inbox.shown_anew import show_anew
-from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, looked, read_files, rows_of, seen_text
+from cn.loop.idle_check import (
+    AS_OURS,
+    FETCHED,
+    LONGEST,
+    MEMORY,
+    NOTE,
+    files_text,
+    looked,
+    read_files,
+    rows_of,
+    seen_text,
+)
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import check_published, deliver, is_owed
 from cn.outbox.our_branches import record_ours, record_proven, take_back_answers
+from cn.peers.first_contact import note_origin, to_fetch, whole_until
 from cn.peers.links import tell_links
 from cn.peers.observe import Observation, fetch_changed, head_name, observe, report_not_taken, report_strays
 from cn.peers.older_state import hold_back_older
@@ -84,16 +97,20 @@ class IdleNote:
         if files is None or not _is_settled(run, seen, refs):
             path.unlink(missing_ok=True)
             return
-        listings: dict[str, dict[str, str]] = {key: {**found} for key, found in seen.listings.items()}
+        listings = {key: Listing(found) for key, found in seen.listings.items()}
         if run.hub.origin:
             listings[MAILBOX_KEY][run.hub.main] = run.base.tip  # where it is not, the next run is ordinary
+        fetched = to_fetch(run.hub, run.settings, run.memory) if MAILBOX_KEY in seen.urls else None
+        if fetched is not None:
+            listings[MAILBOX_KEY] = fetched.of(listings[MAILBOX_KEY])
         facts = {
             "until": str(until),
             "direct": "yes" * run.hub.git.direct,
             "seconds": str(run.settings.config.limits.peer_seconds),
             "refs": " ".join(prefixes),
+            FETCHED: " ".join((fetched.key, fetched.branch, str(fetched.most), *fetched.prefixes)) if fetched else "",
             "files": files_text(self._root, files),
-            "seen": seen_text(refs, {key: rows_of(found) for key, found in listings.items()}),
+            "seen": seen_text(refs, {key: rows_of({**found}) for key, found in listings.items()}),
         }
         lines = [f"{key} {value}\n" for key, value in facts.items()]
         lines += [f"config {path}\n" for path in self._included]
@@ -131,7 +148,7 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
     """
     hub, snapshot = run.hub, run.snapshot
     plain = hub.git_dir == hub.work_git_dir == hub.root / ".git" and not (hub.git_dir / "worktrees").exists()
-    whole = {key for key, listing in seen.listings.items() if listing.whole}
+    whole = {key for key, listing in seen.listings.items() if listing.whole or listing.fetched is not None}
     reached = set(seen.urls) == whole and not run.memory.unreachable.entries
     entries, broken = snapshot.outbox()
     at_rest = not broken and all(is_owed(run.settings, entry) for _, entry in entries) and snapshot.read(TURN) is None
@@ -170,6 +187,8 @@ def _ends(run: Run) -> Iterator[float]:
     start = run.now.timestamp()
     yield start + LONGEST
     yield start // _DAY * _DAY + _DAY
+    if until := whole_until(run.memory):
+        yield until.timestamp()
     if run.settings.config.interface == "queue":
         from cn.agent.queue import next_look
 
@@ -197,9 +216,11 @@ def sync(
     """One sync. ``only`` limits it to some peers, ``force`` ignores back-off."""
     note = None if only is not None or force or dry_run else IdleNote(hub)
     just_looked = looked.pop() if looked and note is not None else None
-    with open_run(hub, dry_run=dry_run, progress=progress, looked=just_looked, kind="sync") as run:
+    fetched = None if note is None else to_fetch
+    with open_run(hub, dry_run=dry_run, progress=progress, looked=just_looked, kind="sync", fetched=fetched) as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(run, only=chosen, force=force)
+        note_origin(run.memory, seen.listings.get(MAILBOX_KEY) if seen.urls.get(MAILBOX_KEY) == "origin" else None)
         hold_back_older(run, seen)
         check_published(run, seen.listings.get(MAILBOX_KEY))
         keys = fetch_changed(run, seen, force=force)
@@ -252,8 +273,9 @@ def gather_sync(run: Run, executor: Executor, seen: Observation, keys: Sequence[
     """All that a sync decides, on one base."""
     record_vanished(executor, seen)
     record_arrivals(executor, seen, keys)
-    record_ours(executor, seen)
+    look_again(executor, seen, record_ours(executor, seen))
     record_proven(executor, seen)
+    believe_signed(executor, seen)
     take_back_answers(executor, seen)
     tell_links(executor, seen)
     record_due(executor)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from cn.git.fetch import fetch_commits
 from cn.git.objects import is_ancestor, list_refs, read_info, update_refs, write_objects
 from cn.git.process import TIMED_OUT, TOO_MUCH, Git
 from cn.git.remote import (
@@ -19,12 +20,13 @@ from cn.git.remote import (
     Push,
     RefResult,
     Result,
-    fetch_commits,
     in_the_way,
+    list_refs_of,
     list_remotes,
     push_forward,
     remedy_of,
 )
+from cn.git.told import ORIGIN, mailbox_ref
 from cn.outbox.guarded_push import Guard
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_renamed, plan_rerouted, plan_returned
 from cn.outbox.push_in_halves import push_in_halves
@@ -394,7 +396,8 @@ def _is_ours(run: Run, entry: Propose, tip: Oid) -> bool:
 def _lacking(run: Run, entry: Propose) -> Outcome | None:
     """The commit may have been proposed in another clone; then origin has it."""
     if run.hub.origin and read_info(run.hub.git, [entry.head]) == [None]:
-        fetch_commits(run.hub.git, origin_url(run.hub), [entry.head], run.settings.config.limits.peer_seconds)
+        seconds = run.settings.config.limits.peer_seconds
+        fetch_commits(run.hub.git, origin_url(run.hub), [entry.head], seconds, ORIGIN)
     if read_info(run.hub.git, [entry.head]) != [None]:
         return None
     return Outcome("", f"the commit {entry.head[:8]} is not in this clone", "the clone that proposed it delivers it")
@@ -515,7 +518,7 @@ _LOOKS = 2
 
 def check_published(run: Run, listing: Listing | None) -> None:
     """Where the mailbox's main is not what this clone published, that is published again: its host may have lost it."""
-    mark = f"refs/cn/mailbox/{run.settings.mailbox}"
+    mark = mailbox_ref(run.settings.mailbox)
     if run.dry_run or not run.settings.separate_mailbox or listing is None or not listing.whole:
         return
     published, noted = list_refs(run.hub.git, mark).get(mark), run.memory.section(_FOREIGN)
@@ -536,11 +539,19 @@ def publish_main(run: Run) -> None:
         return
     text = run.snapshot.text(mailbox_main.PATH).strip()
     name = run.settings.mailbox
-    mark = f"refs/cn/mailbox/{name}"
+    mark = mailbox_ref(name)
     if not text or list_refs(run.hub.git, mark).get(mark) == text:
         return
     if not run.hub.config.last(f"remote.{name}.url"):
         raise ConfigError(f"{CONFIG}: mailbox: there is no remote {name}", command("git remote add {} URL", name))
+    if (private := _private_in(run, mark, text)) and not _has_main(run, name, text):
+        told = f"main is not published at {name}: {private[:8]} in its history holds what is not published there"
+        told += " (threads/, logs/ or state/)"
+        anyway = command("git push {} {}", name, f"{text}:{HEADS}{run.hub.main}")
+        remedy = f"{command('git show --stat {}', private)} shows it; {anyway} publishes it all the same"
+        run.report.failed(told, remedy, source=name, told_before=run.memory.told(PUBLISH, text, told))
+        run.memory.conditions.set(PUBLISH, told, remedy)
+        return
     done = _push_main(run, name, text)
     foreign = run.memory.section(_FOREIGN)
     at, over = str(foreign.get("at", "")), ""
@@ -563,6 +574,19 @@ def publish_main(run: Run) -> None:
         remedy += "; so does the next run" if at and foreign.get("looks", 0) < _LOOKS else ", where the host lets you"
     run.report.failed(told, remedy, source=name, told_before=run.memory.told(PUBLISH, text, told))
     run.memory.conditions.set(PUBLISH, told, remedy)
+
+
+def _private_in(run: Run, mark: str, text: str) -> str:
+    """A commit with cn's own folders that would be published, as a merge may bring it; empty: there is none."""
+    words = ("rev-list", "--ignore-missing", "--full-history", "--max-count=1", text, f"^{mark}", "--")
+    return run.hub.git.run(*words, "threads", "logs", "state").text.strip()
+
+
+def _has_main(run: Run, name: str, text: str) -> bool:
+    """Did somebody publish it by hand?"""
+    ref = HEADS + run.hub.main
+    there = list_refs_of(run.hub.git, name, [ref], run.settings.config.limits.peer_seconds)
+    return not isinstance(there, str) and there.get(ref) == text
 
 
 def _push_main(run: Run, name: str, text: str, over: str = "") -> RefResult:

@@ -13,8 +13,10 @@ from cn.git.remote import HEADS
 from cn.git.taken_in import held
 from cn.outbox.our_names import REPLACED
 from cn.outbox.plan.receipts import (
+    LEFT,
     Arrival,
     clean_up,
+    left_head,
     plan_adopted,
     plan_deleted_again,
     plan_notice,
@@ -82,12 +84,15 @@ class PinnedTopics:
         return self._long[peer].get(component)
 
 
-def record_ours(executor: Executor, seen: Observation) -> None:
-    """Compare our branches at the remotes with our records."""
+def record_ours(executor: Executor, seen: Observation) -> list[ThreadKey]:
+    """Compare our branches at the remotes with our records.
+
+    Returns those that are ours from now on where they stand: what was said about them before counts now.
+    """
     _forget_lost(executor)
     keys = [key for key in seen.changed(OUT) if key not in seen.missing[OUT] and key not in seen.later]
     before, came = _read_before(executor, seen, keys), _read_came(executor, keys)
-    elsewhere = _read_elsewhere(executor, seen, before)
+    elsewhere, anew = _read_elsewhere(executor, seen, before), list[ThreadKey]()
     _forget_theirs(executor, seen)
     for peer, topic in keys:
         branch, tip = seen.listed[OUT][peer, topic]
@@ -102,12 +107,14 @@ def record_ours(executor: Executor, seen: Observation) -> None:
                     executor.notes.info(text, source=source)
                 elif not _leave_theirs(executor, seen, (peer, topic), known.get(topic, []), came[peer, topic]):
                     _record_found(executor, seen, (peer, topic), branch, tip, known)
+                    anew.append((peer, topic))
         elif item.head != tip and may_be_ours(executor, peer, item, tip):
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
             executor.notes.info(text, told_before=executor.memory.told("moved", peer, topic, tip))
         executor.perform(Plan(source, (Pin(peer, OUT, topic, tip),)))
-    _record_replaced(executor, seen)
+    anew += _record_replaced(executor, seen)
     _record_gone(executor, seen)
+    return anew
 
 
 _THERE = ("delivered", "adopted", "answered")
@@ -136,16 +143,25 @@ def _is_held_here(executor: Executor, tip: Oid) -> bool:
     return any(name.removeprefix(HEADS).partition("/")[0] not in prefixes for name in names)
 
 
-def _record_replaced(executor: Executor, seen: Observation) -> None:
-    """Tell of branches of ours at which another's commit stands, for as long as it does."""
+def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
+    """Tell of branches of ours at which another's commit stands, for as long as it does.
+
+    Returns those that a person here has moved, and those at which no other's stands any more.
+    """
     found: dict[str, Condition] = {}
+    moved = list[ThreadKey]()
     for peer, known in executor.snapshot.outbound():
         item = executor.item(peer, OUT, known.topic)  # this very run may have ended it
         _, tip = seen.listed[OUT].get((peer, known.topic), (None, None))
         if item is None or tip is None or tip == item.head or item.state not in _THERE:
             continue
         not_here = (peer, known.topic) in seen.missing[OUT] or (peer, known.topic) in seen.later
-        if not_here or peer not in executor.settings.peers or may_be_ours(executor, peer, item, tip):
+        if not_here or peer not in executor.settings.peers:
+            continue
+        if may_be_ours(executor, peer, item, tip):
+            pinned = executor.settings.peers[peer].key
+            if not executor.memory.told(LEFT, peer, known.topic, tip, pinned):  # it stays so until somebody answers
+                moved.append((peer, known.topic))
             continue
         branch, url = item.get("branch"), executor.settings.delivery_url(executor.hub, executor.settings.peers[peer])
         lease, spec = f"{branch}:{tip}", f"{item.head}:{HEADS}{branch}"
@@ -163,7 +179,9 @@ def _record_replaced(executor: Executor, seen: Observation) -> None:
         before = conditions.get(REPLACED, name)
         if before is not None and peer in executor.settings.peers and peer not in seen.saw[OUT]:
             found.setdefault(name, before)
+    over = [name.partition(":") for name in conditions.names(REPLACED) if name not in found]
     conditions.tell(REPLACED, found, executor.notes)
+    return list(dict.fromkeys([*moved, *((Name(peer), topic) for peer, _, topic in over)]))
 
 
 _Sent = dict[str, list[Event]]
@@ -455,7 +473,7 @@ def record_proven(executor: Executor, seen: Observation) -> None:
         said = _came_of(executor, seen, peer, item, status) or _claim_of(executor, peer_name, item)
         # Of a reply the words count: these very ones must have come.
         shown = shown and status not in ("merged", "replied")
-        if shown or _check_claim(executor, seen, peer, about, "unverified", said) is None:
+        if shown or check_claim(executor, seen, peer, about, "unverified", said) is None:
             executor.perform(plan_proven(peer_name, item, status, executor.now, final=about.final))
             executor.notes.done(f"{branch} is {status}, by {peer_name}'s main", source=f"{peer_name}/{item.topic}")
 
@@ -475,10 +493,12 @@ def _claim_of(executor: Executor, peer: Name, item: Item) -> tuple[str, Oid] | N
     return (events[-1].topic, Oid(answer)) if events else None
 
 
-def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about: About, past: Sequence[Event]) -> None:
+def apply_notice(
+    executor: Executor, seen: Observation, arrival: Arrival, about: About, past: Sequence[Event]
+) -> Arrival:
     """Perform what a message says became of a branch of ours, as far as it is authentic and proven.
 
-    ``past`` is what the ledger has of that branch.
+    ``past`` is what the ledger has of that branch. Returns the arrival, which says whether it was left.
     """
     peer = executor.settings.peers[arrival.peer]
     topic = topic_of(about.branch)
@@ -489,12 +509,13 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
     listed = seen.listed[OUT].get((peer.name, topic))
     is_ours = about.branch == expected and (ours is not None or listed is not None)
     said = arrival.topic, arrival.head
-    proof = _check_claim(executor, seen, peer, about, arrival.signature, said) if is_ours else None
+    proof = check_claim(executor, seen, peer, about, arrival.signature, said) if is_ours else None
     known = ours is not None and ours.head == about.head
     deleted = about.branch == expected and not known and any(e.head == about.head for e in past)
     taken_name = ours is None and _is_taken(past)
     strange = ours is not None and listed is not None and not may_be_ours(executor, peer.name, ours, listed[1])
     tip = listed[1] if listed and not taken_name and not strange else None
+    arrival = arrival._replace(left=left_head(about, ours, expected, tip, deleted=deleted))
     plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
     executor.perform(plan)
     source = f"{peer.name}/{topic}"
@@ -523,13 +544,14 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
         executor.notes.info(f"{text}{reason}; it is cleaned up, or about to be", source=source)
     else:
         executor.notes.info(f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source)
+    return arrival
 
 
 def _unproven(reason: str) -> Refusal:
     return Refusal(rules.CREATOR_ONLY_DELETE, reason, "look at the peer's main; the branch stays")
 
 
-def _check_claim(
+def check_claim(
     executor: Executor, seen: Observation, peer: Peer, about: About, signature: str, said: tuple[str, Oid] | None
 ) -> Refusal | None:
     """What a message says became of a branch of ours is believed of a sender that is proven, or where the peer's main

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from cn.git.environment import find_local_git_dir
-from cn.git.objects import list_refs, read_kinds
+from cn.git.fetch import fetch_tips
+from cn.git.objects import list_refs, read_kinds, update_refs
 from cn.git.process import TIMED_OUT, Git, remedy_here
-from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, fetch_tips, list_remotes, remedy_of
+from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, list_remotes, remedy_of
+from cn.git.told import MAINS, Told, mains_ref
 from cn.peers.known_mains import forget_removed, note_listed
 from cn.peers.peer_main import GUESSES, main_parts, mains_in
 from cn.peers.second_tries import Pair, Wanted, fetch_apart
@@ -106,6 +108,8 @@ def observe(
         urls[MAILBOX_KEY] = run.hub.origin_url if near else settings.mailbox
     known = {key: run.listed[key, url] for key, url in urls.items() if (key, url) in run.listed}
     known |= {MAILBOX_KEY: run.base.heads} if settings.mailbox == "origin" and run.base.heads is not None else {}
+    if MAILBOX_KEY in known and not known[MAILBOX_KEY].has_all(settings.peers):  # main, as it is now, has more of them
+        del known[MAILBOX_KEY]
     asked = {key: url for key, url in urls.items() if key not in known}
     parts = {
         key: [p.name for p in peers]
@@ -444,7 +448,7 @@ def fetch_changed(
     changed = [key for key in heads if only is None or key in only]
     changed = [key for key in changed if force or not _waits(run, seen, key, IN)]
     chosen = _choose(run, seen, turns, {key: heads[key] for key in changed})
-    ours = _missing(git, seen, _choose_ours(run, seen)) if only is None else []
+    ours = _unknown(run, seen, _choose_ours(run, seen)) if only is None else []
     seen.missing[OUT] |= set(ours)
     ours = [key for key in ours if force or not _waits(run, seen, key, OUT)]
     wanted, paused = _wanted(run, seen, {IN: chosen, OUT: ours}, force=force)
@@ -469,21 +473,24 @@ def fetch_changed(
     _report_untried(run, found.untried)
     asked = [*(pair for pair, _ in found.branches), *found.hung, *found.untried]
     told = {(key[0], head) for _, head, key, side in asked if side == IN}
+    not_ours = {(key[0], head) for _, head, key, side in asked if side == OUT}
     _report_silent(run, wanted, found.silent)
     # What moved between listing and fetching is left for the next run.
     kinds = read_kinds(git, [seen.listed[IN][key][1] for key in chosen])
     for key, kind in zip(chosen, kinds, strict=True):
-        if kind != "commit":
+        silent = _part(run, key, IN)[:2] in found.silent
+        if kind != "commit" or silent or (key[0], heads[key]) in told:  # it may be here, and be none of theirs
             seen.missing[IN].add(key)
         else:
             run.memory.unfetched.worked(_fetch_name(key, heads[key], IN))
-        silent = _part(run, key, IN)[:2] in found.silent
         if not kind and not silent and (key[0], heads[key]) not in told:
             told.add((key[0], heads[key]))
             _report_differing(run, *seen.listed[IN][key], key)
         if kind and kind != "commit":  # git takes no such push: the host lies
             _report_not_fetched(run, *seen.listed[IN][key], key, IN, f"it is a {kind}, no commit")
-    seen.missing[OUT] -= set(ours) - set(_missing(git, seen, ours))
+    came = [key for key in ours if (key[0], seen.listed[OUT][key][1]) not in not_ours]
+    came = [key for key in came if _part(run, key, OUT)[:2] not in {*found.silent, *paused}]
+    seen.missing[OUT] -= set(came) - set(_missing(git, seen, came))
     return [key for key in chosen if key not in seen.missing[IN]]
 
 
@@ -511,10 +518,15 @@ def _wanted(
                     text = _silent_text(remote, peer, run.memory.silent.reason(" ".join(part)))
                     run.report.failed(text, source=peer, told_before=True)
                 paused.add((remote, peer))
-            elif url and (peer, head := seen.listed[side][key][1], side) not in asked:
+            elif url and not _is_brought(seen, remote) and (peer, head := seen.listed[side][key][1], side) not in asked:
                 asked.add((peer, head, side))
                 wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key, side))
     return wanted, paused
+
+
+def _is_brought(seen: Observation, remote: str) -> bool:
+    """Did its branches come with the list?"""
+    return remote in seen.listings and seen.listings[remote].fetched is not None
 
 
 def _is_left_alone(run: Run, name: str) -> bool:
@@ -661,6 +673,21 @@ def _by_peer(keys: Iterable[ThreadKey]) -> dict[Name, list[ThreadKey]]:
     return found
 
 
+def _unknown(run: Run, seen: Observation, ours: Sequence[ThreadKey]) -> list[ThreadKey]:
+    """Those branches of ours whose tip is not here, or is, and only the host of a peer says that it is ours.
+
+    What our records have there we sent. Where the mailbox is origin, it had to get what it has.
+    """
+    missing, items = set(_missing(run.hub.git, seen, ours)), run.snapshot.open_items
+    for peer, topic in ours:
+        item = items.get(peer, {}).get((OUT, topic))
+        remote, _, url = _part(run, (peer, topic), OUT)
+        theirs = url and not run.settings.told_to(run.hub, remote, []).ours
+        if theirs and (item is None or item.head != seen.listed[OUT][peer, topic][1]):
+            missing.add((peer, topic))
+    return [key for key in ours if key in missing]
+
+
 def _missing(git: Git, seen: Observation, ours: Sequence[ThreadKey]) -> list[ThreadKey]:
     """Those branches of ours whose tip is not here."""
     kinds = read_kinds(git, [seen.listed[OUT][key][1] for key in ours])
@@ -671,7 +698,14 @@ def _fetch(run: Run, wanted: Wanted) -> dict[str, str]:
     limits = run.settings.config.limits
     branches = {remote: (url, [(branch, tip) for branch, tip, *_ in pairs]) for remote, (url, pairs) in wanted.items()}
     git = run.hub.git._replace(max_bytes=limits.fetch_bytes)
-    return fetch_tips(git, branches, limits.peer_seconds, run.progress)
+    told = {key: _told(run, pairs) for key, (_, pairs) in wanted.items()}
+    return fetch_tips(git, branches, limits.peer_seconds, run.progress, told)
+
+
+def _told(run: Run, pairs: Sequence[Pair]) -> Told:
+    """What the remote of these branches may hear of."""
+    _, _, key, side = pairs[0]
+    return run.settings.told_to(run.hub, _part(run, key, side)[0], {key[0] for _, _, key, _ in pairs})
 
 
 def _report_untried(run: Run, untried: Sequence[Pair]) -> None:
@@ -741,14 +775,37 @@ def forget_gone(executor: Executor, seen: Observation, read: Collection[ThreadKe
 
 def fetch_mains(executor: Executor | Run, seen: Observation, peers: Iterable[Name]) -> set[Name]:
     """Fetch peers' main branches (for proofs and merge bases), once a run; returns which of them are here."""
-    settings = executor.settings
     asked = [name for name in dict.fromkeys(peers) if name in seen.mains]
-    wanted = {str(p): (str(settings.peers[p].hub), [seen.mains[p]]) for p in asked if p not in seen.fetched_mains}
-    if wanted:
-        git = executor.hub.git._replace(max_bytes=settings.config.limits.fetch_bytes)
-        failed = fetch_tips(git, wanted, settings.config.limits.peer_seconds)
-        seen.fetched_mains.update({Name(p): p not in failed for p in wanted})
+    wanted = {p: seen.mains[p] for p in asked if p not in seen.fetched_mains}
+    failed = bring_mains(executor, wanted)
+    seen.fetched_mains.update({p: p not in failed for p in wanted})
     return {p for p in asked if seen.fetched_mains[p]}
+
+
+def bring_mains(run: Executor | Run, mains: Mapping[Name, tuple[str, Oid]]) -> dict[Name, str]:
+    """Bring main branches of peers: why one did not come, by peer.
+
+    One that came is noted. Its peer may hear of it, so that of the next only what is new comes; and it needs not come
+    again.
+    """
+    git, settings = run.hub.git, run.settings
+    noted = list_refs(git, MAINS) if mains else {}
+    wanted = {
+        str(peer): (str(settings.peers[peer].hub), [main])
+        for peer, main in mains.items()
+        if noted.get(mains_ref(peer)) != main[1]
+    }
+    if not wanted:
+        return {}
+    told = {peer: settings.told_to(run.hub, peer, [Name(peer)]) for peer in wanted}
+    limited = git._replace(max_bytes=settings.config.limits.fetch_bytes)
+    failed = fetch_tips(limited, wanted, settings.config.limits.peer_seconds, told=told)
+    if not run.dry_run:
+        came = {peer: mains[Name(peer)][1] for peer in wanted if peer not in failed}
+        here = read_kinds(git, list(came.values()))
+        ours = [(mains_ref(Name(p)), tip) for (p, tip), kind in zip(came.items(), here, strict=True) if kind]
+        update_refs(git, [*ours, *((ref, None) for ref in noted if ref.removeprefix(MAINS) not in settings.peers)])
+    return {Name(peer): why for peer, why in failed.items()}
 
 
 def main_of(run: Run, url: str, *, anew: bool = False) -> tuple[str, Oid] | str:

@@ -127,8 +127,10 @@ def read_chain(life: Life, *, written: Written | None = None, forwards: Sequence
     messages that carried the thread to another peer.
     """
     links: list[Link] = []
+    shown = life.received.head
     for event in life.events:
-        links += _inbound(event) if event.side == IN else ()
+        links += _inbound(event, shown) if event.side == IN else ()
+        shown = event.head if event.side == IN and event.kind in ("received", "refreshed") else shown
         if event.side == OUT and event.kind == "delivered":
             # The ``queued`` event of an answer holds what it says.
             queued = (e for e in life.events if e.kind == "queued" and e.head == event.head)
@@ -149,15 +151,17 @@ def executed_text(status: str, merge: str, delivered: bool) -> str:
     return (f"✓ merged {merge[:7]}" if merge else MERGED_BEFORE) if status == "merged" else f"✓ {status}"
 
 
-def _inbound(event: Event) -> tuple[Link, ...]:
+def _inbound(event: Event, shown: str) -> tuple[Link, ...]:
+    """The links of one event of the branch; ``shown`` is the head that its thread showed before."""
     get = event.fields.get
     by = get("by", "")
     again = f", attempt {get('attempt')}" if get("attempt", "1") != "1" else ""
     moved = (MOVED, "what was decided about the earlier head, if anything was, is void")
     said = (RECEIVED, "words about it; what was decided without them is void")
+    anew = (RECEIVED, "shown anew, the same head; what was decided before, if anything was, is void")
     steps = {
         "received": (RECEIVED, get("branch", "")),
-        "refreshed": said if get("words") else moved,
+        "refreshed": said if get("words") else anew if event.head == shown else moved,
         "deferred": (DEFERRED, _join(_until(event), get("reason", ""), by)),
         "returned": (RETURNED, "deferred until now"),
         "assigned": (ASSIGNED, _join(f"to {get('actor', '')}", "", by)),

@@ -304,6 +304,11 @@ class Executor:
         return self._tip
 
     @property
+    def dry_run(self) -> bool:
+        """Is nothing to be changed, and only to be shown?"""
+        return self.steps is not None
+
+    @property
     def published(self) -> Oid | None:
         """The last commit of the main that peers read, where that is another one."""
         return self._published

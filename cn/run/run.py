@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from cn.git.entries import read_index
 from cn.git.environment import quote_path
+from cn.git.list_and_fetch import Fetched
 from cn.git.objects import list_tree, read_objects, reading
 from cn.git.process import GitError
 from cn.git.remote import Listing, Looked, in_the_way
@@ -279,6 +280,7 @@ def open_run(
     looked: Looked | None = None,
     waiting: Progress | None = None,
     kind: str = "",
+    fetched: Callable[[Hub, Settings, Memory], Fetched | None] | None = None,
 ) -> Iterator[Run]:
     """Lock, recover, and observe main. A dry run does neither of the first two.
 
@@ -286,7 +288,7 @@ def open_run(
     run brings the two together. ``known``: the settings as they were read a moment ago. ``hope``: plan on what
     this clone last knew of origin, for a command that always commits; where that was wrong, it is planned again.
     ``looked``: what remotes listed a moment ago. ``waiting`` is told whom it waits for, and lets it wait for long.
-    ``kind``: that of :class:`Run`.
+    ``kind``: that of :class:`Run`. ``fetched`` tells what comes with the list of origin's branches.
     """
     report = report if report is not None else Report()
     with ExitStack() as stack:
@@ -309,22 +311,12 @@ def open_run(
                     report.info(line)
                 rotate_log(hub.root / MACHINE_LOG)
             listed = looked.still(hub.git) if looked is not None else {}
-            heads = listed.get((MAILBOX_KEY, "origin"))
-            base = observe_base(hub, dry_run=dry_run, hope=hope and not dry_run, listed=heads)
+            heads, memory = listed.get((MAILBOX_KEY, "origin")), Memory(hub, now())
+            more = fetched(hub, settings, memory) if fetched is not None and hub.origin else None
+            base = observe_base(hub, dry_run=dry_run, hope=hope and not dry_run, listed=heads, fetched=more)
             for line in base.reports:
                 report.info(line)
-            run = Run(
-                hub,
-                base,
-                settings,
-                Memory(hub, now()),
-                report,
-                dry_run,
-                progress,
-                listed=listed,
-                offline=offline,
-                kind=kind,
-            )
+            run = Run(hub, base, settings, memory, report, dry_run, progress, listed=listed, offline=offline, kind=kind)
             opened.append((free, run.made))
             run._read_settings()
         # Once the run is open, what a command refuses is its own answer, and stops no other run.

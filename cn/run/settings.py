@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from cn.git.objects import read_objects
 from cn.git.repository import Hub
+from cn.git.told import ORIGIN, Told, mailbox_ref, of_peers
 from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import HubConfig
@@ -83,6 +84,14 @@ class Settings(NamedTuple):
     def delivery_url(self, hub: Hub, peer: Peer) -> str:
         """Where our branches for a peer lie: its hub, or (pickup) our own origin."""
         return (self.mailbox or str(hub.root)) if peer.deliver == PICKUP else peer.hub
+
+    def told_to(self, hub: Hub, remote: str, peers: Iterable[Name]) -> Told:
+        """What a remote, a peer or the mailbox, may hear of while branches of these ``peers`` are fetched there."""
+        if remote == MAILBOX_KEY and self.mailbox == "origin":
+            return ORIGIN
+        if self.mailbox in ("", "origin"):
+            return of_peers("refs/cn/origin" if hub.origin else hub.main_ref, peers)
+        return of_peers(mailbox_ref(self.mailbox), peers)
 
 
 def not_in_effect(hub: Hub, *mains: Snapshot) -> list[Condition]:

@@ -16,11 +16,14 @@ from typing import NamedTuple
 from cn.git.damage import refuse_broken_ref
 from cn.git.entries import Entry, merge_trees, read_changes, read_tree
 from cn.git.fast_import import FileChange, build_commit, set_entry
+from cn.git.fetch import fetch_tips
+from cn.git.list_and_fetch import Fetched, list_and_fetch
 from cn.git.lost_branch import head_branch, missing_main
 from cn.git.objects import empty_tree, is_ancestor, list_tree, merge_bases, read_all, read_known, resolve, update_refs
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
-from cn.git.remote import Listing, fetch_tips, list_remotes, remedy_of
+from cn.git.remote import Listing, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub
+from cn.git.told import ORIGIN
 from cn.git.work_clone import work_trees
 from cn.protocol.hub_config import LEAVE, PATH
 from cn.system.files import write_file
@@ -54,7 +57,7 @@ class Base(NamedTuple):
 
     ``tip`` is origin's main and the local commits integrated, ``local`` main in this
     clone, ``origin`` main there (None: no origin, or it has no main yet), ``reports``
-    sentences to show, ``heads`` origin's branches, where all could be listed. ``asked``: is ``origin`` what
+    sentences to show, ``heads`` origin's branches, where all of peers could be listed. ``asked``: is ``origin`` what
     was there a moment ago, or only what it was when this clone last knew?
     """
 
@@ -67,7 +70,13 @@ class Base(NamedTuple):
 
 
 def observe_base(
-    hub: Hub, *, dry_run: bool = False, check_trust: bool = True, hope: bool = False, listed: Listing | None = None
+    hub: Hub,
+    *,
+    dry_run: bool = False,
+    check_trust: bool = True,
+    hope: bool = False,
+    listed: Listing | None = None,
+    fetched: Fetched | None = None,
 ) -> Base:
     """Fetch origin's main and integrate; :class:`Blocked` where a run must not work.
 
@@ -75,14 +84,14 @@ def observe_base(
     What origin's main is, is noted in :data:`ORIGIN_REF` once all checks let it in.
     ``check_trust=False`` is for ``cn trust``, which looks at what the check refuses. With ``hope`` origin is not
     asked: its main is taken to be what this clone last knew, and the lease of the push finds out whether it is.
-    ``listed``: origin's branches, where it was asked a moment ago.
+    ``listed``: origin's branches, where it was asked a moment ago; ``fetched``: what else is to come with them.
     """
     refs = work_place(hub)
     local = refs[hub.main_ref]
     origin, heads, commit, reports = None, None, local, list[str]()
     hope = hope and hub.origin and ORIGIN_REF in refs
     if hub.origin:
-        heads = None if hope else _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run, listed)
+        heads = None if hope else _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run, listed, fetched)
         origin = refs.get(ORIGIN_REF) if heads is None else heads.get(hub.main)
         if origin is not None:
             commit, reports = _integrated(hub, origin, local, keep=not dry_run)
@@ -99,7 +108,8 @@ def observe_base(
         if origin is not None and origin != refs.get(ORIGIN_REF) and not dry_run:
             update_refs(hub.git, [(ORIGIN_REF, origin)])
             note_tracking(hub, origin)
-    return Base(commit, local, origin, tuple(reports), heads if heads is not None and heads.whole else None, not hope)
+    known = heads if heads is not None and (heads.whole or heads.fetched is not None) else None
+    return Base(commit, local, origin, tuple(reports), known, not hope)
 
 
 def note_tracking(hub: Hub, origin: Oid) -> None:
@@ -246,11 +256,13 @@ def _no_other_work_tree(hub: Hub) -> None:
         )
 
 
-def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool, listed: Listing | None) -> Listing:
+def _observe_origin(
+    hub: Hub, known: Oid | None, local: Oid, dry_run: bool, listed: Listing | None, fetched: Fetched | None
+) -> Listing:
     """Origin's branches, once its main is here; ``listed`` are those of a moment ago, if somebody asked then."""
     for _ in range(_FETCH_TRIES):
-        heads = list_origin(hub) if listed is None else listed
-        listed = None
+        heads = list_origin(hub, fetched) if listed is None else listed
+        listed = fetched = None
         tip = heads.get(hub.main)
         if tip is None:
             if known is not None:
@@ -258,7 +270,8 @@ def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool, list
             return heads
         if tip == known:
             return heads
-        if why := fetch_tips(hub.git, {"": (origin_url(hub), [(hub.main, tip)])}, SECONDS).get(""):
+        wanted = {} if heads.fetched is not None else {"": (origin_url(hub), [(hub.main, tip)])}
+        if why := fetch_tips(hub.git, wanted, SECONDS, told={"": ORIGIN}).get(""):
             text = f"origin's main cannot be fetched: {why}"
             raise NotAtOrigin.uncommitted(text, _BACK if why.startswith(CHECK_REFUSES) else remedy_of(why, _LOOK))
         # It may have moved between the two questions; what was brought then holds the tip.
@@ -400,9 +413,14 @@ def _move_origin(url: str) -> str:
     return command("git remote set-url origin {}", url)
 
 
-def list_origin(hub: Hub) -> Listing:
+def list_origin(hub: Hub, fetched: Fetched | None = None) -> Listing:
     """Origin's branches now, or of too many main alone. Raises :class:`Blocked` when it does not answer."""
-    answer = list_remotes(hub.git, {"": origin_url(hub)}, SECONDS, parts={"": [hub.main]})[""]
+    key = fetched.key if fetched else ""
+    urls, parts = {key: origin_url(hub)}, {key: [hub.main]}
+    if fetched:
+        answer = list_and_fetch(hub.git, urls, SECONDS, fetched)[key]
+    else:
+        answer = list_remotes(hub.git, urls, SECONDS, parts=parts)[key]
     if isinstance(answer, Listing) and answer.cut:
         answer = TOO_MUCH
     if isinstance(answer, str):

@@ -21,6 +21,7 @@ from cn.values.timestamps import parse_stamp, stamp_or_none
 
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
     from cn.protocol.finality import Offered
+    from cn.protocol.thread_file import Showing
     from cn.protocol.thread_life import Life, Link, Written
 
 PENDING, ANSWERED, DECIDED, REFUSED, DONE = "pending", "answered", "decided", "refused", "done"
@@ -48,7 +49,8 @@ class ThreadView(NamedTuple):
     said no to the decision. ``chain`` is filled only where the history was asked for. ``subject`` is that of a
     message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
     never later than it was received. ``in_main``: main holds the head of this proposal already, so that there is
-    nothing left to merge. ``no_peer``: its creator is no peer now.
+    nothing left to merge. ``no_peer``: its creator is no peer now. ``anew`` is how often it was shown against another
+    base, in digits.
     """
 
     thread: ThreadName
@@ -71,11 +73,19 @@ class ThreadView(NamedTuple):
     result: Result = Result()
     refused: Refusal | None = None
     chain: tuple[Link, ...] = ()
+    anew: str = ""
 
     @property
     def source(self) -> str:
         """``peer/topic``."""
         return f"{self.peer}/{self.topic}"
+
+    @property
+    def showing(self) -> Showing:
+        """What the thread of one that waits shows of its branch."""
+        from cn.protocol.thread_file import Showing  # lists of threads decide nothing
+
+        return Showing(self.head, self.caution, self.anew)
 
     @property
     def offered(self) -> Offered:
@@ -262,6 +272,7 @@ def pending_view(
         result=Result(f"refused: {refusal.rule}: {refusal.reason}" if refusal else executed),
         refused=refusal,
         chain=chain,
+        anew=get("anew"),
     )
 
 

@@ -390,7 +390,7 @@ def test_what_another_clone_proposed_is_not_replaced_unless_that_is_said(desk: D
     checkout(laptop, "fix", "origin/main")
     mine = commit(laptop, {"docs/other.md": "two\n"})
     refused = cn("propose", "fix", cwd=laptop, check=1).stderr
-    assert f"pi/fix is at {theirs[:8]} (From the desktop), which was proposed from another clone" in refused
+    assert f"pi/fix is at {theirs[:8]} (From the desktop), which this clone never had" in refused
     assert "'git fetch origin refs/heads/pi/fix'" in refused
     assert "'cn propose fix --replace' replaces it" in refused
     assert desk.there() == theirs
@@ -703,3 +703,39 @@ def test_another_message_in_the_place_of_ours_is_told_while_it_stands_there(worl
     git(place.home, "update-ref", f"refs/heads/{name}", there)
     pi.sync()
     assert "not what we sent" not in pi.cn("status").stdout
+
+
+@pytest.mark.parametrize(
+    ("decision", "again"), [("do:merge", "branch"), ("delete:no", "branch"), ("delete:no", "propose")]
+)
+def test_what_was_answered_before_a_branch_moved_by_hand_was_ours_counts_once_it_is(
+    desk: Desk, decision: str, again: str
+) -> None:
+    """Amended and pushed over it with git, and answered, before this hub is told that it is ours."""
+    sigma, pi = desk.sigma, desk.pi
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    pi.sync()
+    git(desk.root, "commit", "--quiet", "--amend", "--message", "Mend it well")
+    amended = tip(desk.root)
+    push(desk.root, sigma.url, "+HEAD:refs/heads/pi/fix")
+    sigma.sync()
+    sigma.cn("defer", "pi/fix", "--reason", "later")
+    sigma.process()
+    sigma.decide("pi/fix", decision)
+    said = pi.cn("sync", check=1).stdout
+    assert "nobody here made the other: nothing follows" in " ".join(said.split())
+    assert "no answer" in pi.cn("why", "sigma:fix").stdout
+    (keep,) = re.findall(r"'(git branch .*?)' says so", pi.cn("status").stdout)
+    if again == "branch":
+        git(pi.root, *shlex.split(keep)[1:])
+    else:
+        desk.cn("propose", "fix", "--commit", amended)
+    told = pi.sync().stdout
+    status = "merged" if decision == "do:merge" else "discarded"
+    assert f"sigma says pi/fix is {status}" in told
+    assert desk.there() is None
+    assert pi.sync().stdout == ""
+    assert status in pi.cn("why", "sigma:fix").stdout
+    assert "not what we sent" not in pi.cn("status").stdout
+    assert [row[1] for row in pi.rows("sigma/fix")].count(f"notice:{status}") == 2, "as it came, and as it counts"

@@ -834,7 +834,7 @@ def test_a_restore_that_was_refused_is_in_nobody_s_way(tmp_path: Path, hub_templ
     shutil.copytree(hub_template, tmp_path / "new", symlinks=True)
     home = Org(tmp_path / "new", {})
     home.cn("agency", "restore", copy, code=1)
-    assert "'cn agency init' makes it" in home.refused("agency", "status", code=3)
+    assert "work there; else 'cn agency init' begins one" in home.refused("agency", "status", code=3)
     home.cn("agency", "init")
 
 

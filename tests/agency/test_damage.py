@@ -136,3 +136,22 @@ def test_without_a_copy_the_way_out_says_what_can_still_be_saved(org: Org) -> No
     (found,) = (one for one in org.ask("doctor", code=1) if "finds fault" in one["what"])
     assert "'cn agency export DIR' saves what can be read" in found["remedy"]
     assert "cn agency restore URL" in found["remedy"]
+
+
+def test_on_a_disk_that_is_read_only_lists_are_read_and_what_is_recorded_says_what_to_do(
+    prepared: Org, small_disk: Path, tmp_path: Path
+) -> None:
+    hub = small_disk / "cn-sigma"
+    shutil.copytree(prepared.hub, hub, symlinks=True)
+    org = Org(hub, dict(prepared.ids))
+    titles = org.titles()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    assert org.titles() == titles
+    assert "would: outcome created" in org.cn("outcome", "create", "More", "--dry-run").stdout
+    for words in (("kb", "read", "{plan}"), ("agency", "export", tmp_path / "saved")):
+        said = org.refused(*words)
+        assert "Read-only file system" in said
+        assert "what is read of files is recorded too" in said
+    assert not (tmp_path / "saved").exists()
+    shutil.copytree(hub, tmp_path / "elsewhere", symlinks=True)
+    assert Org(tmp_path / "elsewhere", org.ids).cn("kb", "read", "{plan}").stdout == "two\n"

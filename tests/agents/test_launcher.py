@@ -56,7 +56,7 @@ def test_the_exit_and_the_output_of_an_agent_are_kept(started: Callable[..., Lau
     until(lambda: read_exit(tmp_path))
     found = read_exit(tmp_path)
     assert found
-    assert (found["code"], found["forced"], found["left"]) == (3, False, [])
+    assert (found["code"], found["forced"], found["left"]) == (3, False, {})
     assert (tmp_path / "output").read_text() == "said\n"
     assert (tmp_path / "errors").read_text() == "complained\n"
 
@@ -215,7 +215,7 @@ def test_whichever_half_of_a_launcher_is_killed_nothing_of_the_agent_stays(
     until(lambda: read_exit(tmp_path))
     ended = read_exit(tmp_path)
     assert ended
-    assert (ended["why"], ended["left"]) == ("its launcher was killed", [])
+    assert (ended["why"], ended["left"]) == ("its launcher was killed", {})
     assert start_time(orphan) == ""
     assert processes_of(tmp_path.name) == []
     until(lambda: not found.is_running)
@@ -257,3 +257,48 @@ def test_the_launcher_needs_the_standard_library_alone() -> None:
     script = f"import sys; sys.argv=['']; import runpy; runpy.run_path({launcher.__file__!r}); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True)
     assert not [name for name in done.stdout.split() if name.split(".")[0] == "cn"]
+
+
+def test_what_ends_another_users_processes_and_stands_still_is_not_waited_for_nor_piled_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that stops all processes of its user also stops what that user is asked to end it with."""
+    stands = tmp_path / "kill"
+    stands.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/asked\nkill -STOP $$\n')
+    stands.chmod(0o755)
+    monkeypatch.setattr(launcher, "_ANOTHER", 0.0)
+    killers = launcher.Killers([str(stands)])
+    for _ in range(3 * launcher._KILLERS):
+        killers.send(signal.SIGKILL, [4711])
+    runs = killers.among(launcher.children_of(os.getpid()))
+    try:
+        assert len(runs) == launcher._KILLERS
+        until(lambda: len((tmp_path / "asked").read_text().splitlines()) == len(runs))
+        assert {*(tmp_path / "asked").read_text().splitlines()} == {"-KILL 4711"}
+    finally:
+        for run in runs:
+            os.kill(run, signal.SIGKILL)
+            os.waitpid(run, 0)
+    assert killers.among(launcher.children_of(os.getpid())) == set()
+
+
+def test_what_is_another_process_at_each_look_is_known_by_what_ends_and_ended_as_all_of_its_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No look finds it living: it has gone on in a new process, and the old one is there to be collected."""
+    kills = tmp_path / "kill"
+    kills.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/asked\n')
+    kills.chmod(0o755)
+    looks = iter([[(4711, 0)]] * 5)
+    monkeypatch.setattr(launcher, "children_of", lambda _: [])
+    monkeypatch.setattr(launcher, "_collect", lambda: next(looks, []))
+    assert launcher._end_all(launcher.Killers([])) == {}
+    assert next(looks, None) is None
+    monkeypatch.setattr(launcher, "_collect", lambda: [(4711, 0)])
+    monkeypatch.setattr(launcher, "_PATIENCE", 0.2)
+    monkeypatch.setattr(launcher, "_ANOTHER", 0.05)
+    assert launcher._end_all(launcher.Killers([str(kills)])) == {"?": ""}
+    until((tmp_path / "asked").exists)
+    assert {*(tmp_path / "asked").read_text().splitlines()} == {"-KILL -1"}
+    monkeypatch.undo()
+    until(lambda: not launcher._collect() and not launcher.children_of(os.getpid()))

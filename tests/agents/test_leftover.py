@@ -1,11 +1,13 @@
 """A command that ends a lease ends what the agent started, whether a server runs or not."""
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,10 +19,12 @@ from cn.agents.launcher import children_of, start_time
 from cn.agents.leftover import end_agents
 from cn.agents.processes import (
     Launcher,
+    NotKnown,
     command_to_kill,
     find_processes,
     kill_processes_of,
     processes_of,
+    read_exit,
     read_launcher,
 )
 from cn.agents.workspace import folders_of
@@ -183,12 +187,21 @@ def test_after_a_move_of_the_hub_no_agent_works_on_beside_the_next_one(
         moved.close()
 
 
-def test_a_stop_ends_the_processes_though_nothing_can_be_written(staffed: Callable[..., Staff]) -> None:
-    """As on a full disk: the system lets no file grow (setrlimit(2))."""
+FULL = 'ulimit -f 0; exec "$@"'
+"""As on a full disk: the system lets no file grow (setrlimit(2))."""
+READ_ONLY = """
+unshare -m sh -c 'mount --bind .git/cn .git/cn && mount -o remount,bind,ro .git/cn && exec "$@"' sh "$@"
+"""
+
+
+@pytest.mark.parametrize("where", [FULL, READ_ONLY])
+def test_a_stop_ends_the_processes_though_nothing_can_be_written(staffed: Callable[..., Staff], where: str) -> None:
+    if where == READ_ONLY and subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not allowed here")
     staff = staffed(STAYS)
     handler, agent = working(staff)
     stop = [sys.executable, "-m", "cn", "handler", "stop", handler]
-    argv = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *stop]
+    argv = ["sh", "-c", where, "sh", *stop]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, cwd=staff.agency.hub.root, env=env, capture_output=True, text=True, check=False)
     said = " ".join(done.stderr.split())
@@ -228,7 +241,7 @@ def test_a_stop_is_recorded_though_the_agent_filled_the_disk(
 
 
 @pytest.fixture
-def other_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def other_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Processes of agents are another user's: we see none of them, and ``sudo`` does. What it was asked for."""
     asked = tmp_path / "asked"
     sudo = tmp_path / "bin/sudo"
@@ -240,7 +253,104 @@ def other_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{sudo.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(processes, "marked", lambda: iter(()))
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    return asked
+    yield asked
+    for process in processes._standing.pop("nobody", ()):
+        process.kill()
+        process.wait()
+
+
+def without_launcher(staff: Staff, agent: Uuid) -> None:
+    """Both halves are killed, and what they started, which is another user's, lives on."""
+    launcher = read_launcher(staff.folder(agent))
+    assert launcher
+    (second,) = children_of(launcher.pid)
+    (staff.folder(agent) / "user").write_text("nobody")
+    os.kill(second, signal.SIGSTOP)
+    for half in (launcher.pid, second):
+        os.kill(half, signal.SIGKILL)
+    until(lambda: not launcher.is_running and not start_time(second))
+
+
+@pytest.mark.parametrize("lease_lives", [True, False])
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("exec sleep 600", "sudo did not answer within"),
+        ("echo sudo: a password is required >&2; exit 1", "sudo: a password is required"),
+    ],
+)
+def test_where_another_user_does_not_say_what_it_runs_that_is_told_and_no_other_agent_begins(
+    staffed: Callable[..., Staff],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    does: str,
+    said: str,
+    *,
+    lease_lives: bool,
+) -> None:
+    staff = staffed(STAYS)
+    handler, agent = working(staff)
+    pids = processes_of(agent)
+    asked: Path = request.getfixturevalue("other_user")
+    without_launcher(staff, agent)
+    sudo = asked.with_name("bin") / "sudo"
+    works = sudo.read_text()
+    sudo.write_text(f"#!/bin/sh\necho asked >> {asked}\n{does}\n")
+    monkeypatch.setattr(processes, "_SECONDS", 0.5)
+    if not lease_lives:
+        staff.do(EndAgent(agent, "by hand"), BySystem())
+    for _ in range(3):
+        staff.step()
+        assert said in staff.spawner.faults[agent]
+        assert "'sudo -u nobody kill -KILL -1' ends all that nobody runs" in staff.spawner.faults[agent]
+        assert [one.id for one in staff.agents().values()] == ([agent] if lease_lives else [])
+    assert asked.read_text().splitlines() == ["asked"]
+    (told,) = end_agents(staff.place.folders, [agent], seconds=0.1)
+    assert "it is not known which processes of agents nobody runs" in told
+    assert [pid for pid in pids if start_time(pid)]
+    sudo.write_text(works)
+    staff.skip += timedelta(minutes=1)
+    staff.step()
+    assert not [pid for pid in pids if start_time(pid)]
+    assert agent not in staff.spawner.faults
+    staff.step_until(lambda: handler in staff.agents())
+    assert staff.agents()[handler].id != agent
+
+
+def test_what_a_user_is_asked_and_does_not_answer_does_not_pile_up(
+    other_user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (other_user.with_name("bin") / "sudo").write_text(f"#!/bin/sh\necho asked >> {other_user}\nexec sleep 600\n")
+    monkeypatch.setattr(processes, "_SECONDS", 0.2)
+    for _ in range(processes._MOST_STANDING):
+        with pytest.raises(NotKnown, match="did not answer"):
+            find_processes(users=["nobody"])
+    with pytest.raises(NotKnown, match="4 commands that it was asked stand still"):
+        find_processes(users=["nobody"])
+
+
+def test_what_a_launcher_could_not_end_keeps_the_lease_until_it_is_gone(staffed: Callable[..., Staff]) -> None:
+    staff = staffed(script_runner("one", "exit 0"))
+    staff.place = staff.place._replace(folders=folders_of(staff.agency.hub))
+    staff.restart()
+    handler = staff.handler("Build the site")
+    staff.step()
+    agent = staff.agents()[handler].id
+    launcher = read_launcher(staff.folder(agent))
+    until(lambda: launcher and not launcher.is_running)
+    ended = read_exit(staff.folder(agent))
+    with subprocess.Popen(["sleep", "600"]) as left:
+        try:
+            told = {**(ended or {}), "left": {str(left.pid): start_time(left.pid), "?": ""}}
+            (staff.folder(agent) / "exit.json").write_text(json.dumps(told))
+            staff.step()
+            assert f"'kill -KILL {left.pid}' ends them" in staff.spawner.faults[agent]
+            assert staff.agents()[handler].id == agent
+        finally:
+            left.kill()
+    staff.skip += timedelta(minutes=1)
+    staff.step()
+    assert staff.ends(handler) == ["it ended"]
 
 
 @pytest.mark.parametrize("who", ["a stop", "the server"])
@@ -249,15 +359,9 @@ def test_what_runs_as_another_user_is_ended_where_both_halves_of_its_launcher_we
 ) -> None:
     staff = staffed(STAYS)
     handler, agent = working(staff)
-    launcher, pids = read_launcher(staff.folder(agent)), processes_of(agent)
-    assert launcher
-    (second,) = children_of(launcher.pid)
-    (staff.folder(agent) / "user").write_text("robot")
+    pids = processes_of(agent)
     asked: Path = request.getfixturevalue("other_user")
-    os.kill(second, signal.SIGSTOP)
-    for half in (launcher.pid, second):
-        os.kill(half, signal.SIGKILL)
-    until(lambda: not launcher.is_running and not start_time(second))
+    without_launcher(staff, agent)
     assert [pid for pid in pids if start_time(pid)]
     if who == "a stop":
         (said,) = end_agents(staff.place.folders, [agent], seconds=0.1)
@@ -266,7 +370,7 @@ def test_what_runs_as_another_user_is_ended_where_both_halves_of_its_launcher_we
         staff.step()
         assert staff.ends(handler) == ["its launcher was killed"]
     assert not [pid for pid in pids if start_time(pid)]
-    assert "-n -u robot -- kill -KILL " in asked.read_text()
+    assert "-n -u nobody -- kill -KILL " in asked.read_text()
 
 
 def test_what_another_user_names_is_killed_as_that_user_alone(other_user: Path) -> None:
@@ -275,12 +379,14 @@ def test_what_another_user_names_is_killed_as_that_user_alone(other_user: Path) 
     mark = '{"CN_AGENT_ID": "some"}'
     rows = f'[[{os.getpid()}, {mark}], [-1, {mark}], [1, {mark}], ["x", {mark}]]'
     sudo.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> {other_user}\necho '{rows}'\n")
-    (found,) = find_processes("some", users=["robot"])
+    (found,) = find_processes("some", users=["nobody"])
     assert found.pid == os.getpid()
-    assert command_to_kill(found) == f"'sudo -u robot kill -KILL {found.pid}'"
-    assert kill_processes_of("some", users=["robot"]) == 1
+    assert command_to_kill(found) == f"'sudo -u nobody kill -KILL {found.pid}'"
+    assert kill_processes_of("some", users=["nobody"]) == 1
     kills = {line.partition(" -- ")[2] for line in other_user.read_text().splitlines() if " kill " in line}
     assert kills == {f"kill -KILL {os.getpid()}"}
-    for said in ("", "[1]", "{}", "[[5, 6]]", "null"):
+    for said in ("", "[1]", "[[5, 6]]", "null"):
         sudo.write_text(f"#!/bin/sh\necho '{said}'\n")
-        assert find_processes(users=["robot"]) == []
+        with pytest.raises(NotKnown, match="what it says is no list of them"):
+            find_processes(users=["nobody"])
+    assert find_processes(users=["of-nobody"]) == []

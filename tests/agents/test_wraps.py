@@ -316,6 +316,29 @@ def test_a_held_command_calls_its_own_abstract_sockets_and_nobody_elses() -> Non
             assert done.stdout.splitlines() == ["called", said]
 
 
+KILLS = """
+import os, signal, sys
+for name, pid in (("own", os.fork() or signal.pause()), ("other", int(sys.argv[1]))):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except PermissionError:
+        print(name, "is not killed")
+"""
+
+
+@pytest.mark.skipif(not seccomp.has_scope(), reason="the kernel's Landlock has no scope for signals")
+def test_a_held_command_stops_what_it_started_and_nobody_else_of_its_user() -> None:
+    """As an agent of another user would what that user is asked to end it with."""
+    with subprocess.Popen(["sleep", "600"]) as other:
+        try:
+            argv = [sys.executable, "-I", "-S", seccomp.__file__, sys.executable, "-I", "-c", KILLS, str(other.pid)]
+            done = subprocess.run(argv, capture_output=True, text=True, check=True)
+            assert done.stdout == "other is not killed\n"
+            assert other.poll() is None
+        finally:
+            other.kill()
+
+
 @needs_bwrap
 def test_an_agent_can_wrap_what_it_starts() -> None:
     """As Claude Code does its shell: neither mounts nor namespaces are refused, nor the address of a network."""

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cn.git import process
+from cn.git.fetch import fetch_tips
 from cn.git.process import NO_MEMORY, Git
-from cn.git.remote import NOT_GIT, Push, Result, fetch_tips, head_of, list_remotes, push_many
+from cn.git.remote import NOT_GIT, Push, Result, head_of, list_remotes, push_many
 from cn.values.names import Oid, is_branch, is_oid
 from tests.support.hubs import bare, git, tip, work
 from tests.support.lying_server import LyingServer

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cn.git import remote
+from cn.git import fetch, remote
+from cn.git.fetch import fetch_tips
 from cn.git.objects import read_info
 from cn.git.process import Done, Git, Job, remedy_here
-from cn.git.remote import Push, RefResult, Result, fetch_tips, list_remotes, push_many, push_own, read_pushed
+from cn.git.remote import Push, RefResult, Result, list_remotes, push_many, push_own, read_pushed
 from cn.values.names import Oid
 from tests.support.hubs import bare, branches, commit, git, identify, work
 
@@ -73,7 +74,7 @@ def test_a_fetch_that_cannot_be_written_here_is_no_fault_of_its_creator(tmp_path
 
 @pytest.mark.parametrize("version", ["0", "2"])
 def test_many_branches_are_fetched_by_their_tips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    monkeypatch.setattr(remote, "_BY_NAME", 2)
+    monkeypatch.setattr(fetch, "_BY_NAME", 2)
     host, there = bare(tmp_path / "host.git"), work(tmp_path / "there", "pi")
     tips = [Oid(commit(there, {"f": f"{n}"}, f"{n}")) for n in range(4)]
     git(there, "push", "--quiet", str(host), *(f"{tip}:refs/heads/pi/b{n}" for n, tip in enumerate(tips)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import branches, clone, git, identify, push, tip, write_commit
+from tests.support.hubs import branches, clone, git, identify, make_ssh_key, push, sign_with, tip, write_commit
 from tests.support.world import Node, World, is_in_main, merge_commit
 
 
@@ -618,3 +618,52 @@ def test_a_reason_that_a_peer_gave_stands_in_quotation_marks_wherever_it_is_show
         said = " ".join(sigma.cn(*words).stdout.split())
         assert shown in said, words
         assert said.count("→ run cn trust") == said.count(shown), words
+
+
+@pytest.mark.parametrize("by", ["key", "trust"])
+def test_what_was_only_claimed_is_believed_once_its_sender_is_proven(
+    world: World, sigma: Node, pi: Node, by: str
+) -> None:
+    """Their key is pinned after the answers came, or the mailbox trusted; their main cannot be read all the while."""
+    private, key = make_ssh_key(world.folder / "key")
+    world.link(pi, world.hub("omega"))
+    heads = {topic: world.propose(pi, sigma, topic) for topic in ("one", "two")}
+    sigma.sync()
+    sign_with(sigma.root, private)
+    sigma.decide("pi/one", "delete:no")
+    about = {"branch": "pi/two", "head": heads["two"], "status": "discarded"}
+    send_raw(world.folder / "forger", pi.url, "sigma/notice-lie", message("sigma", "pi", kind="notice", about=about))
+    git(sigma.home, "config", "uploadpack.hideRefs", "refs/heads/main")
+    told = pi.sync().stdout
+    for topic in heads:
+        assert f"sigma says pi/{topic} is discarded (claimed, unproven" in told
+    if by == "key":
+        pi.cn("peer", "key", "sigma", key)
+    else:
+        pi.configure("mailbox_trusted: true\n")
+    told = pi.cn("sync", check=None).stdout
+    assert "sigma says pi/one is discarded" in told
+    assert not world.has_branch(pi, sigma, "one")
+    assert ("sigma says pi/two is discarded" in told) == (by == "trust"), "what nobody signed is anybody's"
+    assert world.has_branch(pi, sigma, "two") == (by == "key")
+    before = pi.refs()
+    pi.cn("sync", check=None)
+    assert pi.refs() == before, "it is looked at once"
+
+
+def test_what_was_answered_before_a_branch_pushed_by_hand_was_seen_counts_once_it_is(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    """pi's clone was not asked of yet where its branches lie; the answer was there first."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
+    git(sigma.home, "config", "uploadpack.hideRefs", "refs/heads/pi")
+    assert "it names no branch and head of ours: nothing follows" in " ".join(pi.sync().stdout.split())
+    git(sigma.home, "config", "--unset", "uploadpack.hideRefs")
+    told = pi.sync().stdout
+    assert "adopted pi/proposal at sigma" in told
+    assert "sigma says pi/proposal is discarded" in told
+    assert not world.has_branch(pi, sigma)
+    world.settle(sigma, pi)
+    pi.idle()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.desk import answer, current, work_queue
 from tests.support.hubs import commit, git, try_git, write_commit
+from tests.support.terminal import Terminal
 from tests.support.world import Node, World, content, is_in_main
 
 
@@ -168,3 +169,15 @@ def test_a_caution_that_came_since_is_not_what_was_read(world: World, sigma: Nod
     assert "was shown anew since" in sigma.triage("pi/gone", "delete:no", check=1).stderr
     sigma.cn("inbox", "show", "pi/gone")
     sigma.triage("pi/gone", "delete:no")
+
+
+def test_what_is_shown_anew_while_several_are_asked_about_is_left_out(sigma: Node, upper: str) -> None:
+    at = Terminal(sigma.root, "delete", "--peer", "pi")
+    at.expect("delete these 2 threads")
+    merge_lower(sigma)
+    at.type("y\r")
+    at.expect("pi/more was shown anew since, at the same head; it is left as it is")
+    assert at.end() == 1
+    assert "pi-more" in " ".join(sigma.threads())
+    shown = " ".join(sigma.cn("inbox", "show", "pi/more").stdout.split())
+    assert "shown anew, the same head" in shown

@@ -78,10 +78,16 @@ def test_what_people_wait_for_connects_so_often_at_most(
 
     connected()
     sigma.sync()
-    assert sorted(connected()) == ["fetch", "ls-remote", "ls-remote", "push"], "the idle check asked already"
+    assert sorted(connected()) == ["fetch", "ls-remote", "push"], "what is new comes with the list"
     assert len(sigma.threads()) == 3
+    for _ in range(2):
+        sigma.sync()
+        assert sorted(connected()) == ["fetch", "ls-remote"]
+    world.propose(pi, sigma, "more")
+    connected()
     sigma.sync()
-    assert connected() == ["ls-remote"] * 2
+    assert sorted(connected()) == ["fetch", "ls-remote", "push"], "the idle check brought it"
+    assert len(sigma.threads()) == 4
 
     sigma.triage("pi/proposal", "do:merge")
     assert connected() == []

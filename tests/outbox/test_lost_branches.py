@@ -55,7 +55,7 @@ def test_a_mailbox_that_lost_our_main_gets_it_again(world: World) -> None:
     world.link(sigma, pi)
     sigma.sync()
     sigma.write({"docs/more.md": "more\n"})
-    head = world.propose(pi, sigma)
+    head = world.propose(pi, sigma, start=branches(box)["main"])
     git(sigma.root, "fetch", "-q", sigma.url, "pi/proposal")
     git(sigma.root, "push", "-q", "box", f"{head}:refs/heads/pi/proposal")
     sigma.sync()

@@ -31,6 +31,7 @@ from cn.protocol.thread_file import (
     read_text,
     refresh,
     seen_head,
+    seen_showing,
     set_triage,
     shows,
     why_void,
@@ -475,3 +476,12 @@ def test_what_stands_between_gits_marks_decides_nothing_and_is_quoted() -> None:
     assert again.endswith(fresh[fresh.index("<!-- To decide") :])
     with pytest.raises(TriageRefused, match="marks of a conflict"):
         check_section(replace(REPLY, body="<<<<<<< a\n=======\n>>>>>>> b"))
+
+
+def test_a_number_without_end_is_no_time() -> None:
+    """Python reads 4300 digits at most; a file may hold any."""
+    digits, head = "9" * 5000, "a" * 40
+    for line in (f"**Shown:** anew, time {digits}: x", f"**Caution:** went back to it (time {digits})"):
+        found = seen_showing(f"# t\n\n**Head:** {head}\n{line}\n\n---\n")
+        assert found.head == head
+        assert found.time <= 1

@@ -84,6 +84,7 @@ def test_a_pending_thread_waits_for_its_decision_and_only_for_that() -> None:
     ("between", "step", "text"),
     [
         (event(5, "refreshed", B), "moved", ""),
+        (event(5, "refreshed", A, anew="1"), "received", "shown anew, the same head"),
         (event(5, "deferred", until="2026-02-06T00:00:00Z", reason="later"), "deferred", "2026-02-06T00:00Z"),
         (event(5, "assigned", actor="rho"), "assigned", "rho"),
         (event(5, "refused", rule="no-self-merge", why="sigma made it"), "refused", "no-self-merge"),

@@ -228,14 +228,15 @@ def _check_tree(repository: Repository, index: Index, lost: str, *, full: bool) 
         (
             differ,
             "is not what the events say",
-            "it is derived, and for people alone",
-            "the next write of it sets it right",
+            "an older version wrote it, or somebody by hand; it is derived, and for people alone",
+            "nothing need be done: a page is made anew with the next write of its file",
         ),
         (missing, "is missing", "a version that an event names", lost),
         (unknown, "is nothing that an event names", "somebody committed it by hand", "it does no harm"),
         (damaged, "does not hold what its name says", "a version is named by its content", lost),
     ):
+        serious = paths is not differ
         for path in paths[:_SHOWN]:
-            yield Flaw(f"{visible(path)} in {MAIN} of Agency's records {what}", why, remedy)
+            yield Flaw(f"{visible(path)} in {MAIN} of Agency's records {what}", why, remedy, serious)
         if len(paths) > _SHOWN:
-            yield Flaw(f"{len(paths) - _SHOWN} more of Agency's files: each {what}", why, remedy)
+            yield Flaw(f"{len(paths) - _SHOWN} more of Agency's files: each {what}", why, remedy, serious)

@@ -18,10 +18,12 @@ from cn.agency.store.copy_notes import copy_failure, forget_failure, note_answer
 from cn.agency.store.damage import aside, find_damage, way_out
 from cn.agency.store.derived import build_in_memory
 from cn.agency.store.repository import MAIN, Commit, Places, Repository, build_records, open_records, parse_commit
+from cn.git.fetch import fetch_tips
 from cn.git.objects import list_refs, read_info, read_raw, update_refs
 from cn.git.process import Git, GitConfig
-from cn.git.remote import Result, fetch_tips, list_remotes, push_forward, remedy_of
+from cn.git.remote import Result, list_remotes, push_forward, remedy_of
 from cn.git.repository import Hub
+from cn.git.told import Told
 from cn.system.files import PRIVATE, drop, hold, read_regular, write_file
 from cn.system.removal import remove_tree
 from cn.values.errors import Blocked, CnError, Refusal, Refused
@@ -243,7 +245,7 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
         drop(_begun(places))
 
     def take(new: Repository, git: Git, tip: Oid) -> None:
-        if why := fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS).get(url):
+        if why := _fetch(git, url, tip):
             raise _unread(url, why, _ANSWERED)
         remove_tree(new.folder / "cn")  # what the fetch was checked in
         (info,) = read_info(git, [tip])
@@ -257,6 +259,12 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
     repository = build_records(places, identity, fill)
     _note_taken(places, url)
     return Restored(repository, *found[0])
+
+
+def _fetch(git: Git, url: str, tip: Oid) -> str:
+    """Why the copy's main did not come, or nothing; it hears of what it was confirmed to have."""
+    told = {url: Told((_noted(url),), ours=True)}
+    return fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS, told=told).get(url, "")
 
 
 def refuse_unfinished(places: Places) -> None:
@@ -288,7 +296,7 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
             if not rehearse:
                 forget_parting(here.places, url)
             raise Refused(f"this clone has all that the copy at {redact(url)} has", "there is nothing to restore")
-        if why := fetch_tips(git, {url: (url, [(_BRANCH, tip)])}, _FETCH_SECONDS).get(url):
+        if why := _fetch(git, url, tip):
             raise _unread(url, why, _ANSWERED)
         remove_tree(here.folder / "cn")  # what the fetch was checked in
         if not _is_ancestor(git, old, tip):

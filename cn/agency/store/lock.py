@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from cn.system.closed import blame
 from cn.system.files import is_alive, open_lock, read_regular
 from cn.values.errors import Blocked, LockHeld
 from cn.values.shell_words import command
@@ -121,7 +122,11 @@ class _Turn:
 
 
 def _open(path: Path) -> int:
+    """To be locked it need not be written (flock(2)): where nothing can be, the write says what is in its way."""
     try:
         return open_lock(path)
     except OSError as why:
-        raise Blocked(f"cannot open the lock {path}: {why.strerror}", "make the folder writable") from why
+        with suppress(OSError):
+            return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        text, remedy = blame(why) or (f"{path}: {why.strerror}", "make the folder writable")
+        raise Blocked(f"cannot open the lock {text}", remedy) from why

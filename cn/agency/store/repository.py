@@ -6,6 +6,7 @@ truth; everything else (``index.py``) is derived.
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import threading
@@ -47,6 +48,7 @@ _SETTINGS = {
     "maintenance.auto": "false",
 }
 _WRITE_WAIT = 30.0
+_ELSEWHERE = "what is read of files is recorded too: mount the disk to be written, or copy the hub to one that can be"
 
 
 class Places(NamedTuple):
@@ -204,7 +206,8 @@ class Repository:
             data = self._commit_data(tree, parent, draft.message, at)
             oid = write_loose(self._objects, [*(("tree", one) for one in trees), ("commit", data)])[-1]
         except OSError as why:
-            text, remedy = blame(why) or (f"cannot write in {self.folder}: {why.strerror}", explain_write(why))
+            otherwise = _ELSEWHERE if why.errno == errno.EROFS else explain_write(why)
+            text, remedy = blame(why) or (f"cannot write in {self.folder}: {why.strerror}", otherwise)
             raise Blocked(text, remedy) from why
         told = self._move(oid, parent.oid if parent else None)
         return Commit(oid, tree, parent.oid if parent else None, at, draft.message), told

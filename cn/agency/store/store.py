@@ -150,7 +150,9 @@ def open_store(places: Places, identity: tuple[str, str], clock: Callable[[], da
     """The records of a hub; raises :class:`ConfigError` where there are none yet."""
     repository = open_records(places, identity)
     if repository is None:
-        raise ConfigError(f"there is no Agency in {places.state}", "'cn agency init' makes it")
+        begin = "'cn agency init' begins one, with records of its own"
+        where = f"there is no Agency in {places.state}"
+        raise ConfigError(where, f"if another clone of this hub has one, work there; else {begin}")
     return Store(repository, clock)
 
 

@@ -69,7 +69,7 @@ def decide_several(env: Env, name: str, choice: Choice, make: Make, *, actor: st
     if env.dry_run or not choice.yes:
         for line in _preview(view, found, chosen):
             click.echo(line, err=env.json)
-    what = _question(view, name, op, sum(bool(one.head) or _is_ours(view, one.thread) for one in chosen))
+    what = _question(view, name, op, sum(bool(one.showing.head) or _is_ours(view, one.thread) for one in chosen))
     if env.dry_run:
         click.echo(f"would {what}", err=env.json)
     elif not choice.yes:
@@ -119,7 +119,7 @@ def _choose(view: View, choice: Choice) -> tuple[list[ThreadView], list[Chosen],
         found = [one for one in every if one.state != DECIDED]
         return (
             found,
-            [Chosen(one.thread, one.head, one.decided) for one in found],
+            [Chosen(one.thread, one.showing, one.decided) for one in found],
             [one for one in every if one.state == DECIDED],
         )
     calls = {text: read_call(text) for text in choice.threads}
@@ -127,7 +127,7 @@ def _choose(view: View, choice: Choice) -> tuple[list[ThreadView], list[Chosen],
         text: next((one for one in inbox.threads if call.means(one.source, one.thread)), None)
         for text, call in calls.items()
     }
-    chosen = [Chosen(one.thread, one.head, one.decided) if one else Chosen(text) for text, one in named.items()]
+    chosen = [Chosen(one.thread, one.showing, one.decided) if one else Chosen(text) for text, one in named.items()]
     return [one for one in named.values() if one], list(dict.fromkeys(chosen)), []
 
 
@@ -142,6 +142,6 @@ def _preview(view: View, found: list[ThreadView], chosen: list[Chosen]) -> list[
     from cn.cli.render.status import inbox_lines
     from cn.cli.render.text import clean
 
-    others = [one.thread for one in chosen if not one.head]
+    others = [one.thread for one in chosen if not one.showing.head]
     told = [clean(name, 200) + ("" if _is_ours(view, name) else ": there is no such thread") for name in others]
     return [*inbox_lines(found, view.now, signed=False), *told]

@@ -30,14 +30,17 @@ from cn.values.names import Branch, HubPath, Name, Oid, ThreadKey, topic_of
 from cn.values.text import in_quotes, one_line
 from cn.values.timestamps import format_second
 
+LEFT = "left"
+"""The field of what came about a head of ours that was not ours then: it is looked at again once it is."""
+
 
 class Arrival(NamedTuple):
     """One inbound branch at one head; ``step``, ``item`` and ``past`` are what the ledger knows of its topic.
 
     Once it is read and checked, ``content`` is the unquoted text of the thread, ``base`` the commit against which it
     shows the branch (``none``: it shows nothing), ``written`` when its creator says that it was written, ``title`` its
-    first commit's, ``message`` set for message branches, and ``signed`` the digest of what its signature covers (empty:
-    it has none).
+    first commit's, ``message`` set for message branches, ``signed`` the digest of what its signature covers (empty:
+    it has none), and ``left`` the head that it is about, where nothing follows since no branch of ours is there.
     """
 
     peer: Name
@@ -56,6 +59,7 @@ class Arrival(NamedTuple):
     title: str = ""
     signed: str = ""
     part: str = ""
+    left: str = ""
 
     @property
     def key(self) -> ThreadKey:
@@ -77,6 +81,8 @@ class Arrival(NamedTuple):
         changes = kind in ("received", "refreshed", "noticed")
         if (changes and (self.signed or before)) or (kind == "refused" and self.signed):
             fields["signed"] = self.signed
+        if changes and self.left:
+            fields[LEFT] = self.left
         return Record(self.peer, Event(self.at, IN, kind, self.topic, self.head, fields))
 
     def header(self, earlier: str = "", caution: str = "") -> Header:
@@ -105,6 +111,24 @@ def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread:
     return Post(message, f"notice-{topic}", thread, f"{peer}/{topic}")
 
 
+def left_head(about: About, ours: Item | None, expected: Branch, tip: Oid | None, *, deleted: bool) -> str:
+    """The head that a message is about, where no branch of ours is or was there: one may be yet. Else empty."""
+    is_left = about.branch == expected and not deleted and not _meets(about, ours, expected, tip)
+    return about.head if is_left else ""
+
+
+def _meets(about: About, ours: Item | None, expected: Branch, tip: Oid | None) -> str:
+    """What a message is about: ``mine``, which is as we know it, one whose deletion is on its way (``deleting``), or
+    one to ``adopt``, which stands at that head; else empty. The arguments are those of :func:`plan_notice`.
+    """
+    if about.branch != expected:
+        return ""
+    if ours is not None and ours.head == about.head:
+        return "deleting" if ours.state == "deleting" else "mine"
+    moving = ours is not None and ours.state == "queued"  # to a head that nobody has decided
+    return "adopt" if tip == about.head and not moving else ""
+
+
 def plan_notice(
     arrival: Arrival,
     ours: Item | None,
@@ -119,31 +143,29 @@ def plan_notice(
     ``ours`` is the open item of the branch it names, ``expected`` how a branch of ours on
     that topic is called, ``tip`` where it is at the remote now (None: gone or not seen), and
     ``proof`` a refusal where nothing proves what it claims.
-    ``deleted`` tells that it was ours at that head, and is cleaned up already.
+    ``deleted`` tells that it was ours at that head, and is cleaned up already. One that is known is looked at again.
     """
     message = arrival.message
     assert message is not None
     about = message.about
     effects: list[Effect] = []
-    if message.kind == NOTICE:
+    if message.kind == NOTICE and arrival.step is not Step.KNOWN:
         effects.append(arrival.event("noticed", branch=arrival.branch))
     if about is None:
         return Plan(arrival.source, (*effects, arrival.row("notice", "it names no branch")) if effects else ())
     source = f"{arrival.peer}/{topic_of(about.branch)}"
-    mine = ours is not None and about.branch == expected and ours.head == about.head
-    if mine and ours is not None and ours.state == "deleting":
-        mine, tip, deleted = False, None, True  # its deletion is on the way already
-    moving = ours is not None and ours.state == "queued"  # to a head that nobody has decided
-    adopt = about.branch == expected and tip == about.head and not moving
-    if not (mine or adopt):
+    meets = _meets(about, ours, expected, tip)
+    if meets not in ("mine", "adopt"):
+        deleted = deleted or meets == "deleting"
         told = _told(about) if deleted else "it names no branch and head of ours"
         if not deleted and ours is not None and about.branch == expected:
             told += f": that is about {about.head[:8]}, and ours is {ours.head[:8]}"
         return Plan(arrival.source, (*effects, _our_row(arrival, about, told, source)))
-    if not mine:
+    if meets == "adopt":
         effects.append(adopted(arrival.peer, about.branch, about.head, arrival.at))
     fields = {"status": about.status, "reason": about.reason, "merge": about.merge or "", "answer": arrival.head}
-    if about.status == COMMENTED and mine and ours is not None and (ours.get("status") or COMMENTED) != COMMENTED:
+    mine = ours if meets == "mine" else None
+    if about.status == COMMENTED and mine is not None and (mine.get("status") or COMMENTED) != COMMENTED:
         fields = {"answer": arrival.head}  # words about it change nothing of what became of it
     if message.kind != NOTICE:
         fields["words"] = arrival.head
@@ -179,7 +201,8 @@ def plan_words(arrival: Arrival, ours: Item) -> Plan:
 def plan_proven(peer: Name, item: Item, status: str, at: datetime, *, final: bool) -> Plan:
     """What was only claimed is now shown by the peer's main; where it is ``final``, clean up."""
     source = f"{peer}/{item.topic}"
-    fields = {"unproven": "", "proven": format_second(at), "status": status}
+    # The reason that an unproven claim gave is nobody's: that of a forged one would be shown as the peer's.
+    fields = {"unproven": "", "proven": format_second(at), "status": status, "reason": ""}
     reason = f"{peer}'s main {'holds the merge' if status == 'merged' else 'says so'}"
     proven = Record(peer, Event(at, OUT, "answered", item.topic, item.head, fields))
     row = Log(Row(at, source, f"notice:{status}", reason, "", item.get("branch"), item.head, status))

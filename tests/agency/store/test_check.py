@@ -375,3 +375,12 @@ def test_cn_doctor_looks_at_the_records_of_a_hub(sigma: Node) -> None:
     assert "missing or damaged" in said
     assert "there is no copy of Agency's records" in said
     assert "git config agency.remote URL" in said
+
+
+@pytest.mark.parametrize("path", [f"{folder_of(FILE)}/FILE.md", "README.md"])
+def test_a_page_as_an_older_version_wrote_it_is_no_problem(store: Store, path: str) -> None:
+    store.write(decide_files({path: b"In other words.\n"}))
+    (flaw,) = check_records(store.repository, AT, full=True)
+    assert flaw.what == f"{path} in refs/heads/main of Agency's records is not what the events say"
+    assert not flaw.serious
+    assert flaw.remedy.startswith("nothing need be done")

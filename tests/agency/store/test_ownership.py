@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import tempfile
@@ -13,6 +14,7 @@ import pytest
 from cn.agency.store.ownership import AnothersRecords
 from cn.agency.store.repository import Draft, create_records, open_records
 from cn.values.errors import Blocked
+from tests.support.hubs import git
 from tests.support.permission import obedient
 from tests.support.records import WHO, found, places, reopen, state
 from tests.support.world import Node
@@ -168,3 +170,43 @@ def test_objects_that_are_closed_are_named_and_nobody_is_told_to_remove_the_reco
     assert "rm -" not in told
     subprocess.run(["chmod", "-R", "u+rwX", "--", str(records)], check=True)
     assert obedient(sigma, "agency", "status").returncode == 0
+
+
+def test_records_that_cannot_be_written_refuse_to_read_with_what_opens_them_and_begin_no_export(sigma: Node) -> None:
+    """Their lock cannot be written either, and is taken all the same: what would be done is still told."""
+    sigma.cn("agency", "init")
+    file = json.loads(sigma.cn("kb", "create", "-", "--description", "A list", "--json", stdin="1\n").stdout)["file"]
+    state, away = sigma.root / ".git/cn", sigma.root.parent / "saved"
+    subprocess.run(["chmod", "-R", "a-w", "--", str(state)], check=True)
+    try:
+        for words in (("kb", "read", file), ("agency", "export", str(away))):
+            refused = obedient(sigma, *words)
+            assert refused.returncode == 1
+            assert f"'chmod u+rwX -- {state}/agency.git/objects'" in refused.stderr
+        assert not away.exists()
+        assert obedient(sigma, "outcome", "list").returncode == 0
+        assert obedient(sigma, "outcome", "create", "More", "--dry-run").returncode == 0
+    finally:
+        subprocess.run(["chmod", "-R", "u+w", "--", str(state)], check=True)
+
+
+@pytest.mark.parametrize("mode", ["g+rX", "o+rX"])
+def test_records_that_let_others_in_are_a_finding_and_what_it_prints_closes_them(sigma: Node, mode: str) -> None:
+    """As older versions made them where the user's own git shares repositories."""
+    sigma.cn("agency", "init")
+    records = sigma.root / ".git/cn/agency.git"
+    assert found_of("modes", sigma) == []
+    subprocess.run(["chmod", "-R", mode, "--", str(records)], check=True)
+    git(records, "config", "core.sharedRepository", "group")
+    (finding,) = found_of("modes", sigma)
+    assert f"the mode of {records} lets other users of this machine in" in finding["what"]
+    subprocess.run(["sh", "-c", finding["remedy"].strip("'")], check=True)
+    sigma.cn("outcome", "create", "One")
+    assert records.stat().st_mode & 0o077 == 0
+    assert git(records, "config", "core.sharedRepository") == "umask"
+    assert found_of("modes", sigma) == []
+
+
+def found_of(check: str, node: Node) -> list[dict[str, str]]:
+    found = json.loads(node.cn("doctor", "--json", check=None).stdout)
+    return [one for one in found if one["check"] == check and one["level"] != "ok"]
