@@ -13,7 +13,16 @@ from types import MappingProxyType
 from cn.git.damage import refuse_damage
 from cn.git.process import TIMED_OUT, Git, Job
 from cn.git.proof import why_unproven
-from cn.git.remote import HEADS, WIDTH, common_dir, make_empty, move_into_hub, quarantine, quarantine_environment
+from cn.git.remote import (
+    HEADS,
+    WIDTH,
+    common_dir,
+    make_empty,
+    move_into_hub,
+    quarantine,
+    quarantine_environment,
+    why_not_taken,
+)
 from cn.git.told import NOTHING, SETTINGS, Told, environment
 from cn.values.names import Oid
 
@@ -96,7 +105,9 @@ def _fetch(
         whys = []
         for place, (key, url, specs), done in zip(places, asked, answers, strict=True):
             known = told.get(key, NOTHING)
-            why = "" if known.ours or not done.ok else why_unproven(git, place, url, specs, tips[key], known, seconds)
+            why = why_not_taken(place / "objects", done)
+            if not why and not known.ours:
+                why = why_unproven(git, place, url, specs, tips[key], known, seconds)
             whys.append(why or move_into_hub(git, place / "objects", done))
     failed = {job.key: why for job, why in zip(jobs, whys, strict=True) if why}
     killed = {job.key: wanted[job.key] for job, done in zip(jobs, answers, strict=True) if done.killed}

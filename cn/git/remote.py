@@ -123,6 +123,16 @@ SERVED_AS_FILES = "it is served as files, without git's own protocol (smart HTTP
 _SHALLOW = "the repository there is shallow: what its commits are based on is missing (git-clone(1), --depth)"
 
 
+def why_not_taken(folder: Path, done: Done) -> str:
+    """Why what a fetch brought into this folder of objects is not to be taken; empty: it is."""
+    if _unchecked(done, folder):
+        return SERVED_AS_FILES
+    if "shallow roots are not allowed" in done.err:  # git takes the objects all the same, and ends well
+        return _SHALLOW
+    why = "" if done.ok else done.reason
+    return f"{NOT_WRITTEN}: {why}" if f"'{folder}/" in why and not remedy_here(why) else why
+
+
 def move_into_hub(git: Git, folder: Path, done: Done) -> str:
     """What a good fetch brought becomes the hub's; else nothing, and why not.
 
@@ -130,13 +140,8 @@ def move_into_hub(git: Git, folder: Path, done: Done) -> str:
     """
     import shutil
 
-    if _unchecked(done, folder):
-        return SERVED_AS_FILES
-    if "shallow roots are not allowed" in done.err:  # git takes the objects all the same, and ends well
-        return _SHALLOW
-    if not done.ok:
-        why = done.reason
-        return f"{NOT_WRITTEN}: {why}" if f"'{folder}/" in why and not remedy_here(why) else why
+    if why := why_not_taken(folder, done):
+        return why
     place = _objects(git) / "pack"
     place.mkdir(exist_ok=True)
     for file in sorted(folder.glob("pack/pack-*"), key=lambda file: file.suffix == ".idx"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -256,5 +257,13 @@ def test_what_is_open_is_not_gone_where_the_mailbox_is_another_remote_now(world:
     git(sigma.root, "push", "--quiet", "box", spec)
     sigma.sync()
     assert "not there yet" not in sigma.cn("status").stdout
-    sigma.decide("pi/proposal", "do:merge")
+    sigma.triage("pi/proposal", "do:merge")
+    told = sigma.process(check=1).stderr
     assert is_in_main(sigma, head)
+    assert "main is not published at box" in told, "it was made on main with the threads, as origin had it"
+    before = branches(box)["main"]
+    (by_hand,) = re.findall(r"'(git push box [0-9a-f]+:refs/heads/main)'", told)
+    git(sigma.root, *by_hand.split()[1:])
+    sigma.sync()
+    assert branches(box)["main"] != before
+    assert "not published" not in sigma.cn("status").stdout
