@@ -812,7 +812,7 @@ def test_a_restore_that_was_killed_is_done_again_and_nothing_is_founded_beside_i
 import os, signal, sys
 from cn.agency.store import copies
 from cn.cli.main import run
-copies.fetch_tips = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+copies.fetch_tips = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 sys.argv = ["cn", "--hub", {str(home.hub)!r}, "agency", "restore", {str(copy)!r}]
 run()
 """
