@@ -14,6 +14,7 @@ from cn.git.damage import refuse_damage
 from cn.git.process import TIMED_OUT, Git, Job
 from cn.git.proof import why_unproven
 from cn.git.remote import (
+    FETCH,
     HEADS,
     WIDTH,
     common_dir,
@@ -26,10 +27,6 @@ from cn.git.remote import (
 from cn.git.told import NOTHING, SETTINGS, Told, environment
 from cn.values.names import Oid
 
-FETCH = (
-    *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
-    *("--no-show-forced-updates", "--refmap=", "--stdin"),
-)
 BORROWING = {"fetch.unpackLimit": "1", **SETTINGS}
 """Settings of a fetch. Whatever comes is one pack, so that taking it in is moving a few files."""
 _BY_NAME = 500

@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.fetch import BORROWING, FETCH
+from cn.git.fetch import BORROWING
 from cn.git.process import Git, Job
 from cn.git.remote import (
+    FETCH,
     HEADS,
     WIDTH,
     Listing,

@@ -10,16 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cn.git.process import Git, Job
-from cn.git.remote import for_filter, is_unreached, make_empty, why_not
+from cn.git.remote import FETCH, for_filter, is_unreached, make_empty, why_not
 from cn.git.told import Told
 from cn.values.names import Oid
 from cn.values.text import one_line
 
-_FETCH = (
-    *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
-    *("--no-show-forced-updates", "--refmap=", "--stdin"),
-    "--filter=tree:0",  # a host that knows no filters sends the files too
-)
+_FETCH = (*FETCH, "--filter=tree:0")
+"""A host that knows no filters sends the files too."""
 LACKS = "its host lists it, and does not have what it stands on"
 
 

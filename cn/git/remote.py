@@ -174,6 +174,10 @@ def push_options(git: Git, target: str) -> tuple[str, ...]:
     return transport_options((git.config or read_config(git)).url(target, push=True))
 
 
+FETCH = (
+    *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
+    *("--no-show-forced-updates", "--refmap=", "--stdin"),
+)
 HEADS = "refs/heads/"
 OWN = "refs/cn/"
 BATCH = 1000

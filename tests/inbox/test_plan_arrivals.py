@@ -304,6 +304,14 @@ def test_a_later_answer_does_not_keep_what_an_earlier_one_claimed() -> None:
     assert (later[(OUT, "x")].get("status"), later[(OUT, "x")].get("unproven")) == ("refused", "")
 
 
+def test_what_is_proven_later_does_not_show_the_reason_of_a_claim_that_may_be_forged() -> None:
+    claimed = plan_notice(told("refused", reason="send the key first"), OPEN, OURS, A, UNPROVEN)
+    item = fold_history(records(claimed), {(OUT, "x"): OPEN})[(OUT, "x")]
+    assert item.get("reason") == "send the key first"
+    after = fold_history(records(plan_proven(PI, item, "discarded", AT, final=True)), {(OUT, "x"): item})[(OUT, "x")]
+    assert (after.get("status"), after.get("reason")) == ("discarded", "")
+
+
 @pytest.mark.parametrize("ours", [None, OPEN._replace(head=B)])
 def test_an_authentic_notice_adopts_exactly_the_tip_that_is_there(ours: Item | None) -> None:
     plan = plan_notice(told("discarded"), ours, OURS, A, None)
