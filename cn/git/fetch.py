@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from cn.git.damage import refuse_damage
 from cn.git.process import TIMED_OUT, Git, Job
-from cn.git.proof import why_unproven
+from cn.git.proof import Claim, why_unproven
 from cn.git.remote import (
     FETCH,
     HEADS,
@@ -99,13 +99,16 @@ def _fetch(
         tell = (lambda job, _: on_done(job.key)) if on_done else None
         answers = git.with_settings(BORROWING).run_many(jobs, width=WIDTH, on_done=tell)
         refuse_damage(git, common_dir(git), *(done for done in answers if not done.ok))
-        whys = []
-        for place, (key, url, specs), done in zip(places, asked, answers, strict=True):
-            known = told.get(key, NOTHING)
-            why = why_not_taken(place / "objects", done)
-            if not why and not known.ours:
-                why = why_unproven(git, place, url, specs, tips[key], known, seconds)
-            whys.append(why or move_into_hub(git, place / "objects", done))
+        whys = [why_not_taken(place / "objects", done) for place, done in zip(places, answers, strict=True)]
+        claims = {
+            number: Claim(places[number], url, specs, tips[key], told.get(key, NOTHING))
+            for number, (key, url, specs) in enumerate(asked)
+            if not whys[number] and not told.get(key, NOTHING).ours
+        }
+        for number, why in zip(claims, why_unproven(git, list(claims.values()), seconds), strict=True):
+            whys[number] = why
+        for number, done in enumerate(answers):
+            whys[number] = whys[number] or move_into_hub(git, places[number] / "objects", done)
     failed = {job.key: why for job, why in zip(jobs, whys, strict=True) if why}
     killed = {job.key: wanted[job.key] for job, done in zip(jobs, answers, strict=True) if done.killed}
     if once or not killed:

@@ -143,6 +143,8 @@ def _ask(root: str, urls: dict[str, str], facts: dict[str, str], words: list[str
     found = {key: listing for key, listing in answers.items() if not isinstance(listing, str)}
     looked[:] = [Looked({(key, urls[key]): listing for key, listing in found.items()}, words, ours)]
     if fetched and fetched.key in found:
+        if found[fetched.key].not_fetched:
+            return {}  # the run that follows says which branch keeps itself out
         found[fetched.key] = fetched.of(found[fetched.key])
     return {key: rows_of(dict(listing)) for key, listing in found.items()}
 

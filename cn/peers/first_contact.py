@@ -12,6 +12,7 @@ from cn.git.environment import find_local_git_dir
 from cn.git.list_and_fetch import Fetched
 from cn.git.remote import Listing
 from cn.git.repository import Hub
+from cn.peers.observe import INVALID
 from cn.run.memory import Memory
 from cn.run.settings import MAILBOX_KEY, Settings
 from cn.values.timestamps import format_second, stamp_or_none
@@ -27,6 +28,8 @@ def to_fetch(hub: Hub, settings: Settings, memory: Memory) -> Fetched | None:
     if settings.mailbox != "origin" or (hub.git.direct and find_local_git_dir(hub.origin_url)):
         return None
     if _within(memory, _WHOLE) is None or _within(memory, _FAILED) or memory.unfetched.entries or memory.silent.entries:
+        return None
+    if memory.not_taken.entries or memory.conditions.names(INVALID):  # nothing keeps these here: they would come again
         return None
     return Fetched(MAILBOX_KEY, hub.main, sorted(settings.peers), settings.config.limits.fetch_bytes)
 
