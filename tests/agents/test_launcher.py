@@ -300,5 +300,3 @@ def test_what_is_another_process_at_each_look_is_known_by_what_ends_and_ended_as
     assert launcher._end_all(launcher.Killers([str(kills)])) == {"?": ""}
     until((tmp_path / "asked").exists)
     assert {*(tmp_path / "asked").read_text().splitlines()} == {"-KILL -1"}
-    monkeypatch.undo()
-    until(lambda: not launcher._collect() and not launcher.children_of(os.getpid()))
