@@ -35,6 +35,7 @@ from cn.git.still_there import Versions, still_there
 from cn.git.taken_in import read_taken_in
 from cn.protocol.rules import MergeFacts, Person, TreeChange
 from cn.transaction.commit import local_changes
+from cn.transaction.mailbox_main import private_in
 from cn.values.names import NameRefused, Oid, fold, folders_above, is_oid, is_owned, parse_hub_path
 
 MOST_COMMITS = 500
@@ -53,8 +54,9 @@ class MergeCandidate:
     signatures have no form that git knows, ``garbled`` those in an encoding that git cannot show. ``changes`` is what
     the branch changes
     since that base, ``since`` the paths outside cn's folders that main does, where that was asked. ``against`` is main,
-    or what it was before it took commits of the branch in without what they change. ``failed`` is
-    set where git could not tell.
+    or what it was before it took commits of the branch in without what they change. ``private`` is a commit with cn's
+    own folders that a merge would publish, where the mailbox is a remote of its own. ``failed`` is set where git could
+    not tell.
     """
 
     head: Oid
@@ -67,6 +69,7 @@ class MergeCandidate:
     garbled: tuple[Oid, ...] = ()
     changes: tuple[Change, ...] = ()
     since: tuple[str, ...] = ()
+    private: str = ""
     failed: GitError | None = None
     against: Oid | None = None
 
@@ -82,10 +85,17 @@ Asked = tuple[Oid, str]
 
 
 def read_candidates(
-    git: Git, main: Oid, asked: Sequence[Asked], keys: Mapping[str, str], *, since: bool = False
+    git: Git,
+    main: Oid,
+    asked: Sequence[Asked],
+    keys: Mapping[str, str],
+    *,
+    published: Sequence[Oid] | None = None,
+    since: bool = False,
 ) -> dict[Asked, MergeCandidate]:
     """One for each of ``asked``; ``keys`` are the signing keys of known people (name → key).
 
+    ``published`` are the commits of main that a mailbox of its own has; None: main is published as it is.
     ``since``: what main changed meanwhile is read too.
     """
     there = _there(git, asked)
@@ -93,7 +103,7 @@ def read_candidates(
     for start in range(0, len(there), _HEADS):
         found = read_in_halves(
             there[start : start + _HEADS],
-            lambda some: _complete(git, main, keys, _ranges(git, main, some), since=since),
+            lambda some: _complete(git, main, keys, _ranges(git, main, some), published, since=since),
             lambda one, error: [MergeCandidate(*one, failed=error)],
         )
         candidates.update(((c.head, c.shown), c) for c in found)
@@ -101,7 +111,13 @@ def read_candidates(
 
 
 def _complete(
-    git: Git, main: Oid, keys: Mapping[str, str], candidates: Sequence[MergeCandidate], *, since: bool
+    git: Git,
+    main: Oid,
+    keys: Mapping[str, str],
+    candidates: Sequence[MergeCandidate],
+    published: Sequence[Oid] | None,
+    *,
+    since: bool,
 ) -> list[MergeCandidate]:
     """What else a merge of them depends on, where there is one to make."""
     based = _with_base(git, [one for one in candidates if one.is_open])
@@ -109,6 +125,7 @@ def _complete(
     if found:
         found = _with_changes(git, _with_people(git, keys, found))
         found = _with_since(git, main, found) if since else found
+        found = found if published is None else _with_private(git, published, found)
     return [*found, *(one for one in (*candidates, *based) if not one.is_open)]
 
 
@@ -198,6 +215,15 @@ def _with_since(git: Git, main: Oid, candidates: Sequence[MergeCandidate]) -> li
     found = diff_commits(git, [(one.bases[0], main) for one in candidates])
     paths = {base: tuple(c.path for c in changes if not is_owned(c.path)) for (base, _), changes in found.items()}
     return [replace(one, since=paths[one.bases[0]]) for one in candidates]
+
+
+def _with_private(git: Git, published: Sequence[Oid], candidates: Sequence[MergeCandidate]) -> list[MergeCandidate]:
+    """One question where none has any."""
+    found = private_in(git, [one.head for one in candidates], published)
+    if not found or len(candidates) == 1:
+        return [replace(one, private=found) for one in candidates]
+    half = len(candidates) // 2
+    return [one for some in (candidates[:half], candidates[half:]) for one in _with_private(git, published, some)]
 
 
 class MainFiles:
@@ -375,15 +401,24 @@ class _Waiting(NamedTuple):
 class Merges:
     """The merges of one run that began at ``base``, upon each other; a context manager.
 
-    ``keys`` are the signing keys of known people (name → key). With ``always`` a branch must contain all that main
+    ``keys`` and ``published`` are those of :func:`read_candidates`. With ``always`` a branch must contain all that main
     has outside cn's folders, what the run merged before included. Only objects are made, nothing points to them; they
     are there for other processes after :meth:`flush`.
     """
 
     def __init__(
-        self, hub: Hub, base: Oid, local: Oid, at: datetime, keys: Mapping[str, str], *, always: bool = False
+        self,
+        hub: Hub,
+        base: Oid,
+        local: Oid,
+        at: datetime,
+        keys: Mapping[str, str],
+        published: Sequence[Oid] | None,
+        *,
+        always: bool,
     ) -> None:
         self._hub, self._base, self._local, self._at, self._keys, self._always = hub, base, local, at, keys, always
+        self._published = published
         self._candidates: dict[Asked, MergeCandidate] = {}
         self._there: dict[Asked, bool] = {}
         self._merged: dict[str, bool] = {}
@@ -411,7 +446,8 @@ class Merges:
         """Read what these merges need to know, all at once. ``waiting`` names the threads that are undecided."""
         if not asked:
             return
-        self._candidates = read_candidates(self._hub.git, self._base, asked, self._keys, since=self._always)
+        git, published = self._hub.git, self._published
+        self._candidates = read_candidates(git, self._base, asked, self._keys, published=published, since=self._always)
         brought = {commit for one in self._candidates.values() for commit in one.commits - {one.head}}
         inside = {one: name for one, name in waiting.items() if one[0] in brought and is_oid(one[1])}
         found = diff_commits(self._hub.git, [(base, head) for head, base in inside]) if inside else {}
@@ -465,6 +501,7 @@ class Merges:
             unknown=candidate.unknown,
             garbled=candidate.garbled,
             swallowed=self._swallowed(candidate),
+            private=candidate.private,
         )
         if stale or crossing or not all(map(_can_be_laid, changes)):
             return facts

@@ -544,7 +544,7 @@ def publish_main(run: Run) -> None:
         return
     if not run.hub.config.last(f"remote.{name}.url"):
         raise ConfigError(f"{CONFIG}: mailbox: there is no remote {name}", command("git remote add {} URL", name))
-    if (private := _private_in(run, mark, text)) and not _has_main(run, name, text):
+    if (private := mailbox_main.private_in(run.hub.git, [text], [mark])) and not _has_main(run, name, text):
         told = f"main is not published at {name}: {private[:8]} in its history holds what is not published there"
         told += " (threads/, logs/ or state/)"
         anyway = command("git push {} {}", name, f"{text}:{HEADS}{run.hub.main}")
@@ -574,12 +574,6 @@ def publish_main(run: Run) -> None:
         remedy += "; so does the next run" if at and foreign.get("looks", 0) < _LOOKS else ", where the host lets you"
     run.report.failed(told, remedy, source=name, told_before=run.memory.told(PUBLISH, text, told))
     run.memory.conditions.set(PUBLISH, told, remedy)
-
-
-def _private_in(run: Run, mark: str, text: str) -> str:
-    """A commit with cn's own folders that would be published, as a merge may bring it; empty: there is none."""
-    words = ("rev-list", "--ignore-missing", "--full-history", "--max-count=1", text, f"^{mark}", "--")
-    return run.hub.git.run(*words, "threads", "logs", "state").text.strip()
 
 
 def _has_main(run: Run, name: str, text: str) -> bool:

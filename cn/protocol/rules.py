@@ -75,7 +75,7 @@ class MergeFacts:
     encoding in which git shows no author. ``swallowed`` are waiting threads that came before it,
     whose heads it would put into main's history without what they change. ``all_there``: main has all that it changes,
     by other commits. ``commit`` is the prepared merge, ``published`` the published commit for it where the mailbox is a
-    remote of its own.
+    remote of its own, and ``private`` a commit with cn's own folders that would be published with it there.
     """
 
     head: Oid
@@ -94,6 +94,7 @@ class MergeFacts:
     swallowed: tuple[str, ...] = ()
     all_there: bool = False
     untracked: tuple[str, ...] = ()
+    private: str = ""
 
 
 def valid_actor(actor: Name, config: HubConfig) -> Refusal | None:
@@ -176,6 +177,15 @@ def no_protected_path(changes: Sequence[TreeChange]) -> Refusal | None:
             remedy = _NOT_MERGED if what == kind else by_hand
             return Refusal(PROTECTED_PATHS, f"{shown_name(change.path)} {what}", remedy, notify=True)
     return None
+
+
+def publishes_nothing_private(facts: MergeFacts) -> Refusal | None:
+    """A merge publishes the history of its branch too, where main is published without cn's own folders."""
+    if not facts.private:
+        return None
+    why = f"{facts.private[:8]} in its history holds what is not published (threads/, logs/ or state/)"
+    remedy = "rebase it on what is published, without that commit, and push it again"
+    return Refusal(PROTECTED_PATHS, why, remedy, notify=True)
 
 
 _BLANKS = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f]")

@@ -8,12 +8,14 @@ starts from what was published shares history with main.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from cn.git.fast_import import build_commit
 from cn.git.objects import list_tree, read_info
+from cn.git.process import Git
 from cn.git.repository import Hub
-from cn.values.names import HubPath, Oid, is_owned
+from cn.values.names import OWNED, HubPath, Oid, is_owned
 
 PATH = HubPath("state/published")
 
@@ -29,3 +31,13 @@ def publish(hub: Hub, last: Oid | None, main: Oid, head: Oid | None, message: st
             return last
     parents = tuple(oid for oid in (last, head) if oid is not None)
     return build_commit(hub, base=tree, parents=parents, changes=(), message=message, at=at)
+
+
+def private_in(git: Git, heads: Sequence[str], published: Sequence[str]) -> str:
+    """A commit with cn's own folders that these heads would bring into what is published; empty: there is none.
+
+    A commit that changes nothing there is none. What is ``published`` and is not here counts as nothing.
+    """
+    commits = [*heads, *(f"^{one}" for one in published)]
+    words = ("rev-list", "--ignore-missing", "--full-history", "--max-count=1", *commits, "--", *OWNED)
+    return git.run(*words).text.strip()

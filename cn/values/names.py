@@ -213,7 +213,7 @@ def digest(*parts: str, size: int = 16) -> str:
 
 _PAGES = {"spec/soul.md", "spec/user.md", "spec/hub.md", "spec/agent.md"}
 _PROTECTED = frozenset({".cn/hub.yaml", ".cn/agent.yaml", *_PAGES, "state/peers.md"})
-_OWNED = ("threads", "logs", "state")
+OWNED = ("threads", "logs", "state")
 _FORBIDDEN_NAMES = frozenset({".gitattributes", ".gitignore", ".gitmodules"})
 
 
@@ -233,7 +233,7 @@ def is_machine_local(path: str) -> bool:
 
 def is_owned(path: str) -> bool:
     """Does it lie in cn's own folders ``threads/ logs/ state/``?"""
-    return _stored(path).split("/", 1)[0] in _OWNED
+    return _stored(path).split("/", 1)[0] in OWNED
 
 
 _MAINS = (

@@ -259,13 +259,19 @@ def test_the_launcher_needs_the_standard_library_alone() -> None:
     assert not [name for name in done.stdout.split() if name.split(".")[0] == "cn"]
 
 
+def _killer(folder: Path, does: str = "") -> Path:
+    """What stands for ``sudo kill``: it notes what it was asked."""
+    program = folder / "kill"
+    program.write_text(f'#!/bin/sh\necho "$*" >> {folder}/asked\n{does}\n')
+    program.chmod(0o755)
+    return program
+
+
 def test_what_ends_another_users_processes_and_stands_still_is_not_waited_for_nor_piled_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent that stops all processes of its user also stops what that user is asked to end it with."""
-    stands = tmp_path / "kill"
-    stands.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/asked\nkill -STOP $$\n')
-    stands.chmod(0o755)
+    stands = _killer(tmp_path, "kill -STOP $$")
     monkeypatch.setattr(launcher, "_ANOTHER", 0.0)
     killers = launcher.Killers([str(stands)])
     for _ in range(3 * launcher._KILLERS):
@@ -286,9 +292,7 @@ def test_what_is_another_process_at_each_look_is_known_by_what_ends_and_ended_as
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No look finds it living: it has gone on in a new process, and the old one is there to be collected."""
-    kills = tmp_path / "kill"
-    kills.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/asked\n')
-    kills.chmod(0o755)
+    kills = _killer(tmp_path)
     looks = iter([[(4711, 0)]] * 5)
     monkeypatch.setattr(launcher, "children_of", lambda _: [])
     monkeypatch.setattr(launcher, "_collect", lambda: next(looks, []))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import bare, commit, git, tip
+from tests.support.hubs import bare, commit, git, paths, tip
 from tests.support.servers import http_server
 from tests.support.world import Node, World
 
@@ -120,3 +120,40 @@ def test_a_commit_with_private_folders_in_its_history_is_not_published(world: Wo
     git(sigma.root, "push", "-q", "box", f"{bad}:refs/heads/main")
     sigma.sync()
     assert tip(box, "main") != published
+
+
+@pytest.mark.parametrize("way", ["adds it and takes it back", "was made on main when that was public"])
+def test_a_branch_with_private_folders_in_its_history_is_not_merged_where_they_are_not_published(
+    world: World, way: str
+) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    box = bare(world.folder / "host" / "box.git")
+    git(sigma.root, "remote", "add", "box", str(box))
+    sigma.sync()
+    public = tip(sigma.root, "main")
+    sigma.configure("mailbox: box\n")
+    sigma.url = str(box)
+    world.link(sigma, pi)
+    sigma.sync()
+    if way.startswith("was made"):
+        git(pi.root, "fetch", "-q", str(sigma.root), public)
+        git(pi.root, "switch", "-q", "--detach", public)
+    else:
+        git(pi.root, "fetch", "-q", str(box), "main")
+        git(pi.root, "switch", "-q", "--detach", "FETCH_HEAD")
+        commit(pi.root, {"logs/x": "x\n"}, "a log")
+        git(pi.root, "rm", "-q", "logs/x")
+    head = commit(pi.root, {"docs/a.md": "a\n"}, "a page")
+    git(pi.root, "push", "-q", str(box), f"{head}:refs/heads/pi/a")
+    git(pi.root, "switch", "-q", "main")
+    sigma.sync()
+    sigma.triage("pi/a", "do:merge")
+    said = sigma.process(check=None)
+    assert "in its history holds what is not published" in said.stdout + said.stderr
+    assert "docs/a.md" not in paths(sigma.root, "main")
+    world.settle(pi, sigma)
+    assert pi.rows("sigma/a")[-1][1] == "notice:refused"
+    again = commit(sigma.root, {"spec/more.md": "more\n"}, "more")
+    sigma.sync()
+    assert tip(sigma.root, "main") != again
+    assert "spec/more.md" in paths(box, "main")

@@ -168,7 +168,7 @@ def check_run(folder: Path, history: History, main: int, heads: list[int]) -> It
     ids = [Oid(tip(hub.root, f"c{number}")) for number in heads]
     at, asked = base, []
     shown = {head: git(hub.root, "merge-base", base, head) for head in ids}  # one of them, as a thread does
-    with Merges(hub, base, base, AT, {}) as merges:
+    with Merges(hub, base, base, AT, {}, None, always=False) as merges:
         merges.read([(head, shown[head]) for head in ids])
         for head in ids:
             facts = merges.try_merge(at, (head, shown[head]), "Merge")

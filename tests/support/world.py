@@ -71,7 +71,7 @@ class Node:
         """``cn sync``."""
         return self.cn("sync", check=check)
 
-    def process(self, check: int = 0) -> subprocess.CompletedProcess[str]:
+    def process(self, check: int | None = 0) -> subprocess.CompletedProcess[str]:
         """``cn inbox process``."""
         return self.cn("inbox", "process", check=check)
 

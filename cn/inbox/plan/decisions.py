@@ -381,6 +381,7 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
             rules.readable_signatures(merge),
             rules.readable_commits(merge),
             rules.no_protected_path(merge.changes),
+            rules.publishes_nothing_private(merge),
             rules.only_fit_names(merge.changes),
             rules.merged_as_read(merge),
             rules.swallows_none(merge),
