@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.process import Git, Job
-from cn.git.remote import FETCH, WIDTH, for_filter, is_unreached, make_empty, why_not
+from cn.git.remote import FETCH, WIDTH, for_filter, is_of_host, make_empty, why_not
 from cn.git.told import Told
 from cn.values.names import Oid
 from cn.values.text import one_line
@@ -56,7 +56,7 @@ def why_unproven(git: Git, claims: Sequence[Claim], seconds: float) -> list[str]
             jobs.append(_ask_again(git, str(number), claim, (f"--depth={len(commits)}", *filters), seconds))
     for job, sent in zip(jobs, git.run_many(jobs, width=WIDTH) if jobs else (), strict=True):
         claim, strange = claims[int(job.key)], doubts[int(job.key)]
-        if sent.timed_out or is_unreached(sent.reason):
+        if sent.timed_out or (not sent.ok and is_of_host(sent.reason)):
             whys[int(job.key)] = why_not(git, claim.url, sent, seconds)
             continue
         alone = git.with_env(GIT_OBJECT_DIRECTORY=_again(claim) / "objects", GIT_ALTERNATE_OBJECT_DIRECTORIES="")

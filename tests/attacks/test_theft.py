@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -19,8 +19,11 @@ _SECRET = "the plan: buy omega"
 
 
 @contextmanager
-def _lying_host(root: Path, rows: dict[str, str]) -> Iterator[str]:
-    """``git http-backend`` on a folder, whose listings have these refs too; the URL."""
+def _lying_host(root: Path, rows: dict[str, str], busy: Sequence[bytes] = ()) -> Iterator[str]:
+    """``git http-backend`` on a folder, whose listings have these refs too; the URL.
+
+    It is ``busy`` where a request holds one of these words.
+    """
 
     class Host(BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -28,6 +31,9 @@ def _lying_host(root: Path, rows: dict[str, str]) -> Iterator[str]:
 
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if any(words in body for words in busy):
+                self.send_error(503)
+                return
             path, _, query = self.path.partition("?")
             env = {**os.environ, "GIT_PROJECT_ROOT": str(root), "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path}
             env |= {"QUERY_STRING": query, "REQUEST_METHOD": self.command, "CONTENT_LENGTH": str(len(body))}
@@ -99,6 +105,23 @@ def test_what_a_person_pushed_there_is_taken_though_it_is_here_already(world: Wo
         sigma.sync()
     side = "in" if deliver == "pickup" else "out"
     assert sigma.refs()[f"refs/cn/pins/pi/{side}/p0"] == head
+
+
+def test_a_host_that_is_busy_when_it_is_asked_again_is_called_that(world: World) -> None:
+    sigma, mal = world.hub("sigma"), world.hub("pi")
+    busy = [b"deepen "]
+    with _lying_host(mal.home.parent, {}, busy) as url:
+        sigma.add_peer(mal, deliver="pickup", url=f"{url}/{mal.home.name}")
+        sigma.sync()
+        head = _only_here(sigma, "branch")
+        git(sigma.root, "push", "-q", str(mal.home), f"{head}:refs/heads/sigma/p0")
+        said = sigma.cn("sync", check=1)
+        assert "503" in said.stderr
+        assert "does not have" not in said.stderr
+        assert sigma.threads() == []
+        busy.clear()
+        sigma.cn("peer", "sync")
+    assert len(sigma.threads()) == 1
 
 
 def test_a_commit_with_private_folders_in_its_history_is_not_published(world: World) -> None:
