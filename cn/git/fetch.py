@@ -81,6 +81,7 @@ def _fetch(
     asked = [(key, url, specs) for key, (url, specs) in wanted.items() if specs]
     if not asked:
         return {}
+    hub = common_dir(git)
     with quarantine(git) as folder:
         places = [folder / str(number) for number in range(len(asked))]
         for place in places:
@@ -91,14 +92,14 @@ def _fetch(
                 (*FETCH, "--", url),
                 b"".join(f"{spec}\n".encode("utf-8", "surrogateescape") for spec in specs),
                 seconds,
-                env=quarantine_environment(git, place / "objects") | environment(told.get(key, NOTHING)),
+                env=quarantine_environment(git, place / "objects") | environment(told.get(key, NOTHING), hub),
                 git_dir=place,
             )
             for place, (key, url, specs) in zip(places, asked, strict=True)
         ]
         tell = (lambda job, _: on_done(job.key)) if on_done else None
         answers = git.with_settings(BORROWING).run_many(jobs, width=WIDTH, on_done=tell)
-        refuse_damage(git, common_dir(git), *(done for done in answers if not done.ok))
+        refuse_damage(git, hub, *(done for done in answers if not done.ok))
         whys = [why_not_taken(place / "objects", done) for place, done in zip(places, answers, strict=True)]
         claims = {
             number: Claim(places[number], url, specs, tips[key], told.get(key, NOTHING))

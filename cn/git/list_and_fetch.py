@@ -19,6 +19,7 @@ from cn.git.remote import (
     HEADS,
     WIDTH,
     Listing,
+    common_dir,
     list_remotes,
     listing_jobs,
     make_outgoing,
@@ -65,7 +66,7 @@ def list_and_fetch(git: Git, urls: Mapping[str, str], seconds: float, what: Fetc
     try:
         with quarantine(git) as incoming:
             place = incoming / "0"
-            env = quarantine_environment(git, place) | environment(ORIGIN)
+            env = quarantine_environment(git, place) | environment(ORIGIN, common_dir(git))
             limit = min(seconds, _SECONDS)
             fetch = Job(what.key, (*FETCH, "--", url), _refspecs(what), limit, env=env, git_dir=folder)
             limited = git.with_settings({**BORROWING, **_BESIDE})._replace(max_bytes=what.most)

@@ -7,7 +7,9 @@ Whoever hears of a commit can list it as a branch of its own, and a git that has
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from cn.values.names import Name
@@ -49,14 +51,15 @@ def of_peers(published: str, peers: Iterable[Name]) -> Told:
     return Told((published, *refs))
 
 
-NAMES = "CN_TOLD"
+_NAMES, _HUB = "CN_TOLD", "CN_TOLD_HUB"
 _LISTS = 'git --git-dir="$1" for-each-ref --format="%(objectname)"'
-SETTINGS = {"core.alternateRefsCommand": f"{_LISTS} ${{{NAMES}:-refs/cn/none}} #"}
+SETTINGS = {"core.alternateRefsCommand": f'[ "$1" != "${_HUB}" ] || {_LISTS} ${{{_NAMES}:-refs/cn/none}} #'}
 """By what a fetch that borrows the hub's objects asks what of them it may name (git-config(1)). No ref's name holds
-what a shell would take apart (git-check-ref-format(1)).
+what a shell would take apart (git-check-ref-format(1)). Where the hub borrows from another repository itself, that is
+another's to tell of.
 """
 
 
-def environment(told: Told) -> dict[str, str]:
-    """What goes with these :data:`SETTINGS`."""
-    return {NAMES: " ".join(told.refs)}
+def environment(told: Told, hub: Path) -> dict[str, str]:
+    """What goes with these :data:`SETTINGS`; ``hub`` is the git directory whose refs they are."""
+    return {_NAMES: " ".join(told.refs), _HUB: os.path.realpath(hub)}

@@ -46,11 +46,16 @@ def test_a_fetch_names_what_is_published_and_no_commit_of_this_clone_alone(
     commit(there, {"a.md": "a\n"})
     git(there, "push", "-q", str(host), "HEAD:refs/heads/main")
     mine = tmp_path / "mine"
-    git(tmp_path, "clone", "-q", "--no-local", str(host), str(mine))
+    other, borrowed = work(tmp_path / "other"), set()
+    for ref in ("refs/cn/origin/main", "refs/cn/pins/mal/in/x"):
+        commit(other, {ref: "of the other hub\n"})
+        git(other, "update-ref", ref, "HEAD")
+        borrowed.add(tip(other))
+    git(tmp_path, "clone", "-q", "--no-local", "--reference", str(other), str(host), str(mine))
     published = tip(mine)
     identify(mine, "Sigma")
     git(mine, "update-ref", "refs/cn/origin/main", published)
-    secret = set()
+    secret = borrowed
     for number, ref in enumerate(("refs/heads/private", "refs/stash", "refs/tags/own", "refs/cn/pins/pi/in/x")):
         commit(mine, {f"secret-{number}": "the plan\n"})
         git(mine, "update-ref", ref, "HEAD")
