@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cn.git.process import Git, Job
-from cn.git.remote import HEADS, WIDTH, for_filter, is_unreached, make_outgoing, quarantine_environment, why_not
+from cn.git.remote import HEADS, WIDTH, borrowing_nothing, for_filter, is_unreached, make_outgoing, why_not
 from cn.system.removal import remove_tree
 from cn.values.names import is_oid
 
@@ -32,7 +32,7 @@ def read_far(git: Git, branches: Mapping[str, tuple[str, str]], path: str, secon
                 key,
                 (*_FETCH, "--", for_filter(url), HEADS + branch),
                 seconds=seconds,
-                env=quarantine_environment(git, places[key] / "objects"),
+                env=borrowing_nothing(places[key]),
                 git_dir=places[key],
             )
             for key, (url, branch) in branches.items()

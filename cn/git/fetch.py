@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from cn.git.damage import refuse_damage
 from cn.git.process import TIMED_OUT, Git, Job
-from cn.git.proof import Claim, why_unproven
+from cn.git.proof import WHATEVER_IS_HERE, Claim, why_unproven
 from cn.git.remote import (
     FETCH,
     HEADS,
@@ -89,7 +89,7 @@ def _fetch(
         jobs = [
             Job(
                 key,
-                (*FETCH, "--", url),
+                (*FETCH, *(() if told.get(key, NOTHING).ours else (WHATEVER_IS_HERE,)), "--", url),
                 b"".join(f"{spec}\n".encode("utf-8", "surrogateescape") for spec in specs),
                 seconds,
                 env=quarantine_environment(git, place / "objects") | environment(told.get(key, NOTHING), hub),
@@ -101,13 +101,10 @@ def _fetch(
         answers = git.with_settings(BORROWING).run_many(jobs, width=WIDTH, on_done=tell)
         refuse_damage(git, hub, *(done for done in answers if not done.ok))
         whys = [why_not_taken(place / "objects", done) for place, done in zip(places, answers, strict=True)]
-        claims = {
-            number: Claim(places[number], url, specs, tips[key], told.get(key, NOTHING))
-            for number, (key, url, specs) in enumerate(asked)
-            if not whys[number] and not told.get(key, NOTHING).ours
-        }
-        for number, why in zip(claims, why_unproven(git, list(claims.values()), seconds), strict=True):
-            whys[number] = why
+        for number, (key, _, _) in enumerate(asked):
+            if not whys[number] and not told.get(key, NOTHING).ours:
+                claim = Claim(places[number] / "objects", tips[key], told.get(key, NOTHING))
+                whys[number] = why_unproven(git, claim)
         for number, done in enumerate(answers):
             whys[number] = whys[number] or move_into_hub(git, places[number] / "objects", done)
     failed = {job.key: why for job, why in zip(jobs, whys, strict=True) if why}

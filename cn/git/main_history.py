@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.process import Git, Job
-from cn.git.remote import HEADS, WIDTH, KnownMain, for_filter, make_outgoing, quarantine_environment, why_not
+from cn.git.remote import HEADS, WIDTH, KnownMain, borrowing_nothing, for_filter, make_outgoing, seeing_hub, why_not
 from cn.system.removal import remove_tree
 from cn.values.names import Oid, is_oid
 
@@ -45,7 +45,7 @@ def look_at_mains(git: Git, known: Mapping[str, KnownMain], seconds: float) -> d
             for job, done in zip(jobs, git.run_many(jobs, width=WIDTH), strict=True):
                 (places[job.key] / "config").write_bytes(plain[job.key])  # that it lacks trees is not to be mended
                 if done.ok:
-                    answer = _read(git.with_env(**job.env), places[job.key], known[job.key])
+                    answer = _read(git.with_env(**seeing_hub(git, places[job.key])), places[job.key], known[job.key])
                 else:
                     answer = Strange(None) if _NO_MAIN in done.err else why_not(git, job.key, done, seconds)
                 if answer is not None:
@@ -60,9 +60,8 @@ def look_at_mains(git: Git, known: Mapping[str, KnownMain], seconds: float) -> d
 
 
 def _fetch(git: Git, place: Path, url: str, branch: str, depth: str, seconds: float) -> Job:
-    environment = quarantine_environment(git, place / "objects")
     words = (*_FETCH, depth, "--", for_filter(url), HEADS + branch)
-    return Job(url, words, seconds=seconds, env=environment, git_dir=place)
+    return Job(url, words, seconds=seconds, env=borrowing_nothing(place), git_dir=place)
 
 
 def _read(git: Git, place: Path, known: KnownMain) -> Answer | None:

@@ -1,95 +1,80 @@
-"""Does a host have what it lists? A commit that is here already is not asked for, so whoever knows its id can list it.
+"""Does a host have what it lists? Whoever knows the id of a commit can list it, and build upon what he cannot read.
 
-What is taken from a host is made of objects that came from it, or that it is known to have (:mod:`cn.git.told`). Where
-others are here already the host sends them once more, into a repository that borrows nothing.
+What is taken from a host is made of objects that came from it, or that it is known to have (:mod:`cn.git.told`): none
+of its commits stands on others, and none of its deltas is upon others. Whatever this clone has besides, a fetch asks
+for the same; so a host cannot learn of it by what it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.process import Git, Job
-from cn.git.remote import FETCH, WIDTH, for_filter, is_of_host, make_empty, why_not
+from cn.git.process import Git
+from cn.git.received import read_received
 from cn.git.told import Told
 from cn.values.names import Oid
 from cn.values.text import one_line
 
-_COMMITS = "--filter=tree:0"
-"""A host that knows no filters sends the files too."""
+WHATEVER_IS_HERE = f"--depth={2**31 - 1}"
+"""A fetch without it asks for nothing where its tips are here with all that they need: this is a history without an
+end, and a fetch with a depth always asks (git-fetch(1), ``--unshallow``).
+"""
 LACKS = "its host lists it, and does not have what it stands on"
 
 
 class Claim(NamedTuple):
-    """What a fetch by these ``specs`` brought into the repository at ``place``, of the ``tips`` that ``url`` lists."""
+    """What a fetch brought into this folder of ``objects``, of the ``tips`` that a host lists."""
 
-    place: Path
-    url: str
-    specs: Sequence[str]
+    objects: Path
     tips: Sequence[Oid]
     told: Told
 
 
-def why_unproven(git: Git, claims: Sequence[Claim], seconds: float) -> list[str]:
-    """Why what was brought is not to be taken in, for each; empty: it is. All are asked at once.
-
-    What the hub has before any of it is taken in is no proof, also where it comes again: git completes a pack that
-    builds on objects that are here with these objects (git-index-pack(1), ``--fix-thin``).
-    """
-    whys = [""] * len(claims)
-    doubts: dict[int, list[Oid]] = {}
-    jobs: list[Job] = []
-    for number, claim in enumerate(claims):
-        known = git.run("for-each-ref", "--format=^%(objectname)", *claim.told.refs).lines if claim.told.refs else []
-        asked = git.with_env(GIT_OBJECT_DIRECTORY=claim.place / "objects")
-        lines = _lines([*claim.tips, *known])
-        done = asked.run("rev-list", "--objects", "--ignore-missing", "--stdin", stdin=lines, check=False)
-        if not done.ok:
-            whys[number] = done.reason
-            continue
-        objects = [line.partition(" ")[0] for line in done.lines]
-        if strange := [Oid(one) for one, there in zip(objects, _are_there(git, objects), strict=True) if there]:
-            doubts[number] = strange
-            commits = [line for line in done.lines if " " not in line]  # all others have a path, empty at the top
-            filters = (_COMMITS,) if {*strange} <= {*commits} else ()
-            jobs.append(_ask_again(git, str(number), claim, (f"--depth={len(commits)}", *filters), seconds))
-    for job, sent in zip(jobs, git.run_many(jobs, width=WIDTH) if jobs else (), strict=True):
-        claim, strange = claims[int(job.key)], doubts[int(job.key)]
-        if sent.timed_out or (not sent.ok and is_of_host(sent.reason)):
-            whys[int(job.key)] = why_not(git, claim.url, sent, seconds)
-            continue
-        alone = git.with_env(GIT_OBJECT_DIRECTORY=_again(claim) / "objects", GIT_ALTERNATE_OBJECT_DIRECTORIES="")
-        lacking = [one for one, there in zip(strange, _are_there(alone, strange), strict=True) if not there]
-        whys[int(job.key)] = f"{LACKS}: {_named(git, lacking[0])}" if lacking else ""
-    return whys
+def why_unproven(git: Git, claim: Claim) -> str:
+    """Why what was brought is not to be taken in; empty: it is."""
+    borrowing = git.with_env(GIT_OBJECT_DIRECTORY=claim.objects)
+    known = git.run("for-each-ref", "--format=%(objectname)", *claim.told.refs).lines if claim.told.refs else []
+    asked = _lines([*claim.tips, *(f"^{one}" for one in known)])
+    done = borrowing.run("rev-list", "--objects", "--boundary", "--ignore-missing", "--stdin", stdin=asked, check=False)
+    if not done.ok:
+        return done.reason
+    needed = [line.partition(" ")[0] for line in done.lines]
+    received = read_received(git, claim.objects)
+    strange = dict.fromkeys(_are_here(git, sorted(received.bases)))
+    strange |= dict.fromkeys(one for one in needed if one[0] != _BOUNDARY and one not in received.objects)
+    for some in _known(git, known, [one[1:] for one in needed if one[0] == _BOUNDARY]):
+        if not strange:
+            return ""
+        strange = {one: None for one in strange if one not in some}
+    return f"{LACKS}: {_named(git, next(iter(strange)))}" if strange else ""
 
 
-def _again(claim: Claim) -> Path:
-    return claim.place / "again"
+_BOUNDARY = "-"
 
 
-def _ask_again(git: Git, key: str, claim: Claim, options: Sequence[str], seconds: float) -> Job:
-    place = _again(claim)
-    make_empty(git, place)
-    words = (*FETCH, *options, "--", for_filter(claim.url))
-    env = {"GIT_OBJECT_DIRECTORY": str(place / "objects"), "GIT_ALTERNATE_OBJECT_DIRECTORIES": ""}
-    return Job(key, words, _lines(claim.specs), seconds, env=env, git_dir=place)
+def _known(git: Git, tips: Sequence[str], boundary: Sequence[str]) -> Iterator[frozenset[str]]:
+    """What the host has of what is here: that of the commits where both part is nearly always enough."""
+    for words, commits in ((("--no-walk",), boundary), ((), tips)):
+        lines = git.run("rev-list", "--objects", *words, "--stdin", stdin=_lines(commits)).lines if commits else []
+        yield frozenset(line.partition(" ")[0] for line in lines)
+    yield frozenset()
 
 
-def _are_there(git: Git, objects: Sequence[str]) -> list[bool]:
+def _are_here(git: Git, objects: Sequence[str]) -> list[str]:
     if not objects:
         return []
     rows = git.run("cat-file", "--batch-check=%(objectname)", stdin=_lines(objects)).lines
-    return [row == one for one, row in zip(objects, rows, strict=True)]
+    return [one for one, row in zip(objects, rows, strict=True) if row == one]
 
 
-def _named(git: Git, commit: Oid) -> str:
-    """A commit, with a ref of this clone that has it."""
-    words = ("for-each-ref", f"--contains={commit}", "--count=1", "--format=%(refname)")
+def _named(git: Git, object_id: str) -> str:
+    """An object, with a ref of this clone that has it if it is a commit."""
+    words = ("for-each-ref", f"--contains={object_id}", "--count=1", "--format=%(refname)")
     refs = git.run(*words, "refs/heads", "refs/stash", "refs/tags", check=False).lines
-    return f"{commit[:8]}, which this clone has" + (f" ({one_line(refs[0], 100)})" if refs else "")
+    return f"{object_id[:8]}, which this clone has" + (f" ({one_line(refs[0], 100)})" if refs else "")
 
 
 def _lines(words: Sequence[str]) -> bytes:
-    return b"".join(f"{word}\n".encode("utf-8", "surrogateescape") for word in words)
+    return "".join(f"{word}\n" for word in words).encode()

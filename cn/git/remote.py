@@ -112,6 +112,16 @@ def quarantine(git: Git) -> Iterator[Path]:
         remove_tree(folder)
 
 
+def borrowing_nothing(place: Path) -> dict[str, str]:
+    """The environment in which the empty repository at ``place`` has what comes, and sees nothing of the hub."""
+    return {"GIT_OBJECT_DIRECTORY": str(place / "objects"), "GIT_ALTERNATE_OBJECT_DIRECTORIES": ""}
+
+
+def seeing_hub(git: Git, place: Path) -> dict[str, str]:
+    """The environment of a repository at ``place`` that sees the hub's objects too."""
+    return {**borrowing_nothing(place), "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(quote_path(_objects(git)))}
+
+
 def quarantine_environment(git: Git, folder: Path) -> dict[str, str]:
     """The environment in which a fetch sees the hub's objects and writes into ``folder``."""
     (folder / "info").mkdir(parents=True)
@@ -127,7 +137,7 @@ def why_not_taken(folder: Path, done: Done) -> str:
     """Why what a fetch brought into this folder of objects is not to be taken; empty: it is."""
     if _unchecked(done, folder):
         return SERVED_AS_FILES
-    if "shallow roots are not allowed" in done.err:  # git takes the objects all the same, and ends well
+    if "shallow roots are not allowed" in done.err or (folder.parent / "shallow").is_file():  # git ends well
         return _SHALLOW
     why = "" if done.ok else done.reason
     return f"{NOT_WRITTEN}: {why}" if f"'{folder}/" in why and not remedy_here(why) else why

@@ -548,7 +548,8 @@ def publish_main(run: Run) -> None:
         told = f"main is not published at {name}: {private[:8]} in its history holds what is not published there"
         told += " (threads/, logs/ or state/)"
         anyway = command("git push {} {}", name, f"{text}:{HEADS}{run.hub.main}")
-        remedy = f"{command('git show --stat {}', private)} shows it; {anyway} publishes it all the same"
+        shows = command("git log --full-history -m --stat {} -- threads logs state", private)
+        remedy = f"{shows} shows it; {anyway} publishes it all the same"
         run.report.failed(told, remedy, source=name, told_before=run.memory.told(PUBLISH, text, told))
         run.memory.conditions.set(PUBLISH, told, remedy)
         return

@@ -12,12 +12,13 @@ import pytest
 from cn.git.fetch import fetch_tips
 from cn.git.process import Git
 from cn.git.proof import LACKS
+from cn.git.remote import is_of_host
 from cn.git.repository import configured
 from cn.git.told import of_peers
 from cn.values.names import Name, Oid
 from tests.support.hubs import clone, commit, git, git_bytes, tip, work
 
-_COMMIT, _DELTA = 1, 7
+_KINDS, _DELTA = {"commit": 1, "tree": 2, "blob": 3}, 7
 """Kinds of entries of a pack (gitformat-pack(5))."""
 
 
@@ -36,7 +37,8 @@ class Host:
         # It lists what a real one could not: for that it has it, and sends nothing but what the hook prints.
         git(self.root, "fetch", "-q", str(self.mine), "private")
         hook = folder / "hook"
-        hook.write_text(f"#!/bin/sh\ncat > /dev/null\ncat {self._sends}\n")
+        self.asked = folder / "asked"
+        hook.write_text(f"#!/bin/sh\ncat >> {self.asked}\ncat {self._sends}\n")
         hook.chmod(0o755)
         settings = folder / "gitconfig"
         settings.write_text(f"[uploadpack]\n\tpackObjectsHook = {hook}\n")
@@ -58,14 +60,18 @@ class Host:
         return fetch_tips(configured(Git(self.mine)), wanted, 30.0, told=told).get("mal", "")
 
     def whole(self, oid: str) -> bytes:
-        """A commit as it is."""
-        data = git_bytes(self.root, "cat-file", "commit", oid)
-        return _entry(_COMMIT, len(data)) + zlib.compress(data)
+        """An object as it is."""
+        data = self.data(oid)
+        return _entry(_KINDS[git(self.root, "cat-file", "-t", oid)], len(data)) + zlib.compress(data)
 
-    def upon(self, oid: str, basis: str) -> bytes:
+    def data(self, oid: str) -> bytes:
+        """The bytes of an object."""
+        return git_bytes(self.root, "cat-file", git(self.root, "cat-file", "-t", oid), oid)
+
+    def upon(self, oid: str, basis: str, size: int = 0) -> bytes:
         """A commit as a delta that takes nothing from its basis, and needs it all the same."""
-        data = git_bytes(self.root, "cat-file", "commit", oid)
-        delta = _size(len(git_bytes(self.root, "cat-file", "commit", basis))) + _size(len(data))
+        data = self.data(oid)
+        delta = _size(size or len(self.data(basis))) + _size(len(data))
         for start in range(0, len(data), 127):
             piece = data[start : start + 127]
             delta += bytes([len(piece)]) + piece
@@ -100,12 +106,52 @@ def test_what_the_host_made_itself_comes(host: Host) -> None:
     assert is_here(host, made)
 
 
-def test_a_delta_upon_a_private_commit_proves_nothing(host: Host) -> None:
+def test_a_delta_upon_what_the_host_is_known_to_have_comes(host: Host) -> None:
+    older = host.base
+    host.base = commit(host.root, {"b": "b\n"}, "more")
+    git(host.root, "push", "-q", str(host.mine), f"{host.base}:refs/cn/origin/main")
+    made = host.make(git(host.root, "rev-parse", f"{host.base}^{{tree}}"))
+    assert host.fetched({"sigma/p1": made}, host.upon(made, older)) == "", "a commit far from where both part"
+    assert is_here(host, made)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_delta_upon_a_private_commit_proves_nothing(host: Host, *, listed: bool) -> None:
     """git completes the pack with the commit that is here: it is in there as if it had come."""
     made = host.make(git(host.root, "rev-parse", f"{host.base}^{{tree}}"))
-    told = host.fetched({"sigma/p0": host.secret, "sigma/p1": made}, host.upon(made, host.secret))
+    pairs = {"sigma/p1": made} | ({"sigma/p0": host.secret} if listed else {})
+    told = host.fetched(pairs, host.upon(made, host.secret))
     assert told.startswith(f"{LACKS}: {host.secret[:8]}")
     assert not is_here(host, made)
+
+
+def test_a_host_is_asked_the_same_whatever_its_deltas_are_upon(host: Host) -> None:
+    """Else it could guess what is here, and hear whether it was right."""
+    made = host.make(git(host.root, "rev-parse", f"{host.base}^{{tree}}"))
+    asked = []
+    for basis in (host.secret, "1" * 40):
+        told = host.fetched({"sigma/p1": made}, host.upon(made, basis, size=len(host.data(host.secret))))
+        assert told
+        assert not is_of_host(told)
+        asked.append(host.asked.read_text())
+        host.asked.unlink()
+    assert asked[0] == asked[1]
+
+
+def test_what_is_here_already_is_asked_for_all_the_same(host: Host, tmp_path: Path) -> None:
+    """A person's push made it here: the host sends it, and whoever has nothing of it asks in the same words."""
+    other = clone(str(host.root), tmp_path / "other")
+    git(other, "update-ref", "refs/cn/origin/main", host.base)
+    needed = git(host.root, "rev-list", "--objects", host.secret, f"^{host.base}").splitlines()
+    entries = [host.whole(line.split(" ")[0]) for line in needed]
+    asked = []
+    for mine in (other, host.mine):
+        host.mine = mine
+        assert host.fetched({"sigma/p0": host.secret}, *entries) == ""
+        asked.append(host.asked.read_text())
+        host.asked.unlink()
+    assert asked[0] == asked[1]
+    assert host.secret in asked[0]
 
 
 def test_a_tree_that_only_this_clone_has_is_in_no_commit_of_the_hosts(host: Host) -> None:
