@@ -13,7 +13,7 @@ from cn.git.repository import open_hub
 from cn.loop import sync as loop
 from cn.run.settings import MAILBOX_KEY
 from cn.values.names import Oid
-from tests.support.hubs import branches, clone, force_push, git, git_bytes, identify
+from tests.support.hubs import branches, clone, force_push, git_bytes, identify
 from tests.support.world import Node, World, is_in_main
 
 _COUNTS = """\
@@ -43,22 +43,14 @@ def connected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], l
     return read
 
 
-def far_hub(world: World, name: str) -> Node:
-    """A hub whose origin is asked as a server is: its branches are not looked up in its folder."""
-    home = world.folder / "host" / f"{name}.git"
-    home.parent.mkdir(exist_ok=True)
-    git(world.folder, "init", "--quiet", "--bare", "-b", "main", str(home))
-    return world.hub(name, url=f"file://{home}", home=home)
-
-
 @pytest.fixture
 def sigma(world: World) -> Node:
-    return far_hub(world, "sigma")
+    return world.far_hub("sigma")
 
 
 @pytest.fixture
 def pi(world: World, sigma: Node) -> Node:
-    node = far_hub(world, "pi")
+    node = world.far_hub("pi")
     world.link(sigma, node)
     for one in (sigma, node):
         one.sync()
@@ -113,7 +105,7 @@ def test_what_is_sent_upon_an_old_main_is_planned_again(world: World, sigma: Nod
 def test_who_became_a_peer_elsewhere_can_be_sent_to_at_once(world: World, sigma: Node, pi: Node) -> None:
     second = Node("sigma", clone(sigma.home, world.folder / "second", trusted=True), sigma.home, sigma.url)
     identify(second.root, "sigma", "sigma@cn.invalid")
-    second.add_peer(far_hub(world, "omega"))
+    second.add_peer(world.far_hub("omega"))
     told = sigma.cn("send", "omega", "hello", check=None)
     assert "no peer" not in told.stderr, "origin was asked"
     assert "cn trust" in told.stderr

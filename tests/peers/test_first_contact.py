@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.loop.test_connections import far_hub
 from tests.support.hubs import branches, commit, git, push
 from tests.support.world import Node, World
 
 
 @pytest.fixture
 def sigma(world: World) -> Node:
-    return far_hub(world, "sigma")
+    return world.far_hub("sigma")
 
 
 @pytest.fixture
 def pi(world: World, sigma: Node) -> Node:
-    node = far_hub(world, "pi")
+    node = world.far_hub("pi")
     world.link(sigma, node)
     for one in (sigma, node, sigma):
         one.sync()
@@ -78,7 +77,7 @@ def test_what_another_clone_brought_to_main_comes_by_the_same_fetch(world: World
 def test_a_peer_that_another_clone_added_loses_nothing(world: World, sigma: Node, pi: Node) -> None:
     """The list that the note asks for knows nothing of that peer: what it does not name is not gone."""
     second = world.second(sigma)
-    second.add_peer(far_hub(world, "omega"))
+    second.add_peer(world.far_hub("omega"))
     git(second.root, "push", "-q", "origin", "main")
     person = world.person(pi, sigma)
     push(person, sigma.url, "HEAD:refs/heads/omega/idea")

@@ -223,6 +223,11 @@ class World:
         self.nodes[name] = node
         return node
 
+    def far_hub(self, name: str) -> Node:
+        """A hub whose origin is asked as a server is: its branches are not looked up in its folder."""
+        home = bare(self.folder / "host" / f"{name}.git")
+        return self.hub(name, url=f"file://{home}", home=home)
+
     def second(self, node: Node, *, trusted: bool = True) -> Node:
         """Another clone of a hub, as on a second machine; ``trusted``: a person has accepted it there."""
         root = clone(node.url, self.folder / f"cn-{node.name}-2", trusted=trusted)
