@@ -130,12 +130,13 @@ def quarantine_environment(git: Git, folder: Path) -> dict[str, str]:
 
 
 SERVED_AS_FILES = "it is served as files, without git's own protocol (smart HTTP), and git checks no such objects"
+_AS_FILES = "dumb http transport"
 _SHALLOW = "the repository there is shallow: what its commits are based on is missing (git-clone(1), --depth)"
 
 
 def why_not_taken(folder: Path, done: Done) -> str:
     """Why what a fetch brought into this folder of objects is not to be taken; empty: it is."""
-    if _unchecked(done, folder):
+    if _AS_FILES in done.err or _unchecked(done, folder):
         return SERVED_AS_FILES
     if "shallow roots are not allowed" in done.err or (folder.parent / "shallow").is_file():  # git ends well
         return _SHALLOW
