@@ -27,8 +27,10 @@ from cn.git.remote import (
 from cn.git.told import NOTHING, SETTINGS, Told, environment
 from cn.values.names import Oid
 
-BORROWING = {"fetch.unpackLimit": "1", **SETTINGS}
-"""Settings of a fetch. Whatever comes is one pack, so that taking it in is moving a few files."""
+BORROWING = {"fetch.unpackLimit": "1", "fetch.negotiationAlgorithm": "skipping", **SETTINGS}
+"""Settings of a fetch. Whatever comes is one pack, so that taking it in is moving a few files. Where a host says that
+it has a commit of which it was not told, this algorithm ends; another one looks here, and goes on by what it found.
+"""
 _BY_NAME = 500
 """More branches than this are fetched by their tips."""
 _WRITES = re.compile(r"^[+^]|[:*\x00-\x20]")

@@ -7,7 +7,7 @@ for the same; so a host cannot learn of it by what it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +33,11 @@ class Claim(NamedTuple):
 
 
 def why_unproven(git: Git, claim: Claim) -> str:
-    """Why what was brought is not to be taken in; empty: it is."""
+    """Why what was brought is not to be taken in; empty: it is.
+
+    An object that a delta is upon is no proof, though it be in the pack: git puts it there. Hosts send no such delta
+    upon what they send, but by its place in the pack (gitformat-pack(5), "OBJ_OFS_DELTA").
+    """
     borrowing = git.with_env(GIT_OBJECT_DIRECTORY=claim.objects)
     known = git.run("for-each-ref", "--format=%(objectname)", *claim.told.refs).lines if claim.told.refs else []
     asked = _lines([*claim.tips, *(f"^{one}" for one in known)])
@@ -44,22 +48,20 @@ def why_unproven(git: Git, claim: Claim) -> str:
     received = read_received(git, claim.objects)
     strange = dict.fromkeys(_are_here(git, sorted(received.bases)))
     strange |= dict.fromkeys(one for one in needed if one[0] != _BOUNDARY and one not in received.objects)
-    for some in _known(git, known, [one[1:] for one in needed if one[0] == _BOUNDARY]):
-        if not strange:
-            return ""
-        strange = {one: None for one in strange if one not in some}
+    boundary = [one[1:] for one in needed if one[0] == _BOUNDARY]
+    for words, commits in ((("--no-walk",), boundary), ((), known)):  # the first is nearly always enough
+        if strange and commits:
+            has = git.run("rev-list", "--objects", *words, "--stdin", stdin=_lines(commits), check=False)
+            strange = _without(strange, (line.partition(" ")[0] for line in has.lines))
     return f"{LACKS}: {_named(git, next(iter(strange)))}" if strange else ""
 
 
 _BOUNDARY = "-"
 
 
-def _known(git: Git, tips: Sequence[str], boundary: Sequence[str]) -> Iterator[frozenset[str]]:
-    """What the host has of what is here: that of the commits where both part is nearly always enough."""
-    for words, commits in ((("--no-walk",), boundary), ((), tips)):
-        lines = git.run("rev-list", "--objects", *words, "--stdin", stdin=_lines(commits)).lines if commits else []
-        yield frozenset(line.partition(" ")[0] for line in lines)
-    yield frozenset()
+def _without(some: Mapping[str, None], others: Iterable[str]) -> dict[str, None]:
+    gone = frozenset(others)
+    return {one: None for one in some if one not in gone}
 
 
 def _are_here(git: Git, objects: Sequence[str]) -> list[str]:
