@@ -52,8 +52,7 @@ def state_text(thread: ThreadView) -> str:
         case "assigned":
             text = f"assigned to {decided.assigned_to}"
         case "decided":
-            told = f"{clean(decided.text, 80)} by {decided.actor}" if decided.text else "unreadable"
-            text = f"decided: {clean(decided.problem) if decided.problem.startswith('void: ') else told}"
+            text = f"decided: {clean(decided.text, 80)} by {decided.actor}"
         case "refused":
             text = f"refused: {thread.refused.rule if thread.refused else ''}"
         case "answered":
@@ -67,11 +66,6 @@ def state_text(thread: ThreadView) -> str:
     text = f"{text}, of no peer now" if thread.no_peer else text
     text = f"{text}, {IN_MAIN}" if thread.in_main else text
     return f"{text}, {thread.caution}" if thread.caution else text
-
-
-def problem_text(problem: str) -> str:
-    """What is wrong with a decision that stands in a file."""
-    return clean(problem) if problem.startswith("void: ") else f"cannot be read: {clean(problem)}"
 
 
 def sent_text(sent: Sent) -> str:
