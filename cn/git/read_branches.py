@@ -109,7 +109,7 @@ class Proposal(NamedTuple):
 def first_title(branch: Proposal | History, others: Collection[Oid] = ()) -> str:
     """What the first of its commits is called, of those that are shown: the title of a proposal at both sides.
 
-    ``others`` are the heads of its creator's other proposals that wait: what stands below one of them is that one's.
+    ``others`` are the heads of other proposals that wait: what stands below one of them is that one's.
     """
     if not branch.commits:
         return ""

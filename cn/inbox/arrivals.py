@@ -476,7 +476,7 @@ def show_proposals(
     patience: Patience,
     beside: Mapping[Oid, Collection[Oid]] | None = None,
 ) -> dict[Oid, ShownProposal]:
-    """The text of each proposal that can be read, by its head; ``beside``: the heads of others of its creator's."""
+    """The text of each proposal that can be read, by its head; ``beside``: the heads of others."""
     bases = {one.head: one.base for one in histories}
     found = {}
     for head, proposal in read_proposals(git, histories, limits, patience):
@@ -487,13 +487,15 @@ def show_proposals(
 
 
 def _beside(executor: Executor, shown: Iterable[Arrival]) -> dict[Oid, set[Oid]]:
-    """By head, the heads of all proposals of its creator's that wait, or came in this run."""
-    heads: dict[Name, set[Oid]] = {}
-    for peer, item in executor.snapshot.pending():
-        heads.setdefault(peer, set()).add(item.head)
+    """By head, the heads of all proposals that wait, anybody's, and of its creator's that came in this run.
+
+    Not of another's that came in this run: nobody knows whose their commits are.
+    """
+    waiting = {item.head for _, item in executor.snapshot.pending()}
+    came: dict[Name, set[Oid]] = {}
     for arrival in (shown := list(shown)):
-        heads.setdefault(arrival.peer, set()).add(arrival.head)
-    return {arrival.head: heads[arrival.peer] for arrival in shown}
+        came.setdefault(arrival.peer, set()).add(arrival.head)
+    return {arrival.head: waiting | came[arrival.peer] for arrival in shown}
 
 
 def _histories(

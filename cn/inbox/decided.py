@@ -50,5 +50,5 @@ def decided_of(item: Item, written: Written | None, *, known: bool) -> Decided:
         until=parse_stamp(get("until")) if get("until") else None,
         assigned_to=get("actor"),
         reason="" if refused else get("reason"),
-        problem=written.problem if written and not refused else "",
+        problem=written.problem if written else "",
     )

@@ -293,11 +293,11 @@ def in_part(git: Git, main: Oid, asked: Sequence[Asked]) -> set[Asked]:
     """
     there = _there(git, asked)
     found = read_in_halves(there, lambda some: _plain_ranges(git, main, some), lambda one, error: [])
-    moved = [(one.head, one.shown) for one in found if _left_since(one)]
+    moved = [(one.head, one.shown) for one in found if _left_since(git, one)]
     if not moved:
         return set()
     # What came in without its changes is no part that main has.
-    left = {(one.head, one.shown): one.bases for one in _ranges(git, main, moved) if _left_since(one)}
+    left = {(one.head, one.shown): one.bases for one in _ranges(git, main, moved) if _left_since(git, one)}
     shown = [MergeCandidate(*one, bases=(Oid(one[1]),), against=main) for one in moved if one in left]
     shown = _with_changes(git, [one for one in _with_base(git, shown) if one.bases])
     files = MainFiles(git, main)
@@ -321,10 +321,17 @@ def _takes_back(git: Git, files: MainFiles, got: Sequence[Oid], candidate: Merge
     return tuple(dict.fromkeys(back))
 
 
-def _left_since(candidate: MergeCandidate) -> bool:
-    """Does it leave main elsewhere than where it was shown?"""
+def _left_since(git: Git, candidate: MergeCandidate) -> bool:
+    """Does it leave main elsewhere than where it was shown? Of a merge of several branches some may have come in, and
+    the others begin where it was shown.
+    """
     bases = candidate.bases
-    return bool(bases) and candidate.head not in bases and candidate.shown not in bases
+    if not bases or candidate.head in bases:
+        return False
+    if candidate.shown not in bases:
+        return True
+    main = candidate.against
+    return main is not None and len(bases) > 1 and candidate.shown not in merge_bases(git, main, candidate.head)
 
 
 def _there(git: Git, asked: Iterable[Asked]) -> list[Asked]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # who only looks imports what reads decisions where there is 
 
 ANEW = "it is written anew, what stood there is quoted in it: read it, then decide again"
 """What to do after :func:`renewed`."""
+_WRITTEN_ANEW = "the next run writes it anew, what stands there is quoted in it: read it then, and decide again"
+"""The same before it."""
 _LARGEST = 8 << 20
 _WORD = re.compile(rb"(?i)triage")
 """What no section is without."""
@@ -243,33 +245,35 @@ def read_copies(view: View | Executor, copies: Mapping[str, Working]) -> dict[st
     for name, working in shown.items():
         if (item := items.get(name)) is not None and not shows_item(working.data, item):
             why, _ = why_void(lenient_text(working.data), showing_of(item))
-            found[name] = Written("", "", None, why)
+            found[name] = Written("", "", None, why, _WRITTEN_ANEW)
             continue
         try:
             triage = read_decision(read_text(working.data), read_text(view.snapshot.read(working.path) or b""))
         except TriageRefused as refused:
-            decision, actor, at, problem = "", "", None, refused.text
+            decision, actor, at, problem, remedy = "", "", None, refused.text, refused.hint
         else:
             if triage is None:
                 continue
-            decision, actor, at, problem = format_decision(triage.decision), triage.actor, triage.at, ""
+            decision, actor, at, problem, remedy = format_decision(triage.decision), triage.actor, triage.at, "", ""
         whole = own_lines(working.path, working.data.decode("utf-8", "replace"))
-        decision, actor, problem = (without_secrets(text, view.settings, whole) for text in (decision, actor, problem))
-        found[name] = Written(decision, actor, at, problem)
+        said = (decision, actor, problem, remedy)
+        decision, actor, problem, remedy = (without_secrets(text, view.settings, whole) for text in said)
+        found[name] = Written(decision, actor, at, problem, remedy)
     return found
 
 
 def was_refused(item: Item, written: Written, *, known: bool) -> bool:
     """Is this the very decision that was refused before, and does that hold? A refusal stands for its decision only.
+    What cannot be read, or is void, decides nothing before a run has said so, too.
 
     ``known``: its creator is a peer now.
     """
+    if written.problem:
+        return True
     from cn.inbox.plan.decisions import refusal_digest
-    from cn.protocol.rules import VALID_TRIAGE, is_past
+    from cn.protocol.rules import is_past
 
     rule, why = item.get("rule"), item.get("why")
     if is_past(item, known=known):
         return False
-    if written.problem:
-        return rule == VALID_TRIAGE and why == written.problem
     return refusal_digest(written.decision, written.actor, rule, why, item.head) in item.get("digest").split()

@@ -45,13 +45,14 @@ class Link:
 class Written:
     """A decision that stands in a working copy and is not executed yet.
 
-    ``problem`` says why it cannot be read; then the rest is empty.
+    ``problem`` says why it cannot be read, or is void, ``remedy`` what helps; then the rest is empty.
     """
 
     decision: str
     actor: str
     at: datetime | None
     problem: str = ""
+    remedy: str = ""
 
 
 @dataclass

@@ -243,7 +243,7 @@ def pending_view(
         state = ANSWERED
     withdrawn = bool(item.get("gone")) and item.get("kind") in ("", PROPOSAL)
     state = WITHDRAWN if withdrawn and state in (PENDING, ANSWERED) else state
-    refusal = Refusal(item.get("rule"), item.get("why"), item.get("remedy")) if state == REFUSED else None
+    refusal = _refusal(item, written) if state == REFUSED else None
     chain: tuple[Link, ...] = ()
     if life:
         from cn.protocol.thread_life import read_chain
@@ -274,6 +274,15 @@ def pending_view(
         chain=chain,
         anew=get("anew"),
     )
+
+
+def _refusal(item: Item, written: Written | None) -> Refusal:
+    """Why what is written decides nothing, else what was recorded of it."""
+    if written is not None and written.problem:
+        from cn.protocol.rules import VALID_TRIAGE  # lists of threads need no rules
+
+        return Refusal(VALID_TRIAGE, written.problem, written.remedy)
+    return Refusal(item.get("rule"), item.get("why"), item.get("remedy"))
 
 
 def _state(item: Item, written: Written | None, *, known: bool, fed: bool) -> str:

@@ -52,8 +52,7 @@ def state_text(thread: ThreadView) -> str:
         case "assigned":
             text = f"assigned to {decided.assigned_to}"
         case "decided":
-            told = f"{clean(decided.text, 80)} by {decided.actor}" if decided.text else "unreadable"
-            text = f"decided: {clean(decided.problem) if decided.problem.startswith('void: ') else told}"
+            text = f"decided: {clean(decided.text, 80)} by {decided.actor}"
         case "refused":
             text = f"refused: {thread.refused.rule if thread.refused else ''}"
         case "answered":
@@ -69,15 +68,13 @@ def state_text(thread: ThreadView) -> str:
     return f"{text}, {thread.caution}" if thread.caution else text
 
 
-def problem_text(problem: str) -> str:
-    """What is wrong with a decision that stands in a file."""
-    return clean(problem) if problem.startswith("void: ") else f"cannot be read: {clean(problem)}"
-
-
 def sent_text(sent: Sent) -> str:
     """Where something of ours is, and its last answer."""
     where = "in the outbox" if sent.state == "queued" else f"at {sent.peer}"
-    where = {"deleted": "cleaned up", "gone": "gone", "deleting": "about to be cleaned up"}.get(sent.state, where)
-    answer = f"merged as {sent.merge}" if sent.merge else clean(sent.status)
+    where = {"deleted": "cleaned up", "deleting": "about to be cleaned up"}.get(sent.state, where)
+    answer = "no answer"
+    if sent.state == "gone" and (at := sent.chain[-1].at) is not None:  # who deleted it no host tells
+        where, answer = f"gone since {format_stamp(at)}: {BRANCH_GONE}", "no answer came before"
+    answer = f"merged as {sent.merge}" if sent.merge else clean(sent.status) or answer
     answer += f" (claimed, unproven: {clean(sent.unproven)})" if sent.unproven else ""
-    return f"{where}; {answer or 'no answer'}{f': {in_quotes(clean(sent.reason))}' if sent.reason else ''}"
+    return f"{where}; {answer}{f': {in_quotes(clean(sent.reason))}' if sent.reason else ''}"

@@ -21,7 +21,7 @@ from cn import __version__
 from cn.values.text import redact, visible
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.conversation import read_commit
-from cn.views.words import problem_text, sent_text, state_text
+from cn.views.words import sent_text, state_text
 from cn.web.links import SECTIONS, Links
 from cn.web.page import Drawn, Page, Part
 
@@ -75,7 +75,7 @@ def _engine() -> Environment:
     )
     made.filters |= {"stamp": _stamp, "iso": _iso, "day": _day, "words": _words, "money": _money, "short": _short}
     made.filters |= {"times": _times, "commit": read_commit, "whole": Whole}
-    made.globals |= {"state_text": state_text, "problem_text": problem_text, "sent_text": sent_text}
+    made.globals |= {"state_text": state_text, "sent_text": sent_text}
     made.globals |= {"version": __version__, "tone": tone}
     return made
 

@@ -187,6 +187,38 @@ def test_who_may_not_decide_is_told_at_once(calm: Node) -> None:
     assert at.end() == 0
 
 
+def test_what_a_run_carried_out_meanwhile_is_told_and_not_offered_again(two: Node) -> None:
+    at = review(two)
+    at.answer(ASK, "m")
+    at.answer(ASK, "f")
+    at.answer("what does it wait for", "the lawyer\r")
+    at.answer("until", "3d\r")
+    at.expect("that was the last")
+    two.process()
+    at.answer(ASK, "q")
+    assert at.end() == 0
+    told = at.text
+    assert "✓ pi/idea: do:merge (final); now it is done: merged" in told
+    assert "✓ pi/what-licence: defer:the lawyer (it stays); now it is deferred until " in told
+    assert "run 'cn inbox process'" not in told
+    assert "not yet executed" not in told
+
+
+def test_what_waits_still_is_offered_beside_what_a_run_carried_out(two: Node) -> None:
+    at = review(two)
+    at.answer(ASK, "m")
+    at.expect("u takes it back")
+    two.process()
+    at.answer(ASK, "f")
+    at.answer("what does it wait for", "the lawyer\r")
+    at.answer("until", "3d\r")
+    at.answer(ASK, "q")
+    told = at.answer("run 'cn inbox process' now?", "n")
+    assert "✓ pi/idea: do:merge (final); now it is done: merged" in told
+    assert "✓ pi/what-licence: defer:the lawyer (it stays); not yet executed" in told
+    assert at.end() == 0
+
+
 def test_interrupted_it_says_what_was_written(calm: Node) -> None:
     calm.triage("pi/what-licence", "defer:later")
     at = review(calm)

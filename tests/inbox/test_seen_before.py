@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import branches, checkout, cn, commit, git, make_ssh_key, push, sign_with
+from tests.support.hubs import branches, checkout, cn, commit, fetch, git, make_ssh_key, push, sign_with
 from tests.support.world import Node, World, is_in_main
 
 
@@ -257,3 +257,30 @@ def test_proposals_upon_each_other_are_called_by_what_is_their_own(world: World,
     refused = sigma.cn("status").stdout.partition("\nrefused\n")[2]
     assert "no-self-merge" in refused
     assert "main already holds this" in refused
+
+
+def test_a_proposal_upon_another_peers_is_called_by_what_is_its_own(world: World, sigma: Node, pi: Node) -> None:
+    omega = world.hub("omega")
+    world.link(sigma, omega)
+    theirs = world.propose(omega, sigma, "below", {"docs/below.md": "x\n"}, message="Theirs")
+    sigma.sync()
+    person = world.person(pi, sigma)
+    fetch(person, sigma.url, "refs/heads/omega/below")
+    world.propose(pi, sigma, "above", {"docs/above.md": "x\n"}, message="Ours", start=theirs)
+    world.propose(pi, sigma, "top", {"docs/top.md": "x\n"}, message="Our second", start="HEAD")
+    sigma.sync()
+    found = {one["topic"]: one["subject"] for one in json.loads(sigma.cn("inbox", "--json").stdout)}
+    assert found == {"below": "Theirs", "above": "Ours", "top": "Our second"}
+
+
+def test_who_points_a_branch_into_anothers_in_the_same_run_does_not_rename_it(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    omega = world.hub("omega")
+    world.link(sigma, omega)
+    first = world.propose(pi, sigma, "work", {"docs/one.md": "x\n"}, message="First")
+    world.propose(pi, sigma, "work", {"docs/two.md": "x\n"}, message="Second", start=first, force=True)
+    push(world.person(pi, sigma), sigma.url, f"{first}:refs/heads/omega/claim")
+    sigma.sync()
+    found = {one["topic"]: one["subject"] for one in json.loads(sigma.cn("inbox", "--json").stdout)}
+    assert found == {"work": "First", "claim": "First"}

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.support.hubs import fetch, git
+from tests.support.hubs import checkout, fetch, git
 from tests.support.world import Node, World, content, is_in_main
 
 MORE = "refused: rebase-before-merge"
@@ -214,3 +214,35 @@ def test_a_branch_that_takes_back_what_it_stands_upon_is_decided_after_it(
     sigma.decide("pi/two", "do:merge")
     assert is_in_main(sigma, top)
     assert content(sigma, "app.txt") == two.encode()
+
+
+def merge_of(world: World, pi: Node, sigma: Node, *heads: str, files: dict[str, str]) -> None:
+    """A branch that merges these, and changes more; it comes behind them."""
+    person = world.person(pi, sigma)
+    checkout(person, "several", "origin/main")
+    git(person, "merge", "--quiet", "--no-ff", "-m", "Several", *heads)
+    for name, text in files.items():
+        (person / name).write_text(text)
+    git(person, "add", ".")
+    git(person, "commit", "--quiet", "--amend", "--no-edit")
+    world.offer(pi, sigma, "several", "HEAD")
+    sigma.sync()
+
+
+def test_of_a_merge_of_several_the_rest_is_shown_anew_when_one_came_in(world: World, sigma: Node, pi: Node) -> None:
+    sigma.write({"app.txt": "a\n"})
+    one = world.propose(pi, sigma, "one", {"app.txt": "a\none\n"})
+    two = world.propose(pi, sigma, "other", {"b.txt": "2\n"})
+    merge_of(world, pi, sigma, one, two, files={"app.txt": "a\none\nmore\n"})
+    sigma.triage("pi/one", "do:merge")
+    said = sigma.decide("pi/several", "do:merge").stdout
+    assert "pi/several is shown anew: main has got a part of it since" in said
+    assert "what was decided is void" in said
+    assert "+one" not in of(sigma, "several")
+    assert "\n>     2\n" in of(sigma, "several")
+    status = sigma.cn("status").stdout
+    assert "decided;" not in status
+    assert "refused" not in status
+    sigma.decide("pi/several", "do:merge")
+    assert content(sigma, "app.txt") == b"a\none\nmore\n"
+    assert content(sigma, "b.txt") == b"2\n"

@@ -346,3 +346,40 @@ def test_a_thread_that_main_holds_with_its_section_decides(world: World, sigma: 
     git(sigma.root, "commit", "-qam", "decided")
     sigma.process()
     assert "\n## Deferred\n" in sigma.thread(name)
+
+
+@pytest.mark.parametrize(
+    ("tail", "why", "remedy"),
+    [
+        (b"\n\xff latin\n", "the file is not UTF-8 text", "save it as UTF-8"),
+        (b"\n## Triage\n\ndecision: do:merge\n", "there are two ## Triage sections", "keep one"),
+    ],
+)
+def test_a_decision_that_cannot_be_read_is_refused_and_not_decided(
+    world: World, sigma: Node, pi: Node, tail: bytes, why: str, remedy: str
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    path.write_bytes(path.read_bytes() + tail)
+    before = sigma.cn("status", check=None).stdout
+    assert "decided" not in before
+    assert f"valid-triage: {why}" in before
+    assert remedy in before
+    assert "refused: valid-triage" in sigma.cn("inbox").stdout
+    sigma.process(check=1)
+    assert sigma.cn("status").stdout.split("refused\n")[1] == before.split("refused\n")[1]
+
+
+def test_a_void_decision_is_refused_before_a_run_has_met_it(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    text = path.read_text("utf-8")
+    path.write_text(text.replace("**Head:** ", "**Head:** 0"), "utf-8")
+    shown = sigma.cn("status").stdout
+    assert "decided;" not in shown
+    assert "valid-triage: void: " in shown
+    assert "the next run writes it anew" in shown

@@ -208,6 +208,16 @@ def test_a_peer_that_changed_its_name_is_told_when_its_main_is_read(world: World
     assert "calls itself" not in sigma.cn("status").stdout
 
 
+def test_the_doctor_says_once_that_a_peer_changed_its_name(world: World) -> None:
+    sigma, _ = renamed(world)
+    sigma.sync()
+    assert sigma.cn("doctor", check=1).stdout.count("calls itself py") == 1
+    assert sigma.cn("doctor", "--full", check=1).stdout.count("calls itself py") == 1
+    sigma.cn("peer", "add", "py", world.nodes["pi"].url)
+    told = " ".join(sigma.cn("doctor", check=1).stdout.split())
+    assert "'cn peer remove pi' or 'cn peer remove py', whichever it is not called" in told
+
+
 def test_what_was_to_be_done_about_a_peer_goes_with_it(world: World) -> None:
     sigma, _ = renamed(world)
     sigma.sync()

@@ -96,3 +96,24 @@ def test_every_step_of_what_we_sent_is_documented() -> None:
     table = PAGE[PAGE.index("<!-- sent-steps -->") :].split("\n\n")[0]
     rows = re.sub(r"\| [^|]*\|$", "", table, flags=re.M)
     assert steps | {QUEUED, MOVED, DELETED} == set(re.findall(r"`(\w+)`", rows)) - {"step"}
+
+
+def test_what_we_sent_and_what_is_not_there_any_more_says_since_when(world: World, sigma: Node, pi: Node) -> None:
+    for topic in ("one", "two"):
+        world.propose(pi, sigma, topic, {f"docs/{topic}.md": "1\n"})
+        pi.sync()
+    sigma.sync()
+    sigma.decide("pi/two", "defer:later")
+    pi.sync()
+    assert "is at sigma; no answer" in pi.cn("thread", "show", "sigma:one").stdout
+    for topic in ("one", "two"):
+        world.withdraw(pi, sigma, topic)
+    pi.sync()
+    why = " ".join(pi.cn("why", "sigma:one").stdout.split())
+    (at,) = [
+        e["at"] for e in json.loads(pi.cn("why", "sigma:one", "--json").stdout)["sent"]["chain"] if e["step"] == "gone"
+    ]
+    gone = f"gone since {at[:16]}Z: the branch is not there any more (withdrawn, or deleted at the host)"
+    assert f"is {gone}; no answer came before" in why
+    answered = " ".join(pi.cn("why", "sigma:two").stdout.split())
+    assert "(withdrawn, or deleted at the host); deferred: " in answered

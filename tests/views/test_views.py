@@ -168,7 +168,7 @@ def test_a_new_decision_takes_the_place_of_a_refused_one(scene: Scene) -> None:
         assert states[path.name]["state"] == "decided"
         path.write_bytes(before.replace(b"actor: sigma\n", b""))
         broken = {t["thread"]: t for t in scene.json("inbox")}[path.name]
-        assert (broken["state"], broken["decision"]) == ("decided", None)
+        assert (broken["state"], broken["decision"], broken["rule"]) == ("refused", None, "valid-triage")
         assert "actor" in broken["note"]
         path.write_bytes(before[: before.index(b"## Triage")])
         assert {t["thread"]: t["state"] for t in scene.json("inbox")}[path.name] == "pending"

@@ -19,7 +19,7 @@ from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Main, ShownCondition, Status, Waiting
 from cn.views.threads import ThreadView
-from cn.views.words import problem_text, state_text
+from cn.views.words import state_text
 
 if TYPE_CHECKING:  # not every screen shows them
     from cn.threads.store import OwnDocument
@@ -144,8 +144,6 @@ def inbox_lines(threads: Sequence[ThreadView], now: datetime, *, signed: bool, r
         if thread.refused is not None:
             lines += wrap("    ", clean(thread.refused.reason)) if thread.refused.reason else []
             lines += next_step(thread.refused.remedy, 4)
-        elif thread.decided.problem:
-            lines += wrap("    ", clean(thread.decided.problem))
         if thread.in_main:
             lines += next_step(END_IN_MAIN, 4)
     return lines + left_out(left, "", "--all shows them")
@@ -280,8 +278,6 @@ def _thread(thread: ThreadView, now: datetime) -> list[str]:
             rule, reason, remedy, *_ = thread.refused or Refusal("", "")
             lines = [name, *wrap("      ", f"{rule}: {clean(reason)}"), *next_step(remedy, 6)]
             return [*lines, *wrap("      ", IN_MAIN), *next_step(END_IN_MAIN, 6)] if thread.in_main else lines
-        case "decided" if decided.problem:
-            text = problem_text(decided.problem)
         case "decided":
             text = f"{clean(decided.text, 120)} by {decided.actor}"
             text += f", {thread.caution}" if thread.caution else ""

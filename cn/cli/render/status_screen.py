@@ -35,7 +35,6 @@ from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Status, Waiting
 from cn.views.threads import ThreadView
-from cn.views.words import problem_text
 
 _DAY = timedelta(days=1)
 _AGE, _TITLE = 5, 24
@@ -180,8 +179,6 @@ def _thread(thread: ThreadView, now: datetime, warn_after: int) -> Row:
     below = list[str]()
     if refused is not None:
         below = [f"{refused.rule}: {clean(refused.reason)}"]
-    elif decided.problem:
-        below = [problem_text(decided.problem)]
     elif thread.state == "decided":
         below = [f"{clean(decided.text, 120)} by {decided.actor}"]
     elif thread.state == "deferred":
