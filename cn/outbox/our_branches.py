@@ -44,6 +44,7 @@ from cn.protocol.ledger import (
 from cn.protocol.message import About, MessageRefused, parse_message
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, others_can_write
 from cn.protocol.peers_file import PATH as PEERS
+from cn.protocol.twins import THERE
 from cn.run.executor import Executor
 from cn.run.memory import Condition
 from cn.run.secret_gate import mask_line
@@ -117,9 +118,6 @@ def record_ours(executor: Executor, seen: Observation) -> list[ThreadKey]:
     return anew
 
 
-_THERE = ("delivered", "adopted", "answered")
-
-
 def may_be_ours(executor: Executor, peer: Name, item: Item, tip: Oid) -> bool:
     """May a person here have moved a branch of ours to this commit with git, or another of this hub's clones?
 
@@ -153,7 +151,7 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
     for peer, known in executor.snapshot.outbound():
         item = executor.item(peer, OUT, known.topic)  # this very run may have ended it
         _, tip = seen.listed[OUT].get((peer, known.topic), (None, None))
-        if item is None or tip is None or tip == item.head or item.state not in _THERE:
+        if item is None or tip is None or tip == item.head or item.state not in THERE:
             continue
         not_here = (peer, known.topic) in seen.missing[OUT] or (peer, known.topic) in seen.later
         if not_here or peer not in executor.settings.peers:
