@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.actions.drafts import telling_what_waits
-from cn.actions.signed import refuse_unsigned
+from cn.actions.signed import refuse_unsigned, refuse_withdrawn
 from cn.git.entries import read_changes
 from cn.git.fetch import fetch_commits
 from cn.git.objects import is_ancestor, read_info, read_objects
@@ -312,6 +312,7 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         text += f"; as it stands it will be refused, {rebase} mends that"
         run.report.info(text, source=target.source)
     refuse_unsigned(run, target.peer, target.tip, head)
+    refuse_withdrawn(run, target.peer, target.tip, target.topic, head)
     base = own_base(git, target.tip, head)
     assert base is not None, "it has history in common with main"
     if pointers := _read_leaving(run, base, head):

@@ -245,6 +245,29 @@ def test_what_was_taken_back_is_proposed_again_also_before_a_sync(world: World, 
     assert "merged" in desk.cn("why", "sigma:fix").stdout
 
 
+def test_what_a_peer_that_pinned_our_key_saw_taken_back_is_refused_until_it_is_a_new_commit(desk: Desk) -> None:
+    key, public = make_ssh_key(desk.world.folder / "key")
+    sign_with(desk.root, key)
+    sign_with(desk.pi.root, key)
+    desk.sigma.cn("peer", "key", "pi", public)
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    desk.world.withdraw(desk.pi, desk.sigma, "fix")
+    desk.cn("propose", "fix")  # nobody there has seen that
+    desk.world.settle(desk.pi, desk.sigma)
+    desk.world.withdraw(desk.pi, desk.sigma, "fix")
+    desk.world.settle(desk.sigma, desk.pi)
+    for words in ((), ("--dry-run",)):
+        told = desk.cn("propose", "fix", *words, check=1).stderr
+        assert f"merge-needs-approval: sigma has seen {head[:8]} taken back" in told
+    (amend,) = re.findall(r"'(git commit [^']*)' makes a new commit", told)
+    git(desk.root, *shlex.split(amend)[1:], GIT_COMMITTER_DATE="2026-03-01T12:00:00Z")
+    desk.cn("propose", "fix")
+    desk.sigma.sync()
+    desk.sigma.decide("pi/fix", "do:merge")
+    assert desk.sigma.threads() == []
+
+
 def test_a_strangers_commit_is_not_called_our_proposal_before_a_sync(desk: Desk) -> None:
     head = desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")

@@ -153,7 +153,7 @@ def check_decision(facts: Facts, triage: Triage) -> Refusal | None:
         ends, asks = command("cn delete {}", facts.source), command("cn comment {} TEXT", facts.source)
         remedy = f"{ends} ends the thread, {asks} asks for it again"
         return Refusal(rules.MERGE_NEEDS_APPROVAL, BRANCH_GONE, remedy)
-    if merging and (facts.peers[facts.peer].key or facts.config.signed == "required"):
+    if merging and rules.asks_who_pushed(facts.peers[facts.peer], facts.config):
         return rules.put_there_by_its_creator(facts.item.get("back"))
     return None
 
