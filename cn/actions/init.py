@@ -15,7 +15,7 @@ from cn.git.create import commit_first, create_repo
 from cn.git.fast_import import FileChange
 from cn.git.objects import list_refs, list_tree, read_info
 from cn.git.process import GitError
-from cn.git.remote import HEADS
+from cn.git.remote import HEADS, ask_heads, list_refs_of
 from cn.git.repository import Hub, check_place, find_hub, is_trusted, open_repository
 from cn.git.signatures import read_key, signing_settings
 from cn.git.work_clone import WorkClone, find_work_clone
@@ -27,7 +27,7 @@ from cn.secrets.scanner import Text, find_secrets
 from cn.system.clock import now
 from cn.system.extras import template_dir
 from cn.system.limits import beyond_limit
-from cn.transaction.base import Base, observe_base
+from cn.transaction.base import SECONDS, Base, observe_base
 from cn.transaction.commit import Committed, Draft, commit
 from cn.transaction.lock import hub_lock
 from cn.transaction.protected_files import accept
@@ -148,18 +148,37 @@ def _pushed_before(hub: Hub, made: Committed) -> str:
 
 
 def _main_branch(work: WorkClone) -> str:
-    """The project's main branch, which has to be checked out: what origin's HEAD names, else the one that is."""
+    """The project's main branch, which has to be checked out: what origin has as that, else what this clone has noted
+    of origin's HEAD, else the one that is.
+    """
     here = work.branch
     known = work.git.run("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False).text
     local = list_refs(work.git, HEADS)
     if f"{HEADS}{here}" not in local:
         raise Refused(f"{work.root} has no commit on a branch that is checked out", "make one, then run it again")
     others = [name for name in _BOTH if f"{HEADS}{name}" in local and here not in _BOTH]
-    main = known.removeprefix("refs/remotes/origin/") or next(iter(others), here)
+    at_origin = _main_at_origin(work, here)
+    main = at_origin or known.removeprefix("refs/remotes/origin/") or next(iter(others), here)
     if main != here:
-        switch = command("git switch {}", main)
-        raise Refused(f"HEAD is {here}, and the main branch of {work.root} is {main}", f"{switch}, then run it again")
+        there = f"{HEADS}{main}" in local or bool(list_refs(work.git, f"refs/remotes/origin/{main}"))
+        fetch, switch = "" if there else "'git fetch origin', then ", command("git switch {}", main)
+        text = f"HEAD is {here}, and the main branch of {work.root} is {main}{', as at origin' if at_origin else ''}"
+        raise Refused(text, f"{fetch}{switch}, then run it again")
     return main
+
+
+def _main_at_origin(work: WorkClone, here: str) -> str:
+    """What HEAD names at origin; where it names nothing that is there, ``main`` or ``master``, unless origin has the
+    branch that is checked out ``here``. Empty: origin has neither, or gives no answer.
+    """
+    if not work.config.all("remote.origin.url"):
+        return ""
+    head = ask_heads(work.git, ["origin"], SECONDS)["origin"]
+    if head is not None:
+        return "" if isinstance(head, str) else head[0]
+    refs = list_refs_of(work.git, "origin", [f"{HEADS}{name}" for name in (here, *_BOTH)], SECONDS)
+    there = [] if isinstance(refs, str) else [name for name in (here, *_BOTH) if f"{HEADS}{name}" in refs]
+    return next(iter(there), "")
 
 
 def _template_here(name: Name, main: str) -> dict[HubPath, bytes]:

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.actions.drafts import telling_what_waits
-from cn.actions.signed import refuse_unsigned
+from cn.actions.signed import refuse_unsigned, refuse_withdrawn
 from cn.git.entries import read_changes
 from cn.git.fetch import fetch_commits
 from cn.git.objects import is_ancestor, read_info, read_objects
 from cn.git.read_branches import Patience, first_title, read_histories
-from cn.git.remote import HEADS
+from cn.git.remote import HEADS, list_refs_of
 from cn.git.repository import Hub, open_hub, share
 from cn.git.told import OWN_CLONE
 from cn.git.work_clone import WorkClone, find_work_clone, work_trees
 from cn.inbox.merges import own_base, read_facts
 from cn.outbox.deliver import deliver
+from cn.outbox.plan.receipts import plan_ours_gone
 from cn.peers.observe import bring_mains, main_of
 from cn.protocol import rules
 from cn.protocol.effects import Drop, Effect, Offer, Plan, Post
@@ -29,7 +30,7 @@ from cn.protocol.ledger import OUT, Event, Item
 from cn.protocol.message import Message
 from cn.protocol.outbox_entry import Propose
 from cn.protocol.peers_file import MAILBOX, Peer
-from cn.protocol.twins import is_refused_as_twin, rename_to, twin_of
+from cn.protocol.twins import THERE, is_refused_as_twin, rename_to, twin_of
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_change, check_plan, check_texts
@@ -224,7 +225,10 @@ def queue_proposal(
     ``may_replace`` is asked about the commit that was proposed before. False: it is there as it is.
     """
     peer = target.peer.name
-    if told := _settled(run, run.snapshot, target, head, may_replace):
+    told = _settled(run, run.snapshot, target, head, may_replace)
+    if (lost := _lost(run, target, head) if told else None) is not None:
+        run.report.info(f"{target.branch} is not there any more: it goes there again", source=target.source)
+    elif told:
         if message.strip():
             raise Refused(f"{told}, and the message was not sent", f"{command('cn send {} MESSAGE', peer)} sends it")
         run.report.info(told, source=target.source)
@@ -237,9 +241,12 @@ def queue_proposal(
     title = first_title(history, others) if history is not None else ""
 
     def propose_it(executor: Executor) -> tuple[str | None, bool]:
-        if told := _settled(run, executor.snapshot, target, head, may_replace):  # by another clone, meanwhile
+        told = _settled(run, executor.snapshot, target, head, may_replace)
+        if told and executor.item(peer, OUT, target.topic) != lost:  # by another clone, meanwhile
             executor.notes.info(told, source=target.source)
             return None, False
+        if told and lost is not None:
+            executor.perform(plan_ours_gone(peer, lost, executor.now))
         entry = Propose(peer, target.branch, head, executor.now, title)
         waiting = [path for path, one in executor.snapshot.outbox()[0] if _is_of(one, target)]
         effects: list[Effect] = [Drop(path) for path in waiting]
@@ -256,6 +263,23 @@ def queue_proposal(
         return subject, True
 
     return run.commit_for(propose_it)
+
+
+def _lost(run: Run, target: Target, head: Oid) -> Item | None:
+    """Our record of a proposal that is not there any more, as its next sync would find; None: it is there, or nobody
+    can tell. Raises :class:`Refused` where somebody else's commit stands in its place.
+    """
+    item = run.snapshot.item(target.peer.name, OUT, target.topic)
+    if item is None or item.head != head or item.state not in THERE:
+        return None
+    ref, url = HEADS + target.branch, run.settings.delivery_url(run.hub, target.peer)
+    there = list_refs_of(run.hub.git, url, [ref], run.settings.config.limits.peer_seconds)
+    if isinstance(there, str) or there.get(ref) == head:
+        return None
+    if tip := there.get(ref):
+        text = f"{target.branch} is at {tip[:8]} there, and cn knows {head[:8]}: nothing was proposed"
+        raise Refused(text, "'cn sync' tells whose that is, and what may be done")
+    return item
 
 
 def _is_of(entry: object, target: Target) -> bool:
@@ -288,6 +312,7 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         text += f"; as it stands it will be refused, {rebase} mends that"
         run.report.info(text, source=target.source)
     refuse_unsigned(run, target.peer, target.tip, head)
+    refuse_withdrawn(run, target.peer, target.tip, target.topic, head)
     base = own_base(git, target.tip, head)
     assert base is not None, "it has history in common with main"
     if pointers := _read_leaving(run, base, head):

@@ -5,12 +5,15 @@ from __future__ import annotations
 from cn.git.objects import merge_bases, read_info, read_objects
 from cn.git.process import Git
 from cn.git.signatures import own_key, read_signatures
+from cn.inbox.plan.arrivals import is_withdrawn
+from cn.outbox.our_branches import read_ledger_at
 from cn.protocol import rules
+from cn.protocol.ledger import IN, LedgerRefused, events_of_topics
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.peers_file import Peer, fingerprint, parse_peers
 from cn.run.run import Run
 from cn.values.errors import ConfigError, Refusal, Refused
-from cn.values.names import Name, Oid
+from cn.values.names import Name, Oid, Topic
 from cn.values.shell_words import command
 from cn.values.text import decode
 
@@ -35,6 +38,24 @@ def refuse_unsigned(run: Run, peer: Peer, tip: Oid, head: Oid) -> None:
     whose = f"{peer.name} has pinned {fingerprint(key)} for {us}" if pinned else f"{us} signs with {fingerprint(key)}"
     base = next(iter(merge_bases(git, tip, head)), tip)
     raise Refused.by(Refusal(rules.SIGNATURE, f"{head[:8]} is {sign.how}; {whose}", _remedy(us, base, key, ours)))
+
+
+def refuse_withdrawn(run: Run, peer: Peer, tip: Oid, topic: Topic, head: Oid) -> None:
+    """Raise :class:`Refused` for a ``head`` that a peer, whose main is at ``tip``, has seen taken back, where it has
+    pinned our key: no signature says who pushes that again, and it is never merged.
+    """
+    git, settings = run.hub.git, run.settings
+    if not pinned_key(git, tip, settings.us):
+        return
+    lines = "".join(read_ledger_at(git, tip, name) for name in reversed(settings.names_for(peer.name)))
+    try:
+        past = events_of_topics(lines, IN, [topic])[topic]
+    except LedgerRefused:
+        return
+    if is_withdrawn(past, head):
+        why = f"{peer.name} has seen {head[:8]} taken back, and its signature does not say who proposes it again"
+        again = "'git commit --amend --no-edit -S' makes a new commit of it; then propose again"
+        raise Refused.by(Refusal(rules.MERGE_NEEDS_APPROVAL, why, again))
 
 
 def _remedy(us: Name, base: Oid, key: str, ours: str) -> str:

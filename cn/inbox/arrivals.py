@@ -44,6 +44,8 @@ from cn.inbox.plan.arrivals import (
     said_again,
     stepped_back,
     takes_words,
+    with_refusal,
+    withdrawn_before,
 )
 from cn.inbox.working_copies import (
     Working,
@@ -704,7 +706,7 @@ def _revive(executor: Executor, arrival: Arrival) -> None:
     ours = [one for one in executor.open(arrival.peer, OUT) if one.get("about_status") == COMMENTED]
     said = [one.head for one in ours if one.get("about_head") == item.head]
     plan = plan_revived(arrival, executor.settings.us, item, working, mains, said)
-    executor.perform(plan)
+    executor.perform(_telling(executor, arrival, plan, name, withdrawn_before(item)))
     back = executor.item(arrival.peer, IN, arrival.topic)
     told = back.get("back") if back is not None else ""
     executor.notes.info(f"{arrival.source} was {told}; {name} waits again", source=arrival.source)
@@ -775,7 +777,8 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
             working = mask_thread(executor, name, working, mains)
         back = _back(executor, arrival, item)
         reviewer = assigned_to(executor, item)
-        executor.perform(plan_moved(arrival, executor.settings.us, item, working, mains, back, reviewer))
+        plan = plan_moved(arrival, executor.settings.us, item, working, mains, back, reviewer)
+        executor.perform(_telling(executor, arrival, plan, name, back))
         past = executor.snapshot.events_at_heads(arrival.peer, IN, [arrival.head]).get(arrival.head, ())
         executor.perform(_let_in_after_all(arrival, past, executor.settings.us, name))
         moved = f"moved to {arrival.head[:8]}"
@@ -789,12 +792,22 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
     earlier = next((e.fields["thread"] for e in reversed(arrival.past) if e.fields.get("thread")), "")
     name = thread_name(format_day(executor.now), *arrival.key, arrival.head, taken)
     taken.add(fold(name))
-    executor.perform(plan_new(arrival, executor.settings.us, name, earlier))
+    plan = plan_new(arrival, executor.settings.us, name, earlier)
+    executor.perform(_telling(executor, arrival, plan, name, arrival.part))
     executor.perform(plan_let_in(arrival, executor.settings.us, name))
     executor.notes.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
     if arrival.part:
         executor.notes.info(f"{arrival.source} {arrival.part}", source=arrival.source)
     _tell_in_main(executor, arrival)
+
+
+def _telling(executor: Executor, arrival: Arrival, plan: Plan, name: ThreadName, back: str) -> Plan:
+    """What lets in a branch of which ``back`` is said, where that keeps it from ever being merged."""
+    settings = executor.settings
+    refusal = rules.put_there_by_its_creator(back) if arrival.message is None else None
+    if refusal is None or not rules.asks_who_pushed(settings.peers[arrival.peer], settings.config):
+        return plan
+    return with_refusal(plan, arrival, settings.us, name, refusal)
 
 
 def _tell_in_main(executor: Executor, arrival: Arrival) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import accumulate
 
 from cn.git.objects import OUTPUT_BYTES, is_ancestor, read_info, read_raw
-from cn.git.process import GitError
+from cn.git.process import Git, GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
 from cn.git.remote import HEADS
 from cn.git.taken_in import held
@@ -44,6 +44,7 @@ from cn.protocol.ledger import (
 from cn.protocol.message import About, MessageRefused, parse_message
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, others_can_write
 from cn.protocol.peers_file import PATH as PEERS
+from cn.protocol.twins import THERE
 from cn.run.executor import Executor
 from cn.run.memory import Condition
 from cn.run.secret_gate import mask_line
@@ -117,9 +118,6 @@ def record_ours(executor: Executor, seen: Observation) -> list[ThreadKey]:
     return anew
 
 
-_THERE = ("delivered", "adopted", "answered")
-
-
 def may_be_ours(executor: Executor, peer: Name, item: Item, tip: Oid) -> bool:
     """May a person here have moved a branch of ours to this commit with git, or another of this hub's clones?
 
@@ -153,7 +151,7 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
     for peer, known in executor.snapshot.outbound():
         item = executor.item(peer, OUT, known.topic)  # this very run may have ended it
         _, tip = seen.listed[OUT].get((peer, known.topic), (None, None))
-        if item is None or tip is None or tip == item.head or item.state not in _THERE:
+        if item is None or tip is None or tip == item.head or item.state not in THERE:
             continue
         not_here = (peer, known.topic) in seen.missing[OUT] or (peer, known.topic) in seen.later
         if not_here or peer not in executor.settings.peers:
@@ -607,7 +605,7 @@ def _their_lines(executor: Executor, seen: Observation, peer: Peer, key: str) ->
     if peer.name not in seen.ledgers:
         seen.ledgers[peer.name] = found = dict[str, list[str]]()
         main, names = seen.mains[peer.name][1], executor.settings.names_for(peer.name)
-        for line in "".join(_their_ledger(executor, main, name) for name in reversed(names)).split("\n"):
+        for line in "".join(read_ledger_at(executor.hub.git, main, name) for name in reversed(names)).split("\n"):
             if len(line) < _MOST_LINE:
                 words = line.split(" ")
                 for one in (*words[4:5], *(word for word in words[5:] if word.startswith(_ABOUT))):
@@ -615,16 +613,16 @@ def _their_lines(executor: Executor, seen: Observation, peer: Peer, key: str) ->
     return seen.ledgers[peer.name].get(key, [])
 
 
-def _their_ledger(executor: Executor, main: Oid, us: Name) -> str:
+def read_ledger_at(git: Git, main: Oid, us: Name) -> str:
     """The latest months of what a peer's main records of us, within limits: it is the peer's to write."""
     folder = f"{main}:{FOLDER}/{us}"
-    (info,) = read_info(executor.hub.git, [folder])
-    (listed,) = read_raw(executor.hub.git, [folder]) if info and info.size <= _MOST_BYTES else (None,)
+    (info,) = read_info(git, [folder])
+    (listed,) = read_raw(git, [folder]) if info and info.size <= _MOST_BYTES else (None,)
     names = [f"{folder}/{name}" for name in reversed(months(listed.entries)[-_MONTHS:])] if listed else []
-    infos = read_info(executor.hub.git, names)
+    infos = read_info(git, names)
     sizes = accumulate(info.size if info and info.kind == "blob" else 0 for info in infos)
     small = [name for name, info, size in zip(names, infos, sizes, strict=True) if info and size <= _MOST_BYTES]
-    found = read_raw(executor.hub.git, small)
+    found = read_raw(git, small)
     return "".join(one.data.decode("utf-8", "replace") for one in reversed(found) if one and one.kind == "blob")
 
 

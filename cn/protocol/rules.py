@@ -277,6 +277,11 @@ def signed_by_its_key(signature: str, peer: Peer, source: str) -> Refusal | None
     return Refusal(SIGNATURE, why, f"{again}; {command('cn delete {}', source)} ends it", notify=True)
 
 
+def asks_who_pushed(peer: Peer, config: HubConfig) -> bool:
+    """Does a signature count here, so that it has to say who proposes, and not only who made the commit?"""
+    return bool(peer.key) or config.signed == "required"
+
+
 def put_there_by_its_creator(back: str) -> Refusal | None:
     """An old signature says who made a commit, and not who pushed it again after it was taken back."""
     if not back:

@@ -736,13 +736,22 @@ PROPOSED = "**{} proposed, {}** ({} at {})"
 _WROTE = re.compile(r"\*\*[^*]+ wrote, [^*]+\*\* \(")
 
 
+def said_in(text: str) -> list[list[str]]:
+    """All :class:`Words` of a thread, oldest first: of each the line that says whose they are, and its quoted lines."""
+    found, within = list[list[str]](), False
+    for line in text.split("\n"):
+        begins = bool(_WROTE.match(line))
+        within = begins or (within and (line.startswith(">") or not line))
+        if begins:
+            found.append([line])
+        elif within and line:
+            found[-1].append(line)
+    return found
+
+
 def _said(text: str) -> list[str]:
     """The quoted lines of all :class:`Words`."""
-    found, within = list[str](), False
-    for line in text.split("\n"):
-        within = bool(_WROTE.match(line)) or (within and (line.startswith(">") or not line))
-        found += [line] if within and line.startswith(">") else []
-    return found
+    return [line for _, *quoted in said_in(text) for line in quoted]
 
 
 UNREAD_WORDS = "Words came that were not shown to who decided. Decide again."

@@ -10,7 +10,8 @@ from cn.protocol.layout import FINAL, SEEN_BEFORE
 from cn.protocol.ledger import Item
 from cn.values.shell_words import command
 
-_THERE = ("delivered", "adopted", "answered")
+THERE = ("delivered", "adopted", "answered")
+"""The states of a branch of ours that lies at its peer."""
 _NO_URL = "URL"
 
 
@@ -34,6 +35,6 @@ def twin_of(topic: str, head: str, items: Iterable[Item]) -> str:
 
     ``items`` are ours at that peer.
     """
-    there = (one for one in items if one.topic != topic and one.head == head and one.state in _THERE)
+    there = (one for one in items if one.topic != topic and one.head == head and one.state in THERE)
     waits = (one for one in there if one.get("status") not in FINAL and not is_refused_as_twin(one))
     return next((one.get("branch") for one in waits), "")

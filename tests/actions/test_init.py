@@ -174,6 +174,31 @@ def test_a_hub_is_made_on_the_main_branch_alone(tmp_path: Path) -> None:
     assert "--here takes neither" in cn("init", "proj", "--here", "--path", "x", cwd=root, check=2).stderr
 
 
+@pytest.mark.parametrize("head", ["main", "trunk"])
+def test_no_second_main_is_made_beside_the_one_at_origin(tmp_path: Path, head: str) -> None:
+    """The clone of an empty repository may begin on another branch than the host's HEAD names."""
+    host = bare(tmp_path / "host/project.git", head)
+    root = work(tmp_path / "project", "Alice", "master")
+    commit(root, FILES, "Begin")
+    git(root, "remote", "add", "origin", str(host))
+    git(root, "push", "--quiet", str(host), "HEAD:main")
+    refused = cn("init", "proj", "--here", cwd=root, check=1).stderr
+    assert f"HEAD is master, and the main branch of {root} is main, as at origin" in refused
+    assert "'git fetch origin', then 'git switch main', then run it again" in refused
+    assert set(branches(host)) == {"main"}
+    git(root, "fetch", "--quiet", "origin")
+    git(root, "switch", "--quiet", "main")
+    cn("init", "proj", "--here", cwd=root, check=0)
+    assert branches(host) == {"main": tip(root, "main")}
+
+
+def test_a_hub_is_made_on_the_branch_that_origin_has_where_its_head_names_none(tmp_path: Path) -> None:
+    root, host = project(tmp_path, "master")
+    git(host, "symbolic-ref", "HEAD", "refs/heads/main")
+    assert "commit" in cn("init", "proj", "--here", cwd=root, check=0).stdout
+    assert branches(host) == {"master": tip(root, "master")}
+
+
 def test_a_fork_proposes_from_a_branch_and_its_own_main_moves_beside(tmp_path: Path) -> None:
     """Another branch is checked out meanwhile, with edits: nothing of that is touched."""
     root, host = project(tmp_path, "main")

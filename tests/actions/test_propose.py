@@ -221,6 +221,65 @@ def test_the_same_head_again_says_where_it_stands(desk: Desk) -> None:
     assert before["refs/cn/pins/sigma/out/fix"] == desk.pi.refs()["refs/cn/pins/sigma/out/fix"]
 
 
+@pytest.mark.parametrize("route", ["mailbox", "pickup"])
+def test_what_was_taken_back_is_proposed_again_also_before_a_sync(world: World, route: str) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, route)
+    desk = Desk(world, sigma, pi)
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    world.withdraw(pi, sigma, "fix")
+    would = " ".join(desk.cn("propose", "fix", "--dry-run").stdout.split())
+    assert f"fix at sigma: {head[:8]}, 1 commit, Mend it" in would
+    assert desk.there() is None
+    told = " ".join(desk.cn("propose", "fix", "-m", "Again").stdout.split())
+    assert "fix is not there any more: it goes there again" in told
+    assert re.search(f"✓ delivered \\w+/fix at .*: {head[:8]}, 1 commit, Mend it", told), told
+    assert desk.there() == head
+    assert "gone" not in pi.sync().stdout
+    assert "no answer yet; nothing to do" in desk.cn("propose", "fix").stdout
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    world.settle(pi, sigma)
+    assert desk.there() is None
+    assert "merged" in desk.cn("why", "sigma:fix").stdout
+
+
+def test_what_a_peer_that_pinned_our_key_saw_taken_back_is_refused_until_it_is_a_new_commit(desk: Desk) -> None:
+    key, public = make_ssh_key(desk.world.folder / "key")
+    sign_with(desk.root, key)
+    sign_with(desk.pi.root, key)
+    desk.sigma.cn("peer", "key", "pi", public)
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    desk.world.withdraw(desk.pi, desk.sigma, "fix")
+    desk.cn("propose", "fix")  # nobody there has seen that
+    desk.world.settle(desk.pi, desk.sigma)
+    desk.world.withdraw(desk.pi, desk.sigma, "fix")
+    desk.world.settle(desk.sigma, desk.pi)
+    for words in ((), ("--dry-run",)):
+        told = desk.cn("propose", "fix", *words, check=1).stderr
+        assert f"merge-needs-approval: sigma has seen {head[:8]} taken back" in told
+    (amend,) = re.findall(r"'(git commit [^']*)' makes a new commit", told)
+    git(desk.root, *shlex.split(amend)[1:], GIT_COMMITTER_DATE="2026-03-01T12:00:00Z")
+    desk.cn("propose", "fix")
+    desk.sigma.sync()
+    desk.sigma.decide("pi/fix", "do:merge")
+    assert desk.sigma.threads() == []
+
+
+def test_a_strangers_commit_is_not_called_our_proposal_before_a_sync(desk: Desk) -> None:
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    other = clone(desk.sigma.url, desk.world.folder / "other")
+    identify(other, "mallory", "mallory@cn.invalid")
+    theirs = commit(other, {"docs/fix.md": "theirs\n"}, "Mine")
+    git(other, "push", "-qf", "origin", "HEAD:pi/fix")
+    told = desk.cn("propose", "fix", check=1).stderr
+    assert f"pi/fix is at {theirs[:8]} there, and cn knows {head[:8]}: nothing was proposed" in told
+    assert desk.there() == theirs
+
+
 @pytest.mark.parametrize("decision", ["do:merge", "delete:no"])
 def test_a_head_that_was_replaced_by_what_was_decided_is_refused_at_once_and_answered(
     desk: Desk, decision: str

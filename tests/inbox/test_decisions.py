@@ -220,6 +220,24 @@ def test_a_delegated_thread_reaches_the_peer(world: World, pair: tuple[Node, Nod
 
 
 @pytest.mark.sliced(2)
+def test_a_delegated_thread_goes_with_all_that_was_said_in_it(world: World, sigma: Node, pi: Node) -> None:
+    omega = world.hub("omega")
+    world.link(sigma, omega)
+    pi.cn("send", "sigma", "Which port?")
+    sigma.sync()
+    sigma.cn("comment", "pi/which-port", "On which machine?")
+    pi.sync()
+    pi.cn("reply", "sigma/re-which-port", "On the blue one.")
+    sigma.sync()
+    sigma.cn("delegate", "pi/which-port", "omega")
+    omega.sync()
+    text = omega.thread(omega.only_thread())
+    said = [text.index(words) for words in ("Which port?", "> On which machine?", "> On the blue one.")]
+    assert said == sorted(said)
+    assert "**sigma wrote, " in text
+    assert "**pi wrote, " in text
+
+
 def test_a_thread_assigned_to_a_reviewer_stays_for_the_reviewer(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
     sigma.configure("reviewers:\n- name: alice\n  email: alice@example.org\n")

@@ -29,7 +29,9 @@ from cn.protocol.thread_file import (
     Reply,
     Triage,
     TriageRefused,
+    Words,
     add_form,
+    add_words,
     format_decision,
     format_thread,
     parse_triage,
@@ -213,6 +215,32 @@ def test_delegate_to_a_peer() -> None:
         row("delegate:omega", "queued", "delegated"),
         told(About(BRANCH, HEAD, "delegated", None, "to omega"), "delegated", "to omega"),
     )
+
+
+@pytest.mark.parametrize(
+    ("room", "kept", "gap"),
+    [
+        (1000, ["first", "second", "third"], ""),
+        (140, ["second", "third"], "(1 text in between is left out)"),
+        (70, ["third"], "(2 texts in between are left out)"),
+        (20, [], "(2 texts in between are left out)"),
+    ],
+)
+def test_a_forward_keeps_the_newest_words_and_says_what_it_leaves_out(room: int, kept: list[str], gap: str) -> None:
+    text = PENDING
+    for words in ("first", "second", "third"):
+        text = add_words(text, Words(PI, AT, "a message", f"{words}\n"))
+    small = CONFIG._replace(limits=Limits(thread_bytes=2 * room))
+    triage = decide(Delegate(OMEGA))
+    known = replace(facts(triage, config=small), text=set_triage(text, triage), committed=text)
+    first, *_ = planned(triage, known).effects
+    assert isinstance(first, Post)
+    quoted = first.message.body.partition("Thank you.\n\n")[2]
+    assert [word for word in ("first", "second", "third") if f"> {word}" in quoted] == kept
+    assert ("left out" in quoted) == bool(gap)
+    assert gap in quoted
+    assert ("> … cut here" in quoted) == (room < 100)
+    assert "## Triage" not in quoted
 
 
 def kept(triage: Triage, heading: str, state: str) -> str:

@@ -68,9 +68,18 @@ def test_an_old_signature_does_not_say_who_pushed_it_again(world: World, sigma: 
     sigma.sync()
     world.withdraw(pi, sigma)
     sigma.sync()
+    pi.sync()
     put(sigma, "pi/proposal", first)
     sigma.sync()
     assert "its signature does not say who did that" in sigma.triage("pi/proposal", "do:merge", check=1).stderr
+    told = pi.sync().stdout
+    assert "sigma says pi/proposal is refused" in told
+    assert "its signature does not say who did that; its creator pushes a new commit, signed" in told
+    assert "refused" in pi.cn("why", "sigma:proposal").stdout
+    sigma.idle()
+    sigma.write_refused_triage("pi/proposal", "do:merge")
+    sigma.process()
+    assert "refused" not in pi.sync().stdout, "once"
     second = world.propose(pi, sigma, files={"docs/new.md": "new\n"}, start="HEAD")
     sigma.sync()
     put(sigma, "pi/proposal", first)

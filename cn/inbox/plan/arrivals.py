@@ -183,6 +183,16 @@ def stepped_back(item: Item, head: Oid, past: Sequence[Event]) -> str:
     return f"{back}{_which_time(item)}"
 
 
+def is_withdrawn(past: Sequence[Event], head: Oid) -> bool:
+    """Does the history of a topic say that this head was let in, and that its branch was gone before it was decided?
+    Pushed again it is shown with a caution (:func:`withdrawn_before`, :func:`stepped_back`).
+    """
+    ends = [at for at, event in enumerate(past) if event.kind == "decided"]
+    since = past[ends[-1] + 1 :] if ends else past
+    acts = [event.kind for event in since if event.kind in LOOKED or event.kind == "gone"]
+    return acts[-1:] == ["gone"] and any(event.head == head and event.kind in LOOKED for event in since)
+
+
 def _which_time(item: Item) -> str:
     """No two cautions of a thread are the same, also within one second: each names one time that a head was shown."""
     return f" (time {_times(item)})" if item.get("times") else ""
@@ -228,6 +238,27 @@ def plan_revived(
     moved |= {"said": " ".join(said[-_MOST_SAID:])} if said else {}
     again = arrival.event("repeated", back=back, times=str(_times(item)), **moved)
     return Plan(arrival.source, (Put(inbox_path(name), text), again, row, Wake(name)))
+
+
+_LET_IN = ("received", "refreshed", "repeated")
+
+
+def with_refusal(plan: Plan, arrival: Arrival, us: Name, name: ThreadName, refusal: Refusal) -> Plan:
+    """What lets a branch in, where no decision can ever merge it as it is: its creator is told now, once per head.
+    Whoever decides is refused before anything is written, so that no run would tell it.
+    """
+    if arrival.item is not None and arrival.item.get("told") == arrival.head:
+        return plan
+    effects = [_noting_told(effect, arrival.head) for effect in plan.effects]
+    reason = f"{refusal.rule}: {refusal.reason}; {refusal.remedy}"
+    about = About(arrival.branch, arrival.head, "refused", None, reason)
+    return plan._replace(effects=(*effects, notice(us, arrival.peer, arrival.topic, about, arrival.at, name)))
+
+
+def _noting_told(effect: Effect, head: Oid) -> Effect:
+    if not isinstance(effect, Record) or effect.event.kind not in _LET_IN:
+        return effect
+    return effect._replace(event=effect.event._replace(fields={**effect.event.fields, "told": head}))
 
 
 def plan_renamed(arrival: Arrival, name: ThreadName, working: str | None) -> Plan:

@@ -6,10 +6,11 @@ Adding a decision touches :mod:`cn.protocol.thread_file` (type, parser, formatte
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple, assert_never
 
 from cn.outbox.plan.receipts import notice
@@ -19,7 +20,7 @@ from cn.protocol.hub_config import HubConfig
 from cn.protocol.layout import BRANCH_GONE, COMMENTED, MERGED_BEFORE, MESSAGE, done_path, inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
-from cn.protocol.message import About, Message
+from cn.protocol.message import MOST_TEXT, About, Message
 from cn.protocol.own_thread import concern_path, format_own, new_own
 from cn.protocol.peers_file import Peer, signature_now
 from cn.protocol.rules import MergeFacts
@@ -38,6 +39,7 @@ from cn.protocol.thread_file import (
     format_decision,
     mark_triage,
     peer_block,
+    said_in,
     showing_of,
 )
 from cn.secrets.findings import quoted_here, unnamed
@@ -45,7 +47,7 @@ from cn.secrets.scanner import Text
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, digest, reply_subject, reply_topic
 from cn.values.shell_words import command
-from cn.values.text import one_line, slug
+from cn.values.text import counted, one_line, slug
 from cn.values.timestamps import format_second, format_stamp
 
 
@@ -151,7 +153,7 @@ def check_decision(facts: Facts, triage: Triage) -> Refusal | None:
         ends, asks = command("cn delete {}", facts.source), command("cn comment {} TEXT", facts.source)
         remedy = f"{ends} ends the thread, {asks} asks for it again"
         return Refusal(rules.MERGE_NEEDS_APPROVAL, BRANCH_GONE, remedy)
-    if merging and (facts.peers[facts.peer].key or facts.config.signed == "required"):
+    if merging and rules.asks_who_pushed(facts.peers[facts.peer], facts.config):
         return rules.put_there_by_its_creator(facts.item.get("back"))
     return None
 
@@ -281,6 +283,7 @@ def _keep(facts: Facts, triage: Triage, state: str, heading: str, fields: dict[s
 
 def _delegate(facts: Facts, triage: Triage, actor: Name) -> Plan | Refusal:
     refused = rules.check_addressee(actor, facts.config, facts.peers)
+    refused = refused or rules.check_length(triage.body, "what is said about it")
     if refused:
         return refused
     if facts.config.is_actor(actor):
@@ -306,22 +309,39 @@ def _forward(facts: Facts, triage: Triage, actor: Name, hops: int) -> Post:
         f"- signature: {facts.signature}",
         f"- received: {format_stamp(facts.item.since)}",
     ]
-    body = [*origin, *(["", triage.body] if triage.body else []), "", *_quoted(facts)]
-    message = Message(MESSAGE, facts.config.name, actor, subject, triage.at, "\n".join(body), facts.branch, hops=hops)
+    above = "\n".join([*origin, *(["", triage.body] if triage.body else []), "", ""])
+    room = min(MOST_TEXT - len(above.encode()), facts.config.limits.thread_bytes // 2)
+    body = above + "\n".join(_conversation(facts.committed or facts.text, room))
+    message = Message(MESSAGE, facts.config.name, actor, subject, triage.at, body, facts.branch, hops=hops)
     topic = f"fwd-{facts.peer}-{slug(facts.item.topic)}"
     return Post(message, topic, facts.thread, facts.source, format_decision(triage.decision))
 
 
-def _quoted(facts: Facts) -> list[str]:
-    """The peer's text as cn wrote it, not as somebody may have edited it, within a message's limit."""
-    room = facts.config.limits.thread_bytes // 2
-    lines: list[str] = []
-    for line in peer_block(facts.committed or facts.text):
-        room -= len(line.encode()) + 1
-        if room < 0:
-            return [*lines, "> … cut here"]
-        lines.append(line)
-    return lines
+def _conversation(text: str, room: int) -> list[str]:
+    """What the peer sent, and what both sides said about it since, as cn wrote it and not as somebody may have edited
+    it, within ``room`` bytes: the newest words are kept, and what is left out is said.
+    """
+    words, kept = said_in(text), list[list[str]]()
+    for said in reversed(words):
+        lines = ["", said[0], "", *said[1:]]
+        if kept and _size(lines) > room:
+            break
+        kept.insert(0, _within(lines, room))
+        room -= _size(lines)
+    left = len(words) - len(kept)
+    gap = ["", f"({counted(left, 'text')} in between {'is' if left == 1 else 'are'} left out)"] if left else []
+    return [*_within(peer_block(text), room), *gap, *(line for lines in kept for line in lines)]
+
+
+def _size(lines: Sequence[str]) -> int:
+    return sum(len(line.encode()) + 1 for line in lines)
+
+
+def _within(lines: Sequence[str], room: int) -> list[str]:
+    """The first lines, as many as have room, and where the rest is cut off."""
+    sizes = accumulate(len(line.encode()) + 1 for line in lines)
+    fits = [line for line, size in zip(lines, sizes, strict=True) if size <= room]
+    return fits if len(fits) == len(lines) else [*fits, "> … cut here"]
 
 
 def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
