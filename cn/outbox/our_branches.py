@@ -371,7 +371,8 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
         spec = f"{item.head}:refs/heads/{item.get('branch')}"
         push = command("git push {} {}", settings.delivery_url(executor.hub, settings.peers[peer]), spec)
         why = "the host lost it or hides it, somebody deleted it there, or its hub had another URL when it went"
-        remedy = f"{why}: ask {peer}, or {push} brings it there"
+        remedy = f"{why}: ask {peer}, or {push} brings it there; if it was taken back here, nothing is left to do,"
+        remedy += f" and this is told for {settings.config.notice_days} days"
         executor.notes.failed(text, remedy, source=source)
         executor.memory.conditions.set(LOST, text, remedy, name=head_name((peer, item.topic), item.head))
 
