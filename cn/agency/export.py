@@ -34,7 +34,7 @@ from cn.agency.store.look import last_events
 from cn.system.files import PRIVATE, write_file
 from cn.system.owners import refuse_anothers
 from cn.values.errors import Blocked, Refused
-from cn.values.text import cell, one_line, slug
+from cn.values.text import as_words, slug, words_cell
 from cn.values.timestamps import format_second
 
 _FOLDERS = {"outcome": "outcomes", "file": "files", "message": "mail", "state": "state", "audit": "audit"}
@@ -201,8 +201,8 @@ def _contents(written: Sequence[str], told: Mapping[str, tuple[str, ...]], left_
     rows = []
     for path in sorted(written):
         what, *others = told[path.removesuffix(PurePosixPath(path).suffix)]
-        rows.append(f"| [{cell(what)}]({path}) | {' | '.join(cell(one) for one in others)} |")
-    lost = [f"- {path}: {one_line(why)}" for path, why in sorted(left_out.items())]
+        rows.append(f"| [{words_cell(what)}]({path}) | {' | '.join(words_cell(one) for one in others)} |")
+    lost = [f"- {path}: {as_words(why)}" for path, why in sorted(left_out.items())]
     return "\n".join([_HEAD, *rows, *(["", "Left out:", "", *lost] if lost else [])]) + "\n"
 
 

@@ -16,7 +16,7 @@ from cn.agency.plan.access import reason_for, stands
 from cn.agency.plan.mail import may_take_back
 from cn.agency.plan.titles import title_of
 from cn.agency.rows import Deferred, Facts, File, Handler, Mail, Tenure
-from cn.values.text import cell, one_line, quote, yaml_string
+from cn.values.text import as_words, one_line, quote, words_cell, yaml_string
 from cn.values.timestamps import format_second
 
 Cells: TypeAlias = Callable[[Event, Facts], Sequence[str]]
@@ -132,7 +132,7 @@ def mail_page(sent: Iterable[tuple[File, Sent]], paths: Mapping[tuple[Uuid, int]
 
 
 def _linked(file: File, path: str) -> str:
-    return _Raw(f"[{cell(file.description)}]({path})") if path else file.description
+    return _Raw(f"[{words_cell(file.description)}]({path})") if path else file.description
 
 
 class _Raw(str):
@@ -145,10 +145,13 @@ def handlers_page(handlers: Sequence[Handler], facts: Facts) -> str:
     """Each handler: what it is for, whose it is, its tenures, and what it was granted in each."""
     lines = ["# Handlers", ""]
     for row in handlers:
-        lines += [f"## {one_line(title_of(row.id, facts)) or row.id}", "", f"- handler of outcome: {row.id}"]
-        lines += [f"- {'active' if row.active else 'ended'}, in tenure {row.tenure}", f"- boss: {who(row.boss, facts)}"]
-        lines += [f"- handler above: {who(row.parent, facts)}"] if row.parent else []
-        lines += [f"- runner: {one_line(row.runner) or 'the default'}"]
+        lines += [f"## {as_words(title_of(row.id, facts)) or row.id}", "", f"- handler of outcome: {row.id}"]
+        lines += [
+            f"- {'active' if row.active else 'ended'}, in tenure {row.tenure}",
+            f"- boss: {as_words(who(row.boss, facts), _WIDE)}",
+        ]
+        lines += [f"- handler above: {as_words(who(row.parent, facts), _WIDE)}"] if row.parent else []
+        lines += [f"- runner: {as_words(row.runner) or 'the default'}"]
         lines += [f"- state document: {row.state}", f"- audit log: {row.audit}", ""]
         tenures = [one for number in range(1, row.tenure + 1) if (one := facts.tenure(row.id, number))]
         lines += _table(
@@ -190,9 +193,9 @@ def history_part(events: Sequence[Event], tell: Cells, facts: Facts) -> str:
 
 def audit_page(file: File, facts: Facts) -> str:
     """All entries of an audit log, oldest first."""
-    lines = [f"# {one_line(file.description)}", ""]
+    lines = [f"# {as_words(file.description)}", ""]
     for one in facts.audit(Uuid(Party(file.owner)), _LAST, _ALL):
-        lines += [f"## {format_second(one.time)} {who(one.actor, facts)}", "", quote(one.text), ""]
+        lines += [f"## {format_second(one.time)} {as_words(who(one.actor, facts), _WIDE)}", "", quote(one.text), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -208,4 +211,4 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 
 
 def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(one if isinstance(one, _Raw) else cell(one, _WIDE) for one in cells)} |"
+    return f"| {' | '.join(one if isinstance(one, _Raw) else words_cell(one, _WIDE) for one in cells)} |"

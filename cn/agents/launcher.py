@@ -33,6 +33,8 @@ EXIT: Final = "exit.json"
 OUTPUT: Final = "output"
 ERRORS: Final = "errors"
 READY: Final = b"ready\n"
+_BEFORE_OTHERS = 500
+"""As if it had half of all memory more."""
 _SUBREAPER, _DEATH_SIGNAL = 36, 1
 """``PR_SET_CHILD_SUBREAPER`` and ``PR_SET_PDEATHSIG`` (prctl(2))."""
 _HEARD: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGALRM)
@@ -274,6 +276,7 @@ def _become(word: Word, files: list[int], tells: int, parent: int) -> None:
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, which is no choice of anybody's
             signal.signal(ignored, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        _go_first()
         os.chdir(word["cwd"])
         for target, fd in enumerate(files):
             os.dup2(fd, target)
@@ -282,6 +285,16 @@ def _become(word: Word, files: list[int], tells: int, parent: int) -> None:
         os.write(tells, str(why.errno or 1).encode())
     finally:
         os._exit(_CANNOT_START)
+
+
+def _go_first() -> None:
+    """Where memory is short the kernel ends an agent before the server, and what its wrap keeps in memory goes with it
+    (proc_pid_oom_score_adj(5)). It may undo that for a process of its own.
+    """
+    with suppress(OSError, ValueError), open("/proc/self/oom_score_adj", "r+", encoding="ascii") as file:
+        wanted = max(int(file.read()), _BEFORE_OTHERS)
+        file.seek(0)
+        file.write(str(wanted))
 
 
 class Killers:

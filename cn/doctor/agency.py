@@ -104,7 +104,9 @@ def check_agents(facts: HubFacts) -> Iterator[Finding]:
     folders = folders_of(facts.hub)
     for left in folders.left_over():
         what = f"an agent that ended left what cannot be removed: {left.path}"
-        yield info(what, "it lies in nobody's way, and takes room", command("rm -rf {}", str(left.path)))
+        path = str(left.path)  # what another user closed root removes
+        removes = command("sudo rm -rf {}", path) if left.users else command("rm -rf {}", path)
+        yield info(what, "it lies in nobody's way, and takes room", removes)
     for runner in machine.runners:
         yield from _check_runner(runner, facts, folders)
 

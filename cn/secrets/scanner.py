@@ -106,6 +106,9 @@ _HALF = "[\ud800-\udfff]"
 _KEPT = r"(?:#{1,6} |- )?(?:(?:refused: )?(?:\*\*)?[A-Za-z][A-Za-z_-]{0,19}:(?:\*\*)?)?"
 """What of a masked line stays: the mark of a heading or a list, the key of a field, the rule of a log row."""
 _LONGEST = 2_000
+_PIECE, _OVERLAP = 1 << 16, 1_000
+"""Characters that are looked through at a time for whether there may be a secret, and those that a part has of the one
+before: more than the longest form."""
 _Hit = tuple[str, str]
 """A kind, and what a detector found of it."""
 _FORMS: list[re.Pattern[str]] = []
@@ -167,12 +170,32 @@ class Finding(NamedTuple):
 
 def may_hold(text: Text, ours: KnownSecrets = NOTHING_KNOWN) -> bool:
     """Is it worth to load the detector, or is one of ``ours`` there? Ids of git and times are no secrets."""
-    # All lines at once, which none of the patterns goes beyond: a run asks this of thousands of texts.
-    all_lines = "\n".join(text.lines)
-    if _MAYBE.search(all_lines) or _shows(all_lines, ours):
+    if ours and _shows("\n".join(text.lines), ours):
         return True
-    # Is there a long word of letters and digits? In one pass, however long a line is.
-    return _MIXED.search(all_lines) is not None and _MIXED.search(_PLAIN.sub("", all_lines)) is not None
+    return any(_MAYBE.search(piece) or _is_mixed(piece) for piece in _pieces(text.lines))
+
+
+def _is_mixed(piece: str) -> bool:
+    """Is there a long word of letters and digits? In one pass, however long a line is."""
+    return _MIXED.search(piece) is not None and _MIXED.search(_PLAIN.sub("", piece)) is not None
+
+
+def _pieces(lines: Sequence[str]) -> Iterator[str]:
+    """Many lines at once, which none of the patterns goes beyond: a run asks of thousands of texts. Of megabytes a part
+    at a time, of a long line in overlapping ones: while a pattern is looked for no other thread of the process goes on.
+    """
+    taken, size = list[str](), 0
+    for line in lines:
+        if size + len(line) > _PIECE and taken:
+            yield "\n".join(taken)
+            taken, size = [], 0
+        if len(line) > _PIECE:
+            yield from (line[max(0, at - _OVERLAP) : at + _PIECE] for at in range(0, len(line), _PIECE))
+            continue
+        taken.append(line)
+        size += len(line) + 1
+    if taken:
+        yield "\n".join(taken)
 
 
 def _shows(text: str, ours: KnownSecrets) -> bool:

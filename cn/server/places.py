@@ -18,6 +18,7 @@ from cn.values.names import digest
 
 _PRIVATE = 0o600
 _FOR_OTHERS = 0o666
+_PASSED = 0o711
 _BACKLOG = 128
 _LONGEST = 104
 """Bytes of a socket's path, with the zero at its end, where a system allows fewest (unix(7), unix(4))."""
@@ -86,7 +87,8 @@ def make_folder(places: ServerPlaces, *, others: bool) -> None:
 
     Raises :class:`Blocked` where somebody else made it before.
     """
-    for folder in _folders(places):
+    modes = _modes(places, others=others)
+    for folder in modes:
         remedy = "set XDG_RUNTIME_DIR to a folder of your own with a short path"
         try:
             with suppress(FileExistsError):
@@ -95,15 +97,15 @@ def make_folder(places: ServerPlaces, *, others: bool) -> None:
             raise Blocked(f"cannot make {folder}: {why.strerror}", remedy) from why
         if not _is_ours(folder):
             raise Blocked(f"{folder} is not ours", remedy)
-        folder.chmod(_folder_mode(others=others))
+        folder.chmod(modes[folder])
 
 
-def _folders(places: ServerPlaces) -> tuple[Path, Path, Path]:
-    return places.folder.parent, places.folder, places.agents.parent
-
-
-def _folder_mode(*, others: bool) -> int:
-    return 0o711 if others else 0o700
+def _modes(places: ServerPlaces, *, others: bool) -> dict[Path, int]:
+    """Those of the folders, the outermost first. That one has the sockets of all this user's hubs, each of which may
+    have a server that looks after its mode: so it is the same for all. Who passes through finds each hub's own closed.
+    """
+    mode = _PASSED if others else 0o700
+    return {places.folder.parent: _PASSED, places.folder: mode, places.agents.parent: mode}
 
 
 def mend_modes(places: ServerPlaces, *, others: bool) -> list[Path]:
@@ -111,7 +113,7 @@ def mend_modes(places: ServerPlaces, *, others: bool) -> list[Path]:
 
     An agent that is held only by its paths may change any mode of this user's, and so close them to all.
     """
-    wanted = dict.fromkeys(_folders(places), _folder_mode(others=others))
+    wanted = _modes(places, others=others)
     wanted |= {places.agents: _socket_mode(others=others), places.user: _PRIVATE}
     return [path for path, mode in wanted.items() if _set_mode(path, mode)]
 

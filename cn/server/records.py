@@ -10,13 +10,25 @@ from typing import TypeVar
 
 from cn.agency.agency import Agency
 from cn.agency.names import Uuid
-from cn.agency.operations import ByHandler, Operation, Principal
-from cn.agency.perform import Answer, Asked, Checked, look_through, perform_checked, read_content
+from cn.agency.operations import ByHandler, CreateFile, Moment, Operation, Principal, WriteFile
+from cn.agency.perform import (
+    Answer,
+    Asked,
+    Checked,
+    look_through,
+    new_entropy,
+    perform_checked,
+    read_content,
+    spare_room,
+)
 from cn.agency.plan.access import is_current
+from cn.agency.plan.plan import done_before, plan
 from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
 from cn.agency.store.group import Group
+from cn.secrets.in_turn import LARGE
 from cn.server.tool import View
+from cn.system.clock import now
 from cn.values.errors import CnError
 
 T = TypeVar("T")
@@ -24,6 +36,11 @@ _THREADS = 64
 """Calls that wait for their write at once; a write takes all that wait."""
 _ONE_AGENTS = 12
 """Writes of one agent at a time: one is at work, the others wait until it is done."""
+
+
+def _is_large(operation: Operation) -> bool:
+    """Does it bring a content that waits for its turn to be searched?"""
+    return isinstance(operation, CreateFile | WriteFile) and len(operation.content) > LARGE
 
 
 class _Line:
@@ -82,8 +99,20 @@ class SharedRecords:
         return await self._in_thread(functools.partial(self._ask, asked))
 
     def _ask(self, asked: Asked) -> Answer:
-        """What it says is looked through before it is one of a group: nobody waits for that but who asks."""
-        return self._group.ask(look_through(asked, self.agency.allowed_secrets))
+        """What it says is looked through before it is one of a group: nobody waits for that but who asks. That takes
+        long for a large content, so the rules are asked before: what may not be written is not searched.
+        """
+        refused = self._refused_now(asked) if _is_large(asked.operation) else None
+        return refused or self._group.ask(look_through(asked, self.agency.allowed_secrets))
+
+    def _refused_now(self, asked: Asked) -> Refused | None:
+        agency = self.agency
+        room = spare_room(agency.store.repository.folder)
+        moment = Moment(now(), asked.entropy or new_entropy(), agency.limits, room)
+        with agency.store.reading() as facts:
+            before = done_before(asked.operation, asked.principal, asked.request_id, facts, asked.said)
+            planned = before or plan(asked.operation, asked.principal, facts, moment)
+        return planned if isinstance(planned, Refused) else None
 
     async def look(self, view: Callable[[Facts], T], principal: Principal) -> T | Refused:
         """What a view shows of the state as it is now; refused to who is no more."""

@@ -57,6 +57,8 @@ _SETTLE = 2.0
 _LOOK = 3600.0
 """Seconds after which the copy is looked after where nothing is written."""
 _BATCH = 100
+_LONG = 1000
+"""Characters."""
 
 
 class Plan(NamedTuple):
@@ -284,9 +286,7 @@ class _Process:
             self.health.value["calls"] += 1
             principal = caller.principal
             if isinstance(self._spawner, HearsCalls) and isinstance(principal, ByHandler):
-                text = json.dumps([name, given], sort_keys=True, default=str)
-                digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-                self._spawner.heard(parse_uuid(principal.agent), f"{name} {digest}", time.time())
+                self._spawner.heard(parse_uuid(principal.agent), f"{name} {_digest(given)}", time.time())
             return await toolbox.call(name, given, caller)
 
         return call
@@ -315,6 +315,18 @@ class _Process:
             except (CnError, OSError) as why:
                 self.health.report_error(f"the copy: {why}")
             time.sleep(_SETTLE)
+
+
+def _digest(given: Mapping[str, Any]) -> str:
+    """Another one for other arguments. A long text, to write which as JSON would take long, stands by a digest of its
+    own.
+    """
+    short = {name: _hash(one) if isinstance(one, str) and len(one) > _LONG else one for name, one in given.items()}
+    return _hash(json.dumps(short, sort_keys=True, default=str))[:16]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _hosts(port: int, more: Sequence[str]) -> list[str]:

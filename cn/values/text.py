@@ -168,11 +168,22 @@ def cell(text: str, limit: int = 200) -> str:
     return one_line(text, limit).replace("\\", "\\\\").replace("|", "\\|") or "—"
 
 
+def words_cell(text: str, limit: int = 200) -> str:
+    """The same where whoever reads the table may have Markdown shown: it makes no link, picture, HTML or code of it."""
+    return as_words(text, limit) or "—"
+
+
+def as_words(text: str, limit: int = 200) -> str:
+    """The text on a line of Markdown that shows it as it is (CommonMark 0.31, 2.4 "Backslash escapes")."""
+    return re.sub(_MARKUP, r"\\\g<0>", one_line(text, limit))
+
+
 def uncell(text: str) -> str:
     """The inverse of :func:`cell` for text that it did not shorten."""
     return re.sub(r"\\(.)", r"\1", text.strip())
 
 
+_MARKUP = r"[\\|\[\]<&`*]"
 _YAML_NAME = r"(?!(?:yes|no|on|off|true|false|null|y|n)\Z)[a-z][a-z0-9_-]*"
 
 
@@ -199,7 +210,11 @@ def yaml_string(text: str, *, ascii_only: bool = False) -> str:
 
 def is_text(text: str) -> bool:
     """Can it be written as UTF-8? Command lines and file names may hold other bytes."""
-    return not any("\ud800" <= c <= "\udfff" for c in text)
+    try:
+        text.encode()  # megabytes in milliseconds, while nothing else of the process goes on
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def decode(data: bytes) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from cn.agency.agency import open_agency
 from cn.agency.names import Uuid
@@ -755,6 +758,19 @@ def test_an_export_tells_who_said_what_to_whom_and_who_stood_where(org: Org, tmp
     asked = [event["seq"] for event in org.ask("agency", "log", "--count", "9999", "--as", "{site}")]
     told = [json.loads(line)["seq"] for line in pages["log.jsonl"].splitlines()]
     assert [one for one in asked if one <= told[-1]] == told
+
+
+def test_in_a_list_of_an_export_no_title_is_a_link_or_html(org: Org, tmp_path: Path) -> None:
+    live = "Done](http://evil.example/) ![x](http://evil.example/p) <img src=x> <http://evil.example/> `a` \\[b](c)"
+    org.cn("outcome", "create", live)
+    org.cn("mail", "send", "{shop}", "Hello", "--subject", live)
+    org.cn("agency", "export", str(tmp_path / "export"))
+    renderer = MarkdownIt("commonmark", {"html": True}).enable("table")
+    for name in ("README.md", "mail.md", "log.md", "handlers.md"):
+        text = (tmp_path / "export" / name).read_text()
+        shown = renderer.render(text)
+        assert not re.search(r'<img|<code>a<|(href|src)="http', shown), name
+        assert name == "handlers.md" or "Done](http://evil.example/)" in html.unescape(re.sub("<.*?>", "", shown)), name
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")

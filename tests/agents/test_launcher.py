@@ -51,6 +51,17 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Launcher]]:
     kill_processes_of(tmp_path.name)
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/oom_score_adj"), reason="the system has no such order")
+def test_where_memory_is_short_an_agent_goes_before_who_started_it(
+    started: Callable[..., Launcher], tmp_path: Path
+) -> None:
+    ours = int(Path("/proc/self/oom_score_adj").read_text())
+    launcher = started("cat /proc/self/oom_score_adj; exec sleep 60")
+    until(lambda: (tmp_path / "output").exists() and (tmp_path / "output").read_text().strip())
+    assert int((tmp_path / "output").read_text()) == max(ours, 500)
+    assert int(Path(f"/proc/{launcher.pid}/oom_score_adj").read_text()) == ours
+
+
 def test_the_exit_and_the_output_of_an_agent_are_kept(started: Callable[..., Launcher], tmp_path: Path) -> None:
     started("echo said; echo complained >&2; exit 3")
     until(lambda: read_exit(tmp_path))

@@ -13,15 +13,17 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from cn.agency.names import Party, Uuid
 from cn.agents import seccomp
 from cn.agents.examine import NotTried, examine
 from cn.agents.machine import Runner
 from cn.agents.processes import read_launcher
 from cn.agents.reachable import Reachable
-from cn.agents.workspace import Folders
+from cn.agents.workspace import Folders, folders_of
 from cn.agents.wraps import Inside, Wrap, around, missing, open_files, wrap_argv
 from cn.values.errors import Blocked
 from tests.support.agents import Staff, machine_of, script_runner, until
@@ -530,6 +532,21 @@ def doctor(staff: Staff, machine: str) -> tuple[int, str]:
     done = cn("doctor", "--json", hub=staff.agency.hub.root, check=None)
     found = json.loads(done.stdout)
     return done.returncode, "\n".join(json.dumps(one) for one in found if "runner" in str(one))
+
+
+@pytest.mark.parametrize(("user", "removes"), [("", "rm -rf"), ("ann", "sudo rm -rf")])
+def test_the_doctor_names_what_removes_what_an_agent_left_and_whose_it_was(
+    staffed: Callable[..., Staff], user: str, removes: str
+) -> None:
+    """Of another user it may have closed folders, in which nobody but that one and root removes anything."""
+    staff = staffed()
+    left = folders_of(staff.agency.hub).ended(Uuid(Party(str(uuid4()))))
+    left.workspace.mkdir(parents=True)
+    if user:
+        (left.path / "user").write_text(user)
+    done = cn("doctor", "--json", hub=staff.agency.hub.root, check=None)
+    remedies = [one["remedy"] for one in json.loads(done.stdout) if str(left.path) in one["what"]]
+    assert remedies == [f"'{removes} {left.path}'"]
 
 
 @needs_bwrap

@@ -13,7 +13,7 @@ from cn.protocol.rules import NO_SECRETS
 from cn.secrets import in_turn, scanner
 from cn.secrets.findings import refuse
 from cn.secrets.in_turn import LARGE, MOST, find_in_turn
-from cn.secrets.scanner import Text, text_of
+from cn.secrets.scanner import Text, may_hold, text_of
 from cn.values.known_secrets import KnownSecrets
 
 KEY = "AKIA" + "A1B2" * 4
@@ -107,3 +107,24 @@ def test_a_text_that_is_made_to_take_long_is_refused_for_that_and_cannot_be_let_
     assert refused.reason == "content, line 1: looks like a secret (what takes longer than 0 s to search)"
     assert "several smaller texts" in refused.remedy
     assert not find_in_turn([text_of("content", "a://b:c@")]), "a small one takes no time"
+
+
+@pytest.mark.parametrize("between", ["\n", "_"], ids=["lines", "one line"])
+def test_whether_there_may_be_a_secret_is_looked_for_in_parts_wherever_it_stands(
+    between: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While an expression goes over a text, no other thread of the process goes on."""
+    lengths = list[int]()
+    plain = scanner._is_mixed
+
+    def look(piece: str) -> bool:
+        lengths.append(len(piece))
+        return plain(piece)
+
+    monkeypatch.setattr(scanner, "_is_mixed", look)
+    words = (f"{'w' * 49}{between}" * (3 * LARGE // 50)).rstrip(between)
+    assert not may_hold(text_of("content", words))
+    assert max(lengths) <= LARGE + 1_000
+    for at in (0, *range(LARGE - 200, LARGE + 200, 7), 2 * LARGE, len(words)):
+        assert may_hold(text_of("content", f"{words[:at]} {KEY} {words[at:]}")), at
+        assert may_hold(text_of("content", f"{words[:at]}{'w' * 20}7{'w' * 20}{words[at:]}")), at

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 
 from cn.agency.agency import Agency
 from cn.agency.names import Uuid
-from cn.agency.operations import CreateFile, StopHandler
+from cn.agency.operations import CreateFile, Limits, StopHandler
+from cn.agency.perform import Asked, Checked, look_through
 from cn.agency.plan.access import ACTIVE
 from cn.agency.plan.result import Refused
+from cn.server import records as shared
 from cn.server.records import SharedRecords
 from cn.server.tool import View
 from tests.support.agency_server import Office, uuid
@@ -107,3 +110,33 @@ def test_a_small_write_ends_while_a_large_text_of_another_is_looked_through(
     assert not isinstance(small, Refused)
     assert isinstance(large, Refused)
     assert large.rule == "no-secrets"
+
+
+def test_what_may_not_be_written_is_not_searched_and_what_was_done_before_is_answered(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To search a large content takes seconds: who has written what it may within the hour has none of them."""
+    agent = office.lease(office.handler("has written much"))
+    searched = list[Asked]()
+
+    def looks(asked: Asked, *more: Any) -> Checked:
+        searched.append(asked)
+        return look_through(asked, *more)
+
+    monkeypatch.setattr(shared, "look_through", looks)
+
+    async def scene() -> list[View | Refused]:
+        records = SharedRecords(office.agency._replace(limits=Limits(megabytes=1)), lambda told: None)
+        try:
+            ways = [("first", b"x"), ("second", b"y"), ("first", b"x")]
+            return [
+                await records.perform(CreateFile("large", byte * 600_000), agent.principal, name) for name, byte in ways
+            ]
+        finally:
+            records.close()
+
+    first, second, again = asyncio.run(scene())
+    assert isinstance(second, Refused)
+    assert second.rule == "limit-megabytes"
+    assert first == again
+    assert [asked.request_id for asked in searched] == ["first", "first"]

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -131,6 +132,24 @@ def test_what_is_not_ours_is_not_taken_away_at_the_end(tmp_path: Path) -> None:
         sockets.remove()
     assert places.user.is_socket()
     assert not places.agents.exists()
+    for one in opened:
+        one.close()
+
+
+def test_two_servers_of_one_user_leave_each_others_folders_as_they_are(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """One has agents of other users, who pass through the folder of both, and find the other hub's own closed."""
+    folder = tmp_path_factory.mktemp("s")
+    open_to_some = ServerPlaces(folder / "state 1", folder / "run/1")
+    closed = ServerPlaces(folder / "state 2", folder / "run/2")
+    both = Sockets(open_to_some, others=True), Sockets(closed, others=False)
+    opened = [one for sockets in both for one in sockets.open()]
+    for _ in range(2):
+        assert [sockets.mend() for sockets in both] == [[], []]
+    assert stat.S_IMODE((folder / "run").stat().st_mode) == 0o711
+    assert stat.S_IMODE(open_to_some.folder.stat().st_mode) == 0o711
+    assert stat.S_IMODE(closed.folder.stat().st_mode) == 0o700
     for one in opened:
         one.close()
 

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cn.values.known_secrets import hide
-from cn.values.text import cell, decode, one_line, quote, redact, slug, uncell, visible
+from cn.values.text import cell, decode, is_text, one_line, quote, redact, slug, uncell, visible
 
 BOUNDARIES = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 """Every line boundary of Unicode and of Python's ``str.splitlines``."""
@@ -271,3 +271,19 @@ def test_a_secret_in_base64_is_hidden_whatever_stands_before_it(before: str) -> 
         told = hide(f"wrong key {encode((before + secret).encode()).decode()}", secret)
         assert "***" in told
         assert len(told) < 30
+
+
+@pytest.mark.parametrize(("text", "told"), [("", True), ("é\U0001f600\0", True), ("a\udc80", False), ("\ud800", False)])
+def test_what_cannot_be_written_as_utf8_is_no_text(text: str, told: bool) -> None:
+    assert is_text(text) is told
+
+
+def test_whether_something_is_text_is_not_asked_of_each_character() -> None:
+    """A server asks it of megabytes, while it answers nobody else."""
+    steps = list[object]()
+    sys.setprofile(lambda *event: steps.append(event[1]))
+    try:
+        is_text("é" * 10_000)
+    finally:
+        sys.setprofile(None)
+    assert len(steps) < 10

@@ -20,6 +20,7 @@ from cn import __version__
 from cn.server.bodies import weighed
 from cn.server.door import CALLER, App
 from cn.server.parameters import MOST_CONTENT
+from cn.server.room import Room
 from cn.server.tool import Tool
 from cn.server.toolbox import Called, Caller
 
@@ -58,7 +59,7 @@ def make_app(list_tools: ListTools, call_tool: CallTool, hosts: Sequence[str], o
         max_request_body_size=_MOST_BODY,
         transport_security=TransportSecuritySettings(allowed_hosts=[*hosts], allowed_origins=[*origins]),
     )
-    return weighed(app, _MOST_BODY)
+    return weighed(app, _MOST_BODY, Room())
 
 
 def _caller(ctx: ServerRequestContext[Any]) -> Caller:
