@@ -93,11 +93,7 @@ def examine(hub: Hub, *, full: bool = False, locked: bool = False) -> list[Findi
     found = [finding for check in _CHECKS if check.needs in there for finding in _run(check, facts)]
     found = _told_once(found)
     seen = {one.what for one in found if one.check != "stopped"}  # what is so now, and stopped the last run, is one
-    found = [one for one in found if one.check != "stopped" or one.what not in seen]
-    once: dict[tuple[Level, str], Finding] = {}  # a host says what a run remembers as well
-    for one in found:
-        once.setdefault((one.level, one.what), one)
-    return list(once.values())
+    return [one for one in found if one.check != "stopped" or one.what not in seen]
 
 
 def _told_once(found: Sequence[Finding]) -> list[Finding]:

@@ -383,5 +383,4 @@ def _check_links(facts: HubFacts) -> Iterator[Finding]:
     for url, names in same.items():
         if len(names) > 1:
             what = f"{' and '.join(names)} have the same URL, {redact(url)}"
-            remove = " or ".join(command("cn peer remove {}", name) for name in names)
-            yield info(what, ONE_NAME, f"{remove}, whichever it is not called")
+            yield info(what, ONE_NAME, f"{command('cn peer remove {}', names[-1])}, or whichever it is not called")

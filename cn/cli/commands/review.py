@@ -33,7 +33,6 @@ from cn.values.errors import CnError, Refused, UsageError
 from cn.values.names import ThreadName, reply_topic
 from cn.views.thread_page import Document, show_document, shown_head
 from cn.views.threads import list_inbox, of_peer, to_review
-from cn.views.words import state_text
 
 _NOT_ASKED = {
     "decided": "'cn inbox process' executes them",
@@ -136,7 +135,8 @@ class _Session:
 
     def leave(self) -> None:
         """Say what was written, and execute it if somebody wants that now."""
-        if not self.tell_written():
+        self.tell_written()
+        if not self.review.written:
             return
         now = read_key("run 'cn inbox process' now? y=yes, any other key: later ")
         click.echo(now if now.isprintable() else "")
@@ -149,23 +149,14 @@ class _Session:
             report = process(self.env.hub(), progress=step)
         self.env.show(report)
 
-    def tell_written(self) -> bool:
-        """What this review wrote, whether it is final, and what a run made of it meanwhile. Does any of it wait?"""
+    def tell_written(self) -> None:
+        """What this review wrote, and whether it is final."""
         for source in self.said:
             click.echo(f"✓ {clean(source)}: a comment, committed")
-        became = [(one, self._became(one)) for one in self.review.written]
-        for one, what in became:
-            click.echo(f"✓ {written_line(one)}; {f'now it is {what}' if what else 'not yet executed'}")
-        if not (self.said or became):
+        for one in self.review.written:
+            click.echo(f"✓ {written_line(one)}; not yet executed")
+        if not (self.said or self.review.written):
             click.echo("nothing was written")
-        return not all(what for _, what in became)
-
-    def _became(self, written: Written) -> str:
-        """What a decision's thread is, where that does not wait for a run any more; empty: it does, or nobody knows."""
-        with suppress(CnError):
-            thread = show_document(self.env.view(), str(inbox_path(written.thread))).thread
-            return "" if thread.state == "decided" else state_text(thread)
-        return ""
 
     def _show(self, thread: ThreadName) -> None:
         view = self.env.view()
