@@ -235,6 +235,55 @@ def test_a_content_that_is_lost_takes_no_write_back(alone: Org) -> None:
     assert "goes back" not in problem(alone)["remedy"]
 
 
+def _root_tree(records: Path, plan: str) -> Path:
+    return object_file(records, "main^{tree}")
+
+
+def _tree_of_the_file(records: Path, plan: str) -> Path:
+    return object_file(records, plan.rpartition("/")[0])
+
+
+@pytest.mark.parametrize("way", WAYS, ids=[way.__name__.strip("_") for way in WAYS])
+@pytest.mark.parametrize("tree", [_root_tree, _tree_of_the_file])
+def test_an_export_saves_every_content_though_a_tree_is_damaged(
+    alone: Org, tree: Callable[[Path, str], Path], way: Callable[[Path], None], tmp_path: Path
+) -> None:
+    alone.cn("agency", "export", tmp_path / "whole")
+    damage(alone, lambda records, plan: way(tree(records, plan)))
+    alone.cn("agency", "export", tmp_path / "saved")
+    whole = {one.relative_to(tmp_path / "whole") for one in (tmp_path / "whole").rglob("*")}
+    assert {one.relative_to(tmp_path / "saved") for one in (tmp_path / "saved").rglob("*")} == whole
+    for path in (tmp_path / "whole/files").iterdir():
+        assert (tmp_path / "saved/files" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("way", [_flipped, _cut_off, _emptied])
+def test_an_export_leaves_out_a_damaged_content_alone(alone: Org, way: Callable[[Path], None], tmp_path: Path) -> None:
+    damage(alone, lambda records, plan: way(object_file(records, plan)))
+    asked = alone.ask("agency", "export", tmp_path / "saved", code=1)
+    assert list(asked["left_out"]) == [f"files/the-plan-{alone.ids['plan'][:8]}"]
+
+
+READ, CREATE = ("kb", "read", "{plan}"), ("kb", "create", "-", "--description", "More")
+
+
+@pytest.mark.parametrize("way", [_flipped, _cut_off, _emptied])
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [(_root_tree, READ), (_root_tree, CREATE), (_tree_of_the_file, READ), (object_file, READ)],
+    ids=["root-read", "root-create", "tree-read", "content-read"],
+)
+def test_nothing_says_of_a_damage_of_the_records_to_remove_it_or_to_ask_origin(
+    alone: Org, what: Callable[[Path, str], Path], words: tuple[str, ...], way: Callable[[Path], None]
+) -> None:
+    damage(alone, lambda records, plan: way(what(records, plan)))
+    said = alone.refused(*words, stdin="more\n")
+    assert "'cn doctor --full' tells how to" in said
+    assert "origin" not in said
+    assert "rm -f" not in said
+    assert "-delete" not in said
+
+
 def test_on_a_disk_that_is_read_only_lists_are_read_and_what_is_recorded_says_what_to_do(
     prepared: Org, small_disk: Path, tmp_path: Path
 ) -> None:
