@@ -5,6 +5,7 @@ the events as lines of JSON too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -30,10 +31,14 @@ from cn.agency.perform import Asked, Done, perform, read_content
 from cn.agency.plan.access import reason_for
 from cn.agency.plan.views import may_see, outcome_history
 from cn.agency.rows import Facts, File, Version
+from cn.agency.store.contents import find_contents
 from cn.agency.store.look import last_events
+from cn.agency.store.store import Store
+from cn.git.objects import read_known
 from cn.system.files import PRIVATE, write_file
 from cn.system.owners import refuse_anothers
-from cn.values.errors import Blocked, Refused
+from cn.values.errors import CnError, Refused
+from cn.values.names import Oid
 from cn.values.text import as_words, slug, words_cell
 from cn.values.timestamps import format_second
 
@@ -41,6 +46,26 @@ _FOLDERS = {"outcome": "outcomes", "file": "files", "message": "mail", "state": 
 _BATCH = 200
 _SHORT = 8
 _TITLE = 50
+
+
+class _Contents:
+    """What versions hold, also where a tree that names them is lost: then each object is looked through, once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @cached_property
+    def _found(self) -> dict[str, Oid]:
+        return find_contents(self._store.repository)
+
+    def read(self, file: Uuid, hash: str) -> bytes:
+        """As :func:`cn.agency.perform.read_content`."""
+        try:
+            return read_content(self._store, file, hash)
+        except CnError:
+            if hash not in self._found:
+                raise
+            return read_known(self._store.repository.git, [self._found[hash]])[0]
 
 
 class Exported(NamedTuple):
@@ -92,6 +117,7 @@ def export(agency: Agency, principal: Principal, folder: Path, tell: Cells, *, d
     if dry_run:
         return Exported(ids | {part.path(_EXTENSION): part.file.id for part in plan.parts}, {})
     left_out: dict[str, str] = {}
+    contents = _Contents(agency.store)
     paths: dict[tuple[Uuid, int], str] = {}
     for start in range(0, len(plan.parts), _BATCH):
         batch = plan.parts[start : start + _BATCH]
@@ -99,8 +125,8 @@ def export(agency: Agency, principal: Principal, folder: Path, tell: Cells, *, d
         for part, answer in zip(batch, perform(agency.store, asked).answers, strict=True):
             if isinstance(answer, Done):
                 try:
-                    data = read_content(agency.store, part.file.id, str(answer.answer["hash"]))
-                except Blocked as why:
+                    data = contents.read(part.file.id, str(answer.answer["hash"]))
+                except CnError as why:
                     left_out[part.path("")] = why.text
                 else:
                     readable = _is_text(data)

@@ -24,6 +24,7 @@ from cn.agency.store.contents import is_named
 from cn.agency.store.repository import Draft, Places
 from cn.agency.store.store import Base, Decided, Store, create_store
 from cn.agency.touched import pages_of, written_by
+from cn.git.process import GitError
 from cn.secrets.findings import refuse
 from cn.secrets.in_turn import find_in_turn
 from cn.secrets.scanner import Text, text_of
@@ -149,9 +150,12 @@ def spare_room(folder: Path) -> int | None:
 
 def read_content(store: Store, file: Uuid, hash: str) -> bytes:
     """A version of a file, whose reading was told by an operation before. Raises :class:`Blocked` where it is missing,
-    or damaged, which is the same to git, or other bytes lie in its place.
+    or damaged, which is not always the same to git, or other bytes lie in its place.
     """
-    data = store.repository.read(f"{folder_of(file)}/{hash}")
+    try:
+        data = store.repository.read(f"{folder_of(file)}/{hash}")
+    except GitError as why:
+        raise Blocked(f"a version of file {file} cannot be read in the records: {why.text}", why.hint) from why
     if data is None:
         what = f"a version of file {file} is missing or damaged in the records: {hash}"
         raise Blocked(what, _MEND)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cn.doctor.finding import Finding, HubFacts, info, problem
-from cn.git.running import RECORDS
+from cn.git.process import RECORDS
 from cn.transaction.lock import find_links
 from cn.values.errors import Blocked, ConfigError
 from cn.values.shell_words import command

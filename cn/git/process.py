@@ -112,6 +112,9 @@ MEND_INDEX = "move .git/index away and 'git reset' makes a new one; nothing but 
 _EMPTY_OBJECT = re.compile(r"object file (\S.*?/objects)/[0-9a-f]{2}/[0-9a-f]+ is empty")
 _CORRUPT_OBJECT = re.compile(r"loose object [0-9a-f]+ \(stored in (\S.*?)\) is corrupt")
 _PACK_INDEX = re.compile(r"(\S.*?/pack/pack-[0-9a-f]+)\.idx\b")
+RECORDS = "agency.git"
+"""Below ``.git/cn``: a repository of its own, whose gits touch nothing of the hub, and whose objects no fetch of the
+hub brings."""
 _REFETCH = "'git fetch --refetch origin' brings again what origin has, or copy .git/objects from another clone"
 _REMEDIES = (
     *((said, f"{PRUNED}; else 'cn doctor' looks for the cause") for said in _GONE),
@@ -157,9 +160,12 @@ def _remedy_of_objects(err: str) -> str:
     if index := _PACK_INDEX.search(err):
         pack = index[1].removeprefix("error: ").removeprefix("fatal: ").removeprefix("index file ")
         return mend_pack_index(pack)
-    if empty := _EMPTY_OBJECT.search(err):
+    empty, corrupt = _EMPTY_OBJECT.search(err), _CORRUPT_OBJECT.search(err)
+    if (found := empty or corrupt) and f"/{RECORDS}/" in f"{found[1]}/":
+        return "'cn doctor --full' tells how to bring it back: nothing but a copy of the records has their objects"
+    if empty:
         return mend_objects(empty[1])
-    if corrupt := _CORRUPT_OBJECT.search(err):
+    if corrupt:
         return f"{command('rm -f -- {}', corrupt[1])}, then {_REFETCH}"
     return ""
 

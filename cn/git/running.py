@@ -10,11 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.git.process import RECORDS
 from cn.git.repository import Hub
 from cn.values.text import one_line
-
-RECORDS = "agency.git"
-"""Below ``.git/cn``: a repository of its own, whose gits touch nothing of the hub."""
 
 
 def git_processes(hub: Hub) -> list[str]:

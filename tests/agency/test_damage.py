@@ -138,6 +138,152 @@ def test_without_a_copy_the_way_out_says_what_can_still_be_saved(org: Org) -> No
     assert "cn agency restore URL" in found["remedy"]
 
 
+def _missing(file: Path) -> None:
+    file.unlink()
+
+
+def _flipped(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    file.chmod(0o600)
+    file.write_bytes(data)
+
+
+def _cut_off(file: Path) -> None:
+    data = file.read_bytes()
+    file.chmod(0o600)
+    file.write_bytes(data[: len(data) // 2])
+
+
+def _emptied(file: Path) -> None:
+    file.chmod(0o600)
+    file.write_bytes(b"")
+
+
+WAYS = [_missing, _flipped, _cut_off, _emptied]
+
+
+@pytest.fixture
+def alone(org: Org) -> Org:
+    """Without a copy; its last write made a file."""
+    git(org.hub, "config", "--unset", "agency.remote")
+    made = org.ask("kb", "create", "-", "--description", "The last notes", stdin="notes\n")["file"]
+    return Org(org.hub, {**org.ids, "last": made})
+
+
+def type_all(org: Org, told: str) -> None:
+    """Every command that a text prints, in order, each as it stands."""
+    for line in re.findall(r"'((?:mv|rm|git) .*?)'", told):
+        done = subprocess.run(line, shell=True, cwd=org.hub, env=cn_env(), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (line, done.stderr)
+
+
+def problem(org: Org) -> dict[str, str]:
+    (found,) = (one for one in org.ask("doctor", "--full", code=1) if one["level"] == "problem")
+    return dict(found)
+
+
+def is_at(org: Org, commit: str) -> None:
+    """At that write, with all of it, whole, and more can be written."""
+    assert org.tip == commit
+    assert [one for one in org.ask("doctor", "--full", code=0) if one["level"] == "problem"] == []
+    assert org.cn("kb", "read", "{plan}").stdout == "two\n"
+    org.check()
+    org.cn("outcome", "create", "Once more")
+
+
+@pytest.mark.parametrize("index", [True, False], ids=["with the index", "without it"])
+@pytest.mark.parametrize("way", WAYS, ids=[way.__name__.strip("_") for way in WAYS])
+def test_without_a_copy_a_damaged_last_write_leads_back_to_the_one_before_and_what_is_lost_is_told(
+    alone: Org, way: Callable[[Path], None], index: bool
+) -> None:
+    records = alone.hub / ".git/cn/agency.git"
+    before = git(records, "rev-parse", "main~1")
+    file = object_file(records, "main")
+    way(file)
+    kept = file.read_bytes() if file.exists() else b""
+    if not index:
+        shutil.rmtree(records.with_name("agency"))
+    found = problem(alone)
+    told = "lost by that: 1 event: " if index else "what was written after event "
+    assert told in found["why"]
+    assert ("file_created (The last notes)" in found["why"]) == index
+    type_all(alone, found["remedy"])
+    is_at(alone, before)
+    aside = [one.read_bytes() for one in records.parent.glob("agency.git.damaged-*")]
+    assert aside == ([] if way is _missing else [kept]), "nothing is thrown away"
+
+
+@pytest.mark.parametrize("way", WAYS, ids=[way.__name__.strip("_") for way in WAYS])
+def test_without_a_copy_a_damaged_tree_leads_back_to_the_last_write_whose_trees_are_whole(
+    alone: Org, way: Callable[[Path], None]
+) -> None:
+    records = alone.hub / ".git/cn/agency.git"
+    trees = git(records, "log", "--format=%H %T").split("\n")
+    tree = trees[0].split(" ")[1]
+    before = next(line.split(" ")[0] for line in trees if not line.endswith(tree))
+    way(records / "objects" / tree[:2] / tree[2:])
+    found = problem(alone)
+    assert "'cn agency export DIR' saves what can be read" in found["remedy"]
+    assert "file_created (The last notes)" in found["remedy"]
+    type_all(alone, found["remedy"].split("without a copy, ")[1])
+    is_at(alone, before)
+
+
+def test_a_content_that_is_lost_takes_no_write_back(alone: Org) -> None:
+    damage(alone, _no_content)
+    assert "goes back" not in problem(alone)["remedy"]
+
+
+def _root_tree(records: Path, plan: str) -> Path:
+    return object_file(records, "main^{tree}")
+
+
+def _tree_of_the_file(records: Path, plan: str) -> Path:
+    return object_file(records, plan.rpartition("/")[0])
+
+
+@pytest.mark.parametrize("way", WAYS, ids=[way.__name__.strip("_") for way in WAYS])
+@pytest.mark.parametrize("tree", [_root_tree, _tree_of_the_file])
+def test_an_export_saves_every_content_though_a_tree_is_damaged(
+    alone: Org, tree: Callable[[Path, str], Path], way: Callable[[Path], None], tmp_path: Path
+) -> None:
+    alone.cn("agency", "export", tmp_path / "whole")
+    damage(alone, lambda records, plan: way(tree(records, plan)))
+    alone.cn("agency", "export", tmp_path / "saved")
+    whole = {one.relative_to(tmp_path / "whole") for one in (tmp_path / "whole").rglob("*")}
+    assert {one.relative_to(tmp_path / "saved") for one in (tmp_path / "saved").rglob("*")} == whole
+    for path in (tmp_path / "whole/files").iterdir():
+        assert (tmp_path / "saved/files" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("way", [_flipped, _cut_off, _emptied])
+def test_an_export_leaves_out_a_damaged_content_alone(alone: Org, way: Callable[[Path], None], tmp_path: Path) -> None:
+    damage(alone, lambda records, plan: way(object_file(records, plan)))
+    asked = alone.ask("agency", "export", tmp_path / "saved", code=1)
+    assert list(asked["left_out"]) == [f"files/the-plan-{alone.ids['plan'][:8]}"]
+
+
+READ, CREATE = ("kb", "read", "{plan}"), ("kb", "create", "-", "--description", "More")
+
+
+@pytest.mark.parametrize("way", [_flipped, _cut_off, _emptied])
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [(_root_tree, READ), (_root_tree, CREATE), (_tree_of_the_file, READ), (object_file, READ)],
+    ids=["root-read", "root-create", "tree-read", "content-read"],
+)
+def test_nothing_says_of_a_damage_of_the_records_to_remove_it_or_to_ask_origin(
+    alone: Org, what: Callable[[Path, str], Path], words: tuple[str, ...], way: Callable[[Path], None]
+) -> None:
+    damage(alone, lambda records, plan: way(what(records, plan)))
+    said = alone.refused(*words, stdin="more\n")
+    assert "'cn doctor --full' tells how to" in said
+    assert "origin" not in said
+    assert "rm -f" not in said
+    assert "-delete" not in said
+
+
 def test_on_a_disk_that_is_read_only_lists_are_read_and_what_is_recorded_says_what_to_do(
     prepared: Org, small_disk: Path, tmp_path: Path
 ) -> None:

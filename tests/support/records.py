@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from cn.agency.apply import apply
 from cn.agency.events import Change, Event, FileCreated, FileRead, FileWritten, Founded, format_message
 from cn.agency.names import Actor, parse_uuid, user
 from cn.agency.rows import Facts, Rows
+from cn.agency.store.derived import open_file
 from cn.agency.store.repository import Draft, Places
 from cn.agency.store.store import Base, Decide, Decided, Store, create_store, open_store
+from cn.values.names import Oid
 
 WHO = ("sigma", "sigma@example.org")
 ANN, ACTOR = user("ann"), Actor("user:ann")
@@ -37,6 +40,15 @@ def found(folder: Path, clock: Callable[[], datetime] = lambda: AT) -> Store:
 def reopen(folder: Path, clock: Callable[[], datetime] = lambda: AT) -> Store:
     """The same records, opened again."""
     return open_store(places(folder), WHO, clock)
+
+
+def tip_of_file(path: Path) -> Oid | None:
+    """The commit that the index in a file names."""
+    index = open_file(path, "ro")
+    if index is None:
+        return None
+    with closing(index):
+        return index.tip
 
 
 def decide(change: Change, files: dict[str, bytes | None] | None = None, answer: str = "") -> Decide[str]:

@@ -17,17 +17,16 @@ from cn.agency.store.contents import list_files, list_versions, other_contents
 from cn.agency.store.copies import ONE_HOME, Lag, forget_parting, lag, look_at_copy
 from cn.agency.store.copy_notes import ask_again, copy_answered, copy_failure
 from cn.agency.store.damage import aside, find_closed, find_damage, way_out
-from cn.agency.store.derived import build_in_memory, is_damage, open_file, tip_of_file
+from cn.agency.store.derived import build_in_memory, is_damage, open_file
 from cn.agency.store.index import Index
 from cn.agency.store.look import last_events
-from cn.agency.store.repository import MAIN, Places, Repository
-from cn.git.objects import is_ancestor
+from cn.agency.store.repository import MAIN, Commit, Places, Repository
+from cn.agency.store.way_back import find_way_back
 from cn.git.process import GitError
 from cn.git.running import find_locks
 from cn.protocol.message import object_id
 from cn.system.closed import closed_below
 from cn.values.errors import CnError, Refusal
-from cn.values.names import Oid
 from cn.values.shell_words import command
 from cn.values.text import counted, one_line, redact, visible
 
@@ -75,13 +74,13 @@ def check_records(
     try:
         tip = repository.tip()
     except CnError as error:  # git's own check would only say so in other words
-        yield Flaw(error.text, stops, _mend(repository, url))
+        yield _without_main(repository, url, error.text)
         return
     if damage := find_damage(repository, full=full):
         more = f"; and {len(damage) - _LINES} more" if len(damage) > _LINES else ""
         said = "; ".join(one_line(line) for line in damage[:_LINES])
         what = f"git finds fault with Agency's records: {said}{more}"
-        yield Flaw(what, "an object is missing or damaged", way_out(places, url))
+        yield Flaw(what, "an object is missing or damaged", way_out(places, url) + _or_back(repository, tip, url))
         return  # whatever else is wrong shows when they are whole
     try:
         index = build_in_memory(repository, tip)
@@ -149,36 +148,29 @@ def _of_the_future(index: Index, now: datetime) -> Flaw:
     return Flaw(what, why, "if the clock is right now, nothing need be done: what is due goes by the clock", False)
 
 
-def _mend(repository: Repository, url: str | Refusal) -> str:
-    """What brings main back: the copy, where main names a commit that is lost; else the last commit that no ref holds,
-    if the one that the index remembers is in its history, else that one. An index may be older than the last write.
-    """
-    places = repository.places
+def _without_main(repository: Repository, url: str | Refusal, what: str) -> Flaw:
+    """What brings main back: the copy, where main names a commit that is lost; else the last write that is whole."""
+    stops, places = "nothing can be written as long as it is so", repository.places
     names = repository.git._replace(reader=None).run("rev-parse", "--verify", "--quiet", MAIN, check=False).ok
     if names and url and isinstance(url, str):
-        return way_out(places, url)
-    known = tip_of_file(places.index_file)
+        return Flaw(what, stops, way_out(places, url))
     with suppress(CnError):
-        known = known if known and repository.has(known) else None
-        if (last := _last_unheld(repository, known) or known) is not None:
-            broken = str(places.repository / MAIN)  # git sets no ref whose file is empty
-            records = str(places.repository)
-            return command("rm -f -- {} && git --git-dir={} update-ref {} {}", broken, records, MAIN, last)
+        if (back := find_way_back(repository)) is not None:
+            return Flaw(what, f"{stops}; {back.lost}" if back.lost else stops, back.remedy)
     away = command("mv -- {} {}", str(places.repository), aside(places))
-    return f"no write is found in it: {away}, then 'cn agency restore URL' where there is a copy, else 'cn agency init'"
+    otherwise = f"{away}, then 'cn agency restore URL' where there is a copy, else 'cn agency init'"
+    return Flaw(what, stops, f"no write is found in it: {otherwise}")
 
 
-def _last_unheld(repository: Repository, known: Oid | None) -> Oid | None:
-    """The commit with the longest history among those that nothing leads to (git-fsck(1), ``--dangling``).
-
-    Of those alone that have ``known`` in their history, where it is known.
-    """
-    git = repository.git._replace(reader=None)
-    lines = git.run("fsck", "--dangling", "--connectivity-only", "--no-progress", check=False).lines
-    words = [line.split(" ") for line in lines]
-    found = [Oid(one[2]) for one in words if one[:2] == ["dangling", "commit"]]
-    found = [oid for oid in found if known is None or is_ancestor(git, known, oid)]
-    return max(found, key=lambda oid: int(git.run("rev-list", "--count", oid).text), default=None)
+def _or_back(repository: Repository, tip: Commit, url: str | Refusal) -> str:
+    """Without a copy: how to go back to the last write that is whole, and what that costs."""
+    if url and isinstance(url, str):
+        return ""
+    with suppress(CnError):
+        back = find_way_back(repository)
+        if back is not None and back.commit != tip:
+            return f"; without a copy, {back.remedy} goes back to the last write that is whole: {back.lost}"
+    return ""
 
 
 def _check_index(places: Places, rebuilt: Index) -> Iterator[Flaw]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from cn.agency.pages import folder_of
 from cn.agency.store.index import Index
 from cn.agency.store.repository import MAIN, Repository
-from cn.git.objects import read_raw
+from cn.git.objects import read_in_halves, read_raw
 from cn.values.names import Oid
 
 _BATCH = 200
+_BLOB = "blob "
 
 
 def list_files(repository: Repository, at: Oid | None = None) -> dict[str, Oid]:
@@ -39,6 +40,23 @@ def other_contents(repository: Repository, versions: Mapping[str, Oid]) -> Itera
         for path, found in zip(batch, read_raw(repository.git, [versions[path] for path in batch]), strict=True):
             if found is None or not is_named(path, found.data):
                 yield path
+
+
+def find_contents(repository: Repository) -> dict[str, Oid]:
+    """Each blob that can be read, by the SHA-256 of its bytes: where a tree is lost, the contents below it are not.
+
+    Reads every object.
+    """
+    git = repository.git._replace(reader=None)
+    words = ("cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objecttype) %(objectname)")
+    blobs = [Oid(line[len(_BLOB) :]) for line in git.run(*words, check=False).lines if line.startswith(_BLOB)]
+
+    def read(some: Sequence[Oid]) -> list[tuple[str, Oid]]:
+        found = [one for one in read_raw(git, some) if one is not None]
+        return [(hashlib.sha256(one.data).hexdigest(), one.oid) for one in found]
+
+    batches = (blobs[start : start + _BATCH] for start in range(0, len(blobs), _BATCH))
+    return {hash: oid for batch in batches for hash, oid in read_in_halves(batch, read)}
 
 
 def find_wrong(repository: Repository, index: Index, at: Oid) -> str:

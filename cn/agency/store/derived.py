@@ -20,7 +20,6 @@ from cn.agency.store.index import VERSION, Index
 from cn.agency.store.outcome_list import SIDES, is_plain
 from cn.agency.store.repository import MAIN, Commit, Repository
 from cn.values.errors import Blocked, CnError
-from cn.values.names import Oid
 from cn.values.shell_words import command
 
 _LOOKS = 3
@@ -255,13 +254,3 @@ def _remove(path: Path) -> None:
 
 def _with_sides(path: Path) -> tuple[Path, ...]:
     return path, *(path.with_name(path.name + side) for side in SIDES)
-
-
-def tip_of_file(path: Path) -> Oid | None:
-    """The commit that the index in the file names; None where it says nothing."""
-    with suppress(sqlite3.Error):
-        index = open_file(path, "ro")
-        if index is not None:
-            with closing(index):
-                return index.tip
-    return None

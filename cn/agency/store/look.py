@@ -65,6 +65,12 @@ def last_events(facts: Facts, fits: Callable[[Event], bool], most: int | None, s
     return found[::-1]
 
 
+def events_after(facts: Facts, seq: int) -> list[Event]:
+    """What happened after an event, in order."""
+    rows = _ask(facts, "SELECT line FROM event WHERE seq > :seq ORDER BY seq", {"seq": seq})
+    return [parse_event(line) for (line,) in rows]
+
+
 def events_of_request(facts: Facts, actor: Actor, request_id: str) -> list[Event]:
     """What became of a request that was done before, in order."""
     needle = f'"request_id":{escape(json.dumps(request_id, ensure_ascii=False))},'

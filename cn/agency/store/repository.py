@@ -22,9 +22,9 @@ from cn.agency.store.ownership import check_ownership
 from cn.git.environment import child_environment
 from cn.git.loose_objects import write_loose
 from cn.git.objects import ARGS, Found, Reader, TreeEntry, read_info, read_raw, unreadable
-from cn.git.process import Done, Git, GitError, tail
+from cn.git.process import RECORDS, Done, Git, GitError, tail
 from cn.git.ref_writer import RefWriter
-from cn.git.running import RECORDS, Process, find_gits
+from cn.git.running import Process, find_gits
 from cn.git.trees import change_tree
 from cn.system.closed import blame, closed_below
 from cn.system.files import sync_folder

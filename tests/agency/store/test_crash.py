@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from cn.agency.store.derived import build_in_memory, tip_of_file
+from cn.agency.store.derived import build_in_memory
 from cn.values.errors import ConfigError
 from tests.support.figures import observed
 from tests.support.hubs import ROOT, git, git_bytes
 from tests.support.kill import KILLER
-from tests.support.records import create, digest, folder_of, found, reopen, state
+from tests.support.records import create, digest, folder_of, found, reopen, state, tip_of_file
 
 WHATS = ("found", "event", "file")
 WRITER = Path(__file__).with_name("writer.py")

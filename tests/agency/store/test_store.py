@@ -19,12 +19,12 @@ import pytest
 from cn.agency.events import EventRefused
 from cn.agency.rows import Rows
 from cn.agency.store import repository
-from cn.agency.store.derived import build_in_memory, tip_of_file
+from cn.agency.store.derived import build_in_memory
 from cn.agency.store.repository import Draft
 from cn.agency.store.store import Base, Decided, Store
 from cn.values.errors import Blocked, ConfigError
 from tests.support.hubs import git, git_bytes
-from tests.support.records import AT, create, digest, folder_of, found, look, overwrite, reopen, state
+from tests.support.records import AT, create, digest, folder_of, found, look, overwrite, reopen, state, tip_of_file
 
 
 @pytest.fixture
