@@ -27,6 +27,7 @@ from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
 from cn.agency.store.group import Group
 from cn.secrets.in_turn import LARGE
+from cn.server.lines import Lines
 from cn.server.tool import View
 from cn.system.clock import now
 from cn.values.errors import CnError
@@ -43,14 +44,6 @@ def _is_large(operation: Operation) -> bool:
     return isinstance(operation, CreateFile | WriteFile) and len(operation.content) > LARGE
 
 
-class _Line:
-    """An agent's writes: how many there are, and whose turn it is."""
-
-    def __init__(self) -> None:
-        self.turn = asyncio.Lock()
-        self.length = 0
-
-
 class SharedRecords:
     """The records of ``agency`` as :class:`cn.server.tool.Records`. ``wrote`` hears of each write, with what was in
     the way, in the thread that made it.
@@ -60,7 +53,7 @@ class SharedRecords:
         self.agency, self._wrote = agency, wrote
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="records")
         self._group: Group[Checked, Answer] = Group(self._write)
-        self._lines: dict[str, _Line] = {}
+        self._lines = Lines()
         self._begun = set[asyncio.Task[Answer]]()
 
     async def _in_thread(self, do: Callable[[], T]) -> T:
@@ -80,19 +73,12 @@ class SharedRecords:
         """
         if not isinstance(asked.principal, ByHandler):
             return await self.ask(asked)
-        line = self._lines.setdefault(asked.principal.agent, _Line())
-        if line.length >= _ONE_AGENTS:
-            return Refused("unavailable", f"{line.length} calls of this agent wait already", "wait for their answers")
-        line.length += 1
-        try:
-            waited = line.turn.locked()
-            async with line.turn:
-                over = await self.look(lambda facts: None, asked.principal) if waited else None
-                return over or await self.ask(asked)
-        finally:
-            line.length -= 1
-            if not line.length:
-                self._lines.pop(asked.principal.agent, None)
+        agent = asked.principal.agent
+        if (length := self._lines.length(agent)) >= _ONE_AGENTS:
+            return Refused("unavailable", f"{length} calls of this agent wait already", "wait for their answers")
+        async with self._lines.turn(agent) as waited:
+            over = await self.look(lambda facts: None, asked.principal) if waited else None
+            return over or await self.ask(asked)
 
     async def ask(self, asked: Asked) -> Answer:
         """The same with its changes."""

@@ -6,21 +6,14 @@ What a request says is in memory several times until it is answered: as it came,
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from cn.server.lines import Lines
+
 IN_ALL: Final = 64 << 20
 """Bytes of the bodies of large requests that are under way."""
-
-
-class _Line:
-    """One caller's large requests: how many there are, and whose turn it is."""
-
-    def __init__(self) -> None:
-        self.turn = asyncio.Lock()
-        self.length = 0
 
 
 class Room:
@@ -28,21 +21,14 @@ class Room:
 
     def __init__(self, bytes_in_all: int = IN_ALL) -> None:
         self._left = bytes_in_all
-        self._lines: defaultdict[Hashable, _Line] = defaultdict(_Line)
+        self._lines = Lines()
         self._next, self._freed = asyncio.Lock(), asyncio.Event()
 
     @asynccontextmanager
     async def of(self, caller: Hashable, size: int) -> AsyncIterator[None]:
         """Wait for room, of at most what there is in all, and give it back."""
-        line = self._lines[caller]
-        line.length += 1
-        try:
-            async with line.turn, self._bytes(size):
-                yield
-        finally:
-            line.length -= 1
-            if not line.length:
-                del self._lines[caller]
+        async with self._lines.turn(caller), self._bytes(size):
+            yield
 
     @asynccontextmanager
     async def _bytes(self, size: int) -> AsyncIterator[None]:
