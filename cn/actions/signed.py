@@ -47,7 +47,7 @@ def refuse_withdrawn(run: Run, peer: Peer, tip: Oid, topic: Topic, head: Oid) ->
     git, settings = run.hub.git, run.settings
     if not pinned_key(git, tip, settings.us):
         return
-    lines = "".join(read_ledger_at(git, tip, name) for name in reversed(settings.names_for(peer.name)))
+    lines = read_ledger_at(git, tip, settings.names_for(peer.name))
     try:
         past = events_of_topics(lines, IN, [topic])[topic]
     except LedgerRefused:

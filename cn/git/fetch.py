@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from cn.git.damage import refuse_damage
-from cn.git.process import TIMED_OUT, Git, Job
+from cn.git.process import TIMED_OUT, Git, Job, as_lines
 from cn.git.proof import WHATEVER_IS_HERE, Claim, why_unproven
 from cn.git.remote import (
     FETCH,
@@ -24,7 +24,7 @@ from cn.git.remote import (
     quarantine_environment,
     why_not_taken,
 )
-from cn.git.told import NOTHING, SETTINGS, Told, environment
+from cn.git.told import NOTHING, SETTINGS, Told
 from cn.values.names import Oid
 
 BORROWING = {"fetch.unpackLimit": "1", "fetch.negotiationAlgorithm": "skipping", **SETTINGS}
@@ -83,30 +83,24 @@ def _fetch(
     asked = [(key, url, specs) for key, (url, specs) in wanted.items() if specs]
     if not asked:
         return {}
-    hub = common_dir(git)
     with quarantine(git) as folder:
         places = [folder / str(number) for number in range(len(asked))]
         for place in places:
             make_empty(git, place)
-        jobs = [
-            Job(
-                key,
-                (*FETCH, *(() if told.get(key, NOTHING).ours else (WHATEVER_IS_HERE,)), "--", url),
-                b"".join(f"{spec}\n".encode("utf-8", "surrogateescape") for spec in specs),
-                seconds,
-                env=quarantine_environment(git, place / "objects") | environment(told.get(key, NOTHING), hub),
-                git_dir=place,
-            )
-            for place, (key, url, specs) in zip(places, asked, strict=True)
-        ]
+        jobs = []
+        for place, (key, url, specs) in zip(places, asked, strict=True):
+            may_hear = told.get(key, NOTHING)
+            words = (*FETCH, *(() if may_hear.ours else (WHATEVER_IS_HERE,)), "--", url)
+            env = quarantine_environment(git, place / "objects", may_hear)
+            jobs.append(Job(key, words, as_lines(specs), seconds, env=env, git_dir=place))
         tell = (lambda job, _: on_done(job.key)) if on_done else None
         answers = git.with_settings(BORROWING).run_many(jobs, width=WIDTH, on_done=tell)
-        refuse_damage(git, hub, *(done for done in answers if not done.ok))
+        refuse_damage(git, common_dir(git), *(done for done in answers if not done.ok))
         whys = [why_not_taken(place / "objects", done) for place, done in zip(places, answers, strict=True)]
-        for number, (key, _, _) in enumerate(asked):
-            if not whys[number] and not told.get(key, NOTHING).ours:
-                claim = Claim(places[number] / "objects", tips[key], told.get(key, NOTHING))
-                whys[number] = why_unproven(git, claim)
+        for number, (place, (key, _, _)) in enumerate(zip(places, asked, strict=True)):
+            may_hear = told.get(key, NOTHING)
+            if not whys[number] and not may_hear.ours:
+                whys[number] = why_unproven(git, Claim(place / "objects", tips[key], may_hear))
         for number, done in enumerate(answers):
             whys[number] = whys[number] or move_into_hub(git, places[number] / "objects", done)
     failed = {job.key: why for job, why in zip(jobs, whys, strict=True) if why}

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.fetch import BORROWING
-from cn.git.process import Git, Job
+from cn.git.process import Git, Job, as_lines
 from cn.git.remote import (
     FETCH,
     HEADS,
     WIDTH,
     Listing,
-    common_dir,
     list_remotes,
     listing_jobs,
     make_outgoing,
@@ -28,7 +27,7 @@ from cn.git.remote import (
     quarantine_environment,
     read_listings,
 )
-from cn.git.told import ORIGIN, environment
+from cn.git.told import ORIGIN
 from cn.system.removal import remove_tree
 from cn.values.names import Oid
 
@@ -66,7 +65,7 @@ def list_and_fetch(git: Git, urls: Mapping[str, str], seconds: float, what: Fetc
     try:
         with quarantine(git) as incoming:
             place = incoming / "0"
-            env = quarantine_environment(git, place) | environment(ORIGIN, common_dir(git))
+            env = quarantine_environment(git, place, ORIGIN)
             limit = min(seconds, _SECONDS)
             fetch = Job(what.key, (*FETCH, "--", url), _refspecs(what), limit, env=env, git_dir=folder)
             limited = git.with_settings({**BORROWING, **_BESIDE})._replace(max_bytes=what.most)
@@ -89,7 +88,7 @@ def list_and_fetch(git: Git, urls: Mapping[str, str], seconds: float, what: Fetc
 
 def _refspecs(what: Fetched) -> bytes:
     refs = [HEADS + what.branch, *(f"{HEADS}{prefix}/*" for prefix in what.prefixes)]
-    return "".join(f"+{ref}:{ref}\n" for ref in refs).encode("utf-8", "surrogateescape")
+    return as_lines(f"+{ref}:{ref}" for ref in refs)
 
 
 def _read(folder: Path, what: Fetched) -> Listing:

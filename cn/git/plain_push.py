@@ -15,11 +15,11 @@ they failed so:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from cn.git.process import Done, Git, Job
+from cn.git.process import Done, Git, Job, as_lines
 from cn.git.repository import read_config
 from cn.values.names import Oid, is_oid
 
@@ -106,11 +106,7 @@ def _again(git: Git, order: Order, first: Done, seconds: float) -> Done:
     if _AMBIGUOUS.search(done.err):  # the listing does not show all that a push meets
         rows |= {ref: f"!\t:{ref}\t[rejected] ({_says(ref)})" for ref in order.gone if ref not in rows}
         done = _try(git, order, {}, rows, first, seconds)
-    return done._replace(out=done.out + _as_bytes(rows.values()))
-
-
-def _as_bytes(lines: Iterable[str]) -> bytes:
-    return b"".join(f"{line}\n".encode("utf-8", "surrogateescape") for line in lines)
+    return done._replace(out=done.out + as_lines(rows.values()))
 
 
 def _try(
@@ -186,7 +182,7 @@ def _by_helper(git: Git, order: Order, names: Mapping[str, str], url: str, secon
     asked += ["option dry-run true"] if "--dry-run" in order.options else []
     asked += ["list for-push", *(f"option cas {ref}:{tip}" for ref, tip in order.leases.items())]
     asked += [f"push {spec}" for spec in (*order.patterns, *(f":{names.get(ref, ref)}" for ref in order.gone))]
-    stdin = _as_bytes((*asked, "", ""))
+    stdin = as_lines((*asked, "", ""))
     (done,) = git.run_many([Job("", (f"remote-{scheme}", order.target, url), stdin, seconds)])
     rows = []
     for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
@@ -200,4 +196,4 @@ def _by_helper(git: Git, order: Order, names: Mapping[str, str], url: str, secon
             kind = "[remote failure]" if why == _UNKNOWN else "[rejected]"
             rows.append(f"!\t:{ref}\t{kind} ({_AS_PUSH.get(why, why)})")
     code = done.code or int(any(row.startswith("!") for row in rows))
-    return done._replace(args=_PUSH, code=code, out=_as_bytes(rows))
+    return done._replace(args=_PUSH, code=code, out=as_lines(rows))

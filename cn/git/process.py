@@ -183,6 +183,11 @@ class GitError(CnError):
         self.done = done
 
 
+def as_lines(words: Iterable[str]) -> bytes:
+    """What git reads on its standard input, one word a line."""
+    return b"".join(f"{word}\n".encode("utf-8", "surrogateescape") for word in words)
+
+
 class Done(NamedTuple):
     """A finished git process: exit code, standard output as bytes, standard error as text."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.process import Git
+from cn.git.process import Git, as_lines
 from cn.git.received import read_received
 from cn.git.told import Told
 from cn.values.names import Oid
@@ -40,7 +40,7 @@ def why_unproven(git: Git, claim: Claim) -> str:
     """
     borrowing = git.with_env(GIT_OBJECT_DIRECTORY=claim.objects)
     known = git.run("for-each-ref", "--format=%(objectname)", *claim.told.refs).lines if claim.told.refs else []
-    asked = _lines([*claim.tips, *(f"^{one}" for one in known)])
+    asked = as_lines([*claim.tips, *(f"^{one}" for one in known)])
     done = borrowing.run("rev-list", "--objects", "--boundary", "--ignore-missing", "--stdin", stdin=asked, check=False)
     if not done.ok:
         return done.reason
@@ -51,7 +51,7 @@ def why_unproven(git: Git, claim: Claim) -> str:
     boundary = [one[1:] for one in needed if one[0] == _BOUNDARY]
     for words, commits in ((("--no-walk",), boundary), ((), known)):  # the first is nearly always enough
         if strange and commits:
-            has = git.run("rev-list", "--objects", *words, "--stdin", stdin=_lines(commits), check=False)
+            has = git.run("rev-list", "--objects", *words, "--stdin", stdin=as_lines(commits), check=False)
             strange = _without(strange, (line.partition(" ")[0] for line in has.lines))
     return f"{LACKS}: {_named(git, next(iter(strange)))}" if strange else ""
 
@@ -67,7 +67,7 @@ def _without(some: Mapping[str, None], others: Iterable[str]) -> dict[str, None]
 def _are_here(git: Git, objects: Sequence[str]) -> list[str]:
     if not objects:
         return []
-    rows = git.run("cat-file", "--batch-check=%(objectname)", stdin=_lines(objects)).lines
+    rows = git.run("cat-file", "--batch-check=%(objectname)", stdin=as_lines(objects)).lines
     return [one for one, row in zip(objects, rows, strict=True) if row == one]
 
 
@@ -76,7 +76,3 @@ def _named(git: Git, object_id: str) -> str:
     words = ("for-each-ref", f"--contains={object_id}", "--count=1", "--format=%(refname)")
     refs = git.run(*words, "refs/heads", "refs/stash", "refs/tags", check=False).lines
     return f"{object_id[:8]}, which this clone has" + (f" ({one_line(refs[0], 100)})" if refs else "")
-
-
-def _lines(words: Sequence[str]) -> bytes:
-    return "".join(f"{word}\n" for word in words).encode()

@@ -37,6 +37,7 @@ from cn.git.process import (
     transport_options,
 )
 from cn.git.repository import read_config
+from cn.git.told import Told, environment
 from cn.system.removal import remove_tree
 from cn.values.errors import CnError
 from cn.values.names import Oid, is_branch, is_oid
@@ -122,11 +123,13 @@ def seeing_hub(git: Git, place: Path) -> dict[str, str]:
     return {**borrowing_nothing(place), "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(quote_path(_objects(git)))}
 
 
-def quarantine_environment(git: Git, folder: Path) -> dict[str, str]:
-    """The environment in which a fetch sees the hub's objects and writes into ``folder``."""
+def quarantine_environment(git: Git, folder: Path, told: Told) -> dict[str, str]:
+    """The environment in which a fetch sees the hub's objects, names those that are ``told``, and writes into
+    ``folder``. Its settings are those of :mod:`cn.git.told`.
+    """
     (folder / "info").mkdir(parents=True)
     (folder / "info/alternates").write_bytes(quote_path(_objects(git)) + b"\n")
-    return {"GIT_OBJECT_DIRECTORY": str(folder)}
+    return {"GIT_OBJECT_DIRECTORY": str(folder), **environment(told, common_dir(git))}
 
 
 SERVED_AS_FILES = "it is served as files, without git's own protocol (smart HTTP), and git checks no such objects"

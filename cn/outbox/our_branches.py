@@ -606,7 +606,7 @@ def _their_lines(executor: Executor, seen: Observation, peer: Peer, key: str) ->
     if peer.name not in seen.ledgers:
         seen.ledgers[peer.name] = found = dict[str, list[str]]()
         main, names = seen.mains[peer.name][1], executor.settings.names_for(peer.name)
-        for line in "".join(read_ledger_at(executor.hub.git, main, name) for name in reversed(names)).split("\n"):
+        for line in read_ledger_at(executor.hub.git, main, names).split("\n"):
             if len(line) < _MOST_LINE:
                 words = line.split(" ")
                 for one in (*words[4:5], *(word for word in words[5:] if word.startswith(_ABOUT))):
@@ -614,8 +614,15 @@ def _their_lines(executor: Executor, seen: Observation, peer: Peer, key: str) ->
     return seen.ledgers[peer.name].get(key, [])
 
 
-def read_ledger_at(git: Git, main: Oid, us: Name) -> str:
-    """The latest months of what a peer's main records of us, within limits: it is the peer's to write."""
+def read_ledger_at(git: Git, main: Oid, names: Sequence[Name]) -> str:
+    """The latest months of what a peer's main records of us, within limits: it is the peer's to write.
+
+    ``names`` are what we are called, then what we were: what is recorded under these comes first.
+    """
+    return "".join(_ledger_of(git, main, name) for name in reversed(names))
+
+
+def _ledger_of(git: Git, main: Oid, us: Name) -> str:
     folder = f"{main}:{FOLDER}/{us}"
     (info,) = read_info(git, [folder])
     (listed,) = read_raw(git, [folder]) if info and info.size <= _MOST_BYTES else (None,)

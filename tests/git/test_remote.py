@@ -13,6 +13,7 @@ from cn.git.fetch import fetch_tips
 from cn.git.objects import read_info
 from cn.git.process import Done, Git, Job, remedy_here
 from cn.git.remote import Push, RefResult, Result, list_remotes, push_many, push_own, read_pushed
+from cn.git.told import NOTHING
 from cn.values.names import Oid
 from tests.support.hubs import bare, branches, commit, git, identify, work
 
@@ -63,7 +64,7 @@ def test_a_fetch_that_cannot_be_written_here_is_no_fault_of_its_creator(tmp_path
     host, repo = work(tmp_path / "host", "pi"), Git(work(tmp_path / "repo", "sigma"))
     head = commit(host, {"f": "x"}, "x")
     folder = tmp_path / "fetch"
-    env = remote.quarantine_environment(repo, folder)
+    env = remote.quarantine_environment(repo, folder, NOTHING)
     (folder / "pack").symlink_to(tmp_path / "nowhere")
     fetch = ("-c", "fetch.unpackLimit=1", "fetch", "--quiet", "--no-write-fetch-head", "--", str(host), head)
     (done,) = repo.run_many([Job("pi", fetch, env=env)])
