@@ -183,6 +183,14 @@ class Desk(NamedTuple):
         if reason_for(self.principal, resource, "read", self.facts) is None:
             self.refuse(no_access(self.principal, resource, "read", self.facts))
 
+    def may_write(self, file: Uuid) -> bool:
+        """May who acts write over a file? Nobody over what is written in another way, or never."""
+        from cn.agency.plan.files import NOT_WRITTEN_OVER
+
+        row, resource = self.facts.file(file), Resource("kb", file)
+        written = row is not None and row.kind not in NOT_WRITTEN_OVER
+        return written and reason_for(self.principal, resource, "write", self.facts) is not None
+
     def check_above(self, handler: Uuid) -> None:
         """What is a handler's is seen by it, those above it, and users; others are refused."""
         from cn.agency.plan.access import ACCESS, boss_of

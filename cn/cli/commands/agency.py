@@ -438,6 +438,17 @@ def export_command(env: Env, folder: Path, acting: str) -> None:
         raise Refused(what, "'cn doctor --full' tells how to mend it; then export into a new folder")
 
 
+def _where_else(places: Places) -> str:
+    """Where writes may be that the copy lacks: in what was put aside here last, else on another machine."""
+    from cn.values.text import visible
+
+    beside = [*places.state.glob(f"{places.repository.name}.aside*")]
+    last = max(beside, key=lambda one: one.lstat().st_ctime, default=None)
+    if last is None:
+        return "on the old machine alone; it must write no more"
+    return f"in {visible(str(last))}, which was put aside, or on another machine, which must write no more"
+
+
 @agency.command("restore")
 @click.argument("url")
 @options(DRY_RUN)
@@ -466,7 +477,7 @@ def restore_command(env: Env, url: str) -> None:
     env.did = True
     report = Report()
     report.done(f"{counted(restored.events, 'event')} taken over; the last is of {restored.last:%Y-%m-%d %H:%M} UTC")
-    report.info("what happened after that is on the old machine alone; it must write no more")
+    report.info(f"what happened after that is {_where_else(places_of(hub))}")
     if restored.ended:
         report.info(f"{counted(restored.ended, 'agent')} of the old machine ended")
     if restored.boss != f"user:{person.name}":
