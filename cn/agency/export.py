@@ -17,19 +17,18 @@ from cn.agency.export_pages import (
     audit_page,
     handlers_page,
     history_part,
-    is_above,
     letters,
     log_page,
     mail_head,
     mail_page,
     who,
 )
-from cn.agency.names import AUDIT, MESSAGE, OUTCOME, Resource, Uuid
+from cn.agency.names import AUDIT, MESSAGE, OUTCOME, Uuid
 from cn.agency.operations import Principal, ReadFile
 from cn.agency.pages import outcome_page
 from cn.agency.perform import Asked, Done, perform, read_content
-from cn.agency.plan.access import reason_for
-from cn.agency.plan.views import may_see, outcome_history
+from cn.agency.plan.shown import Shown
+from cn.agency.plan.views import outcome_history
 from cn.agency.rows import Facts, File, Version
 from cn.agency.store.contents import find_contents
 from cn.agency.store.look import last_events
@@ -145,18 +144,18 @@ def export(agency: Agency, principal: Principal, folder: Path, tell: Cells, *, d
 
 def _plan(principal: Principal, facts: Facts, tell: Cells) -> _Plan:
     """As of one moment: what this export itself reads is in no log of it."""
-    files = [file for file in _all(facts) if _may_read(file, principal, facts)]
-    sent = letters(files, principal, facts)
-    derived = {_path(file, _EXTENSION): (file, _made(file, facts, tell)) for file in files if file.kind in _DERIVED}
+    shown = Shown(principal, facts)
+    files = [file for file in _all(facts) if shown.may_read(file.id)]
+    sent = letters(files, shown)
+    derived = {_path(file, _EXTENSION): (file, _made(file, shown, tell)) for file in files if file.kind in _DERIVED}
     parts = [part for file in files if file.kind not in _DERIVED for part in _parts(file, facts)]
     heads = {file.id: mail_head(file, sent.get(file.id, ()), facts) for file in files if file.kind == MESSAGE}
     handlers = (facts.handler(file.id) for file in files if file.kind == OUTCOME)
-    seen = [row for row in handlers if row and is_above(principal, row.id, facts)]
-    readable = {file.id for file in files}
-    events = last_events(facts, lambda event: may_see(event, principal, facts, readable.__contains__), None)
+    seen = [row for row in handlers if row and shown.is_above(row.id)]
+    events = last_events(facts, shown.sees, None)
     pages = {
         "handlers.md": handlers_page(seen, facts),
-        "log.md": log_page(events, tell, facts),
+        "log.md": log_page(events, tell, shown),
         "log.jsonl": "".join(f"{format_event(event)}\n" for event in events),
     }
     rows = {part.path(""): _row(part.file, part.version, facts) for part in parts}
@@ -190,21 +189,18 @@ def _all(facts: Facts) -> Iterator[File]:
         after = whole[-1].since if whole else last
 
 
-def _may_read(file: File, principal: Principal, facts: Facts) -> bool:
-    return reason_for(principal, Resource("kb", file.id), "read", facts) is not None
-
-
 def _path(file: File, extension: str) -> str:
     return f"{_FOLDERS[file.kind]}/{slug(file.description, _TITLE, 'untitled')}-{file.id[:_SHORT]}{extension}"
 
 
-def _made(file: File, facts: Facts, tell: Cells) -> str:
+def _made(file: File, shown: Shown, tell: Cells) -> str:
     """What follows from the state: an outcome as it is now and what became of it, an audit log."""
+    facts = shown.facts
     row = facts.outcome(file.id)
     if row is None:
         return audit_page(file, facts)
     page = outcome_page(row, facts.parents(row.id), facts.children(row.id))
-    return page + history_part(outcome_history(row.id, facts), tell, facts)
+    return page + history_part(outcome_history(row.id, facts), tell, shown)
 
 
 def _is_text(data: bytes) -> bool:

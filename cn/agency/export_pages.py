@@ -10,16 +10,17 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeAlias
 
 from cn.agency.events import Event, MailDelivered, MailDone
-from cn.agency.names import Party, Resource, Uuid, is_user, is_uuid
-from cn.agency.operations import ByHandler, Principal
-from cn.agency.plan.access import reason_for, stands
+from cn.agency.names import Party, Uuid, is_user, is_uuid
+from cn.agency.operations import ByHandler
+from cn.agency.plan.access import stands
 from cn.agency.plan.mail import may_take_back
+from cn.agency.plan.shown import Shown
 from cn.agency.plan.titles import title_of
 from cn.agency.rows import Deferred, Facts, File, Handler, Mail, Tenure
 from cn.values.text import as_words, one_line, quote, words_cell, yaml_string
 from cn.values.timestamps import format_second
 
-Cells: TypeAlias = Callable[[Event, Facts], Sequence[str]]
+Cells: TypeAlias = Callable[[Event, Shown], Sequence[str]]
 """How an event is told: when, who, what."""
 
 _SHORT = 8
@@ -52,31 +53,26 @@ def _titled(id: str, facts: Facts) -> str:
     return f"{id[:_SHORT]} {title_of(id, facts)}".rstrip()
 
 
-def is_above(principal: Principal, handler: Uuid, facts: Facts) -> bool:
-    """What is a handler's own is seen by it, by those above it, and by users."""
-    row = facts.handler(handler)
-    return row is not None and reason_for(principal, Resource("kb", row.audit), "read", facts) is not None
-
-
-def letters(files: Iterable[File], principal: Principal, facts: Facts) -> dict[Uuid, list[Sent]]:
+def letters(files: Iterable[File], shown: Shown) -> dict[Uuid, list[Sent]]:
     """By file, the messages by which it was sent, or waits to be: those in an inbox, or by a sender, whose mail the
     principal may look at; of what waits, what it may take back.
     """
+    facts = shown.facts
     found: dict[Uuid, list[Sent]] = {}
     for file in files:
-        rows = [one for one in facts.mail_with(file.id) if _may_know(one, principal, facts)]
+        rows = [one for one in facts.mail_with(file.id) if _may_know(one, shown)]
         if rows:
             found[file.id] = [_delivered(one, facts) for one in sorted(rows, key=lambda one: one.seq)]
     for one in facts.due(_END, _ALL):
-        if may_take_back(one, principal, facts):
+        if may_take_back(one, shown.principal, facts):
             found.setdefault(one.file, []).append(_waiting(one, facts))
     return found
 
 
-def _may_know(mail: Mail, principal: Principal, facts: Facts) -> bool:
-    if not isinstance(principal, ByHandler):
+def _may_know(mail: Mail, shown: Shown) -> bool:
+    if not isinstance(shown.principal, ByHandler):
         return True
-    return any(is_above(principal, Uuid(one), facts) for one in (mail.sender, mail.to) if not is_user(one))
+    return any(shown.is_above(Uuid(one)) for one in (mail.sender, mail.to) if not is_user(one))
 
 
 def _delivered(mail: Mail, facts: Facts) -> Sent:
@@ -180,14 +176,14 @@ def _resource(text: str, facts: Facts) -> str:
     return f"{kind}:{who(of, facts)}"
 
 
-def log_page(events: Iterable[Event], tell: Cells, facts: Facts) -> str:
+def log_page(events: Iterable[Event], tell: Cells, shown: Shown) -> str:
     """What happened, oldest first."""
-    return _page("Log", ("Time (UTC)", "Who", "What"), (tell(event, facts) for event in events))
+    return _page("Log", ("Time (UTC)", "Who", "What"), (tell(event, shown) for event in events))
 
 
-def history_part(events: Sequence[Event], tell: Cells, facts: Facts) -> str:
+def history_part(events: Sequence[Event], tell: Cells, shown: Shown) -> str:
     """What became of an outcome, below its page."""
-    rows = _table(("Time (UTC)", "Who", "What"), (tell(event, facts) for event in events))
+    rows = _table(("Time (UTC)", "Who", "What"), (tell(event, shown) for event in events))
     return "\n".join(["", "## History", "", *rows]) if events else ""
 
 

@@ -15,6 +15,7 @@ from cn.agency.names import LEVELS, NameRefused, Party, Resource, Uuid, is_user,
 from cn.agency.operations import ByHandler, Operation, Principal, Seen, Wanted
 from cn.agency.plan.access import no_access, reason_for
 from cn.agency.plan.result import Refused
+from cn.agency.plan.shown import Shown
 from cn.agency.plan.titles import with_titles
 from cn.agency.rows import Facts
 from cn.cli.options import Env
@@ -149,10 +150,14 @@ class Desk(NamedTuple):
             template, words = f"{template} --as {{}}", (*words, short(self.principal.handler))
         return command(template, *words)
 
+    @property
+    def shown(self) -> Shown:
+        """What who acts is shown of it."""
+        return Shown(self.principal, self.facts)
+
     def title(self, id: str) -> str:
-        """A UUID, shortened, with its title; a user by name."""
-        row = self.facts.file(Uuid(Party(id))) if is_uuid(id) else None
-        return f"{short(id)} {row.description}" if row else short(id)
+        """A UUID, shortened, with its title as far as it is shown; a user by name."""
+        return f"{short(id)} {self.shown.title(id)}".rstrip()
 
     def seen(self, file: Uuid, text: str) -> Seen | None:
         """``VERSION:HASH`` as it was shown, whose hash may be short; empty: None."""
@@ -178,22 +183,21 @@ class Desk(NamedTuple):
         if reason_for(self.principal, resource, "read", self.facts) is None:
             self.refuse(no_access(self.principal, resource, "read", self.facts))
 
-    def may_read(self, id: str) -> bool:
-        """May who acts read the file, or outcome, with this UUID?"""
-        return reason_for(self.principal, Resource("kb", id), "read", self.facts) is not None
+    def may_write(self, file: Uuid) -> bool:
+        """May who acts write over a file? Nobody over what is written in another way, or never."""
+        from cn.agency.plan.files import NOT_WRITTEN_OVER
 
-    def is_above(self, handler: Uuid) -> bool:
-        """Is who acts this handler, one above it, or a user?"""
-        row = self.facts.handler(handler)
-        return row is not None and self.may_read(row.audit)
+        row, resource = self.facts.file(file), Resource("kb", file)
+        written = row is not None and row.kind not in NOT_WRITTEN_OVER
+        return written and reason_for(self.principal, resource, "write", self.facts) is not None
 
     def check_above(self, handler: Uuid) -> None:
         """What is a handler's is seen by it, those above it, and users; others are refused."""
         from cn.agency.plan.access import ACCESS, boss_of
 
-        if not self.is_above(handler):
+        if not self.shown.is_above(handler):
             boss = boss_of(self.principal, self.facts)
-            named = self.title(handler) if self.may_read(handler) else short(handler)
+            named = self.title(handler) if self.shown.may_read(handler) else short(handler)
             why = f"{named} is not below the handler for whom you act"
             remedy = "a handler sees itself and those below it; ask your boss" + (
                 f", {self.title(boss)}" if boss else ""
@@ -219,7 +223,7 @@ class Desk(NamedTuple):
         if any(not one.changes for one in done):
             self._show_again(requests, done, told)
         else:
-            show_done(self.env, done, told, self.facts)
+            show_done(self.env, done, told, self.shown)
         if self.env.dry_run:
             return []
         self.agency.follow()
@@ -286,7 +290,7 @@ class Desk(NamedTuple):
         with self.agency.store.reading() as facts:
             again = [_read_again(one, answer, facts) for one, answer in zip(requests, done, strict=True)]
             said = [*told, "it was done before, and is not done again"]
-            show_done(self.env, again, said, facts, done_before=True)
+            show_done(self.env, again, said, Shown(self.principal, facts), done_before=True)
 
     def ask_all(
         self,
@@ -426,7 +430,7 @@ def _ended(opened: Desk, handler: Uuid, number: int) -> Refused:
 
 
 def show_done(
-    env: Env, done: Sequence[Done], told: Sequence[str], facts: Facts | None, *, done_before: bool = False
+    env: Env, done: Sequence[Done], told: Sequence[str], shown: Shown | None, *, done_before: bool = False
 ) -> None:
     """What was done, before or now, or would be: as JSON the answers, else a line for each change."""
     if env.json:
@@ -446,7 +450,7 @@ def show_done(
 
     report = Report()
     for change in (change for one in done for change in one.changes):
-        (report.plan if env.dry_run and not done_before else report.done)(sentence(change, facts))
+        (report.plan if env.dry_run and not done_before else report.done)(sentence(change, shown))
     for text in told:
         report.info(text)
     env.tell(report)

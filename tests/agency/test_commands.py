@@ -815,8 +815,11 @@ def test_a_dry_run_of_a_restore_is_refused_where_the_command_is(org: Org, tmp_pa
     assert refused == other.refused("agency", "restore", tmp_path / "copy.git")
 
 
+@pytest.mark.parametrize(
+    "place", ["cn.git.create.create_repo", "cn.agency.store.copies._list", "cn.agency.store.copies.fetch_tips"]
+)
 def test_a_restore_that_was_killed_is_done_again_and_nothing_is_founded_beside_it(
-    org: Org, tmp_path: Path, hub_template: Path
+    org: Org, tmp_path: Path, hub_template: Path, place: str
 ) -> None:
     copy = tmp_path / "copy.git"
     git(tmp_path, "init", "--quiet", "--bare", "copy.git")
@@ -824,11 +827,11 @@ def test_a_restore_that_was_killed_is_done_again_and_nothing_is_founded_beside_i
     org.cn("agency", "tick")
     shutil.copytree(hub_template, tmp_path / "new", symlinks=True)
     home = Org(tmp_path / "new", org.ids)
+    module, _, name = place.rpartition(".")
     killed = f"""
-import os, signal, sys
-from cn.agency.store import copies
+import importlib, os, signal, sys
 from cn.cli.main import run
-copies.fetch_tips = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+setattr(importlib.import_module({module!r}), {name!r}, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
 sys.argv = ["cn", "--hub", {str(home.hub)!r}, "agency", "restore", {str(copy)!r}]
 run()
 """
@@ -840,6 +843,36 @@ run()
         assert f"'cn agency restore {copy}' does it again" in said
     assert "events taken over" in home.cn("agency", "restore", copy).stdout
     assert home.titles() == org.titles()
+
+
+def test_a_restore_counts_what_was_not_here_and_says_where_else_writes_may_be(org: Org, tmp_path: Path) -> None:
+    copy, records = tmp_path / "copy.git", org.hub / ".git/cn/agency.git"
+    git(tmp_path, "init", "--quiet", "--bare", "copy.git")
+    git(org.hub, "config", "agency.remote", str(copy))
+    shutil.copytree(records, tmp_path / "backup")
+    org.cn("outcome", "create", "One more")
+    org.cn("agency", "tick")
+    shutil.rmtree(records)
+    shutil.copytree(tmp_path / "backup", records)
+    said = org.cn("agency", "restore", copy).stdout
+    assert "1 event taken over" in said
+    assert "is on the old machine alone" in said
+    org.cn("outcome", "create", "Not in the copy")
+    records.rename(records.with_name("agency.git.aside"))
+    said = org.cn("agency", "restore", copy).stdout
+    assert f"is in {records}.aside, which was put aside, or on another machine, which must write no more" in said
+
+
+def test_who_may_not_write_over_what_it_reads_is_not_told_how(org: Org) -> None:
+    sent = org.ask("mail", "send", "{site}", "text", "--subject", "Words")["file"]
+    told = "to write over it: --seen 1:"
+    assert told in org.cn("kb", "read", "{plan}").stderr
+    assert told in org.cn("kb", "read", "{plan}", "--as", "{site}").stderr
+    org.cn("grant", "add", "{shop}", "read", "kb:{plan}")
+    for words in (("{plan}", "--as", "{shop}"), (sent,), (sent, "--as", "{site}"), ("{page}",)):
+        said = org.cn("kb", "read", *words).stderr
+        assert "· version 1" in said
+        assert "--seen" not in said
 
 
 def test_a_restore_that_was_refused_is_in_nobody_s_way(tmp_path: Path, hub_template: Path) -> None:

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from cn.agency import operations as ops
 from cn.agency.events import Granted, MailDeferred, MailDelivered
-from cn.agency.names import LEVELS, Party, Resource, Uuid, is_user, parse_resource
+from cn.agency.names import LEVELS, Party, Uuid, is_user, parse_resource
 from cn.agency.operations import ByHandler, Limits, Operation, Principal, Seen, Wanted
 from cn.agency.plan.access import access, reason_for, stands, why
 from cn.agency.plan.mail import deferred_of, may_take_back
 from cn.agency.plan.result import Planned, Refused
+from cn.agency.plan.shown import Shown
 from cn.agency.plan.structure import is_workable
-from cn.agency.plan.views import may_see
 from cn.agency.rows import Deferred, File, Grant, Handler, Link, Mail, Outcome
 from tests.support.agency import ADA, SYSTEM, Records
 from tests.support.agency_naive import Letter, Naive, Paper, Person, Right, Work
@@ -458,17 +458,21 @@ class History:
         assert {one.id for one in rows.of(Deferred) if may_take_back(one, me, rows)} == below
 
     def _compare_log(self, handler: Handler) -> None:
-        """Of mail, whose subject tells as much as the message: what it did in this tenure, and what it may read."""
-        me, rows = self.records.agent(handler.id), self.records.rows
+        """Of mail, whose subject tells as much as the message: what it did in this tenure, and what it may read. Of
+        capabilities its own, and of those below it.
+        """
+        shown = Shown(self.records.agent(handler.id), self.records.rows)
         for event in self.records.events[self.share % 7 :: 7]:
+            did = (event.actor, event.tenure) == (f"{handler.id}/user:ada", handler.tenure)
             if isinstance(event.change, MailDeferred | MailDelivered):
-                did = (event.actor, event.tenure) == (f"{handler.id}/user:ada", handler.tenure)
-                file = f"kb:{event.change.file}"
-                may = did or self.naive.access(handler.id, file) != "none"
-                assert may_see(event, me, rows, lambda id: self._may_read(me, id)) <= may, event
-
-    def _may_read(self, who: Principal, id: Uuid) -> bool:
-        return access(who, Resource("kb", id), self.records.rows) != "none"
+                file = event.change.file
+                may = self.naive.access(handler.id, f"kb:{file}") != "none"
+                assert shown.sees(event) <= (did or may), event
+                assert bool(shown.title(file)) == may, event
+            elif isinstance(event.change, Granted):
+                audit = self.records.handler(event.change.holder).audit  # a handler's own, as its capabilities are
+                may = self.naive.access(handler.id, f"kb:{audit}") != "none"
+                assert shown.sees(event) == (did or may), event
 
     def _check_invariants(self) -> None:
         rows = self.records.rows

@@ -27,8 +27,9 @@ from cn.agency.operations import (
     WriteFile,
 )
 from cn.agency.plan.result import Refused
+from cn.agency.plan.shown import Shown
 from cn.agency.plan.structure import is_workable
-from cn.agency.plan.views import file_audit, list_deferred, list_files, may_see, read_inbox
+from cn.agency.plan.views import file_audit, list_deferred, list_files, read_inbox
 from cn.agency.rows import Mail
 from tests.support.agency import SYSTEM, Records, listed
 from tests.support.agency_memory import Memory
@@ -319,7 +320,7 @@ def test_another_tenure_is_a_stranger_to_what_the_one_before_sent(pair: Pair) ->
     assert not [
         event
         for event in pair.events
-        if event.tenure == 1 and event.actor.startswith(pair.boss) and may_see(event, by, pair.rows, lambda id: False)
+        if event.tenure == 1 and event.actor.startswith(pair.boss) and Shown(by, pair.rows).sees(event)
     ]
     pair.send(pair.boss, pair.root, "now")
     assert pair.no(SendMail(pair.root, text="now"), by).rule == "said-already"

@@ -12,7 +12,7 @@ from cn.agency.rows import Facts, File
 
 OWN_TOOL = "own-tool"
 NOT_WRITTEN = "not-written"
-_NOT_WRITTEN = {
+NOT_WRITTEN_OVER = {
     OUTCOME: ("an outcome", "update the outcome"),
     AUDIT: ("an audit log", "submit what you did as an entry"),
     MESSAGE: ("a message, which stays as it was sent", "send another one; take back one that waits for its time"),
@@ -40,8 +40,8 @@ def plan_write(operation: WriteFile, principal: Principal, facts: Facts, moment:
     file = _known(operation.file, facts)
     if isinstance(file, Refused):
         return file
-    if file.kind in _NOT_WRITTEN:
-        what, how = _NOT_WRITTEN[file.kind]
+    if file.kind in NOT_WRITTEN_OVER:
+        what, how = NOT_WRITTEN_OVER[file.kind]
         return Refused(OWN_TOOL, f"{file.id} is {what}", how)
     resource = Resource("kb", file.id)
     reason = reason_for(principal, resource, "write", facts)

@@ -12,14 +12,14 @@ from cn.values.text import one_line
 
 _A_UUID = re.compile(r"(?<![0-9a-f-])(?<!kb://)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f-]|/)")
 _MOST = 60
-_OPEN_TO_ALL: Final = (FILE, OUTCOME)
+OPEN_TO_ALL: Final = (FILE, OUTCOME)
 """Whose titles everybody may see: the subject of a message is for who may read it."""
 
 
 def title_of(id: str, facts: Facts) -> str:
     """The title of an outcome (a handler is called as its own), or of a file; empty where there is none to be told."""
     row = facts.file(Uuid(Party(id))) if _A_UUID.fullmatch(id) else None
-    return one_line(row.description, _MOST) if row and row.kind in _OPEN_TO_ALL else ""
+    return one_line(row.description, _MOST) if row and row.kind in OPEN_TO_ALL else ""
 
 
 def with_titles(text: str, facts: Facts, shown: Callable[[str], str] = str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import TypeAlias
@@ -24,7 +24,6 @@ from cn.agency.events import (
     OutcomeUnblocked,
     OutcomeUnlinked,
     OutcomeUpdated,
-    subjects_of,
     type_of,
 )
 from cn.agency.names import FILE, NO_LEVEL, OUTCOME, SYSTEM, Party, Resource, Uuid, is_user, parse_resource
@@ -34,6 +33,7 @@ from cn.agency.plan.access import KNOWN, access, no_access, reason_for, stands
 from cn.agency.plan.bounds import fit_words
 from cn.agency.plan.mail import deferred_of
 from cn.agency.plan.result import Refused
+from cn.agency.plan.shown import Shown
 from cn.agency.plan.structure import active, below, delegated, is_workable, writer
 from cn.agency.rows import Deferred, Facts, File, Grant, Mail, Outcome
 from cn.agency.touched import written_by
@@ -66,14 +66,14 @@ def view_outcome(id: Uuid, principal: Principal, facts: Facts, now: datetime) ->
     outcome = _readable(id, principal, facts)
     if isinstance(outcome, Refused):
         return outcome
-    parents, children = facts.parents(id), facts.children(id)
+    parents, children, shown = facts.parents(id), facts.children(id), Shown(principal, facts)
     file = facts.file(id)
-    return _brief(outcome, facts, now) | {
+    return _brief(outcome, shown, now) | {
         "markdown": outcome_page(outcome, parents, children[:MOST]),
         "version": file.version if file else 0,
         "hash": file.hash if file else "",
-        "parents": [_brief(one, facts, now) for one in _known(parents, facts)],
-        "children": [_brief(one, facts, now) for one in _known(children[:MOST], facts)],
+        "parents": [_brief(one, shown, now) for one in _known(parents, facts)],
+        "children": [_brief(one, shown, now) for one in _known(children[:MOST], facts)],
         "more": len(children) > MOST,
         "history": [_told(event) for event in outcome_history(id, facts)],
     }
@@ -99,7 +99,8 @@ def _known(ids: Sequence[Uuid], facts: Facts) -> Iterator[Outcome]:
     return (found for id in ids if (found := facts.outcome(id)))
 
 
-def _brief(outcome: Outcome, facts: Facts, now: datetime) -> View:
+def _brief(outcome: Outcome, shown: Shown, now: datetime) -> View:
+    facts = shown.facts
     handler = delegated(outcome, facts)
     return {
         "outcome": outcome.id,
@@ -108,7 +109,7 @@ def _brief(outcome: Outcome, facts: Facts, now: datetime) -> View:
         "responsible": outcome.responsible,
         "decided_by": writer(outcome, facts),
         "delegated": handler is not None,
-        "blocked": outcome.blocked,
+        "blocked": shown.blocked(outcome),
         "until": format_second(outcome.until) if outcome.until else None,
         "workable": is_workable(outcome, facts, now),
     }
@@ -131,8 +132,9 @@ def view_ancestors(id: Uuid, principal: Principal, facts: Facts, now: datetime) 
         todo += [[*chain, parent] for parent in reversed(parents)]
         if not parents:
             chains.append(chain[1:])
-    shown = {one.id: _brief(one, facts, now) for one in _known([one for chain in chains for one in chain], facts)}
-    return {"chains": [[shown[one] for one in chain] for chain in chains if chain], "more": bool(todo)}
+    shown = Shown(principal, facts)
+    briefs = {one.id: _brief(one, shown, now) for one in _known([one for chain in chains for one in chain], facts)}
+    return {"chains": [[briefs[one] for one in chain] for chain in chains if chain], "more": bool(todo)}
 
 
 def view_subtree(id: Uuid, principal: Principal, facts: Facts, now: datetime, most: int = MOST) -> View | Refused:
@@ -141,6 +143,7 @@ def view_subtree(id: Uuid, principal: Principal, facts: Facts, now: datetime, mo
     if isinstance(outcome, Refused):
         return outcome
     found: list[View] = []
+    shown = Shown(principal, facts)
     seen: set[Uuid] = set()
     todo: list[tuple[Uuid, int]] = [(id, 0)]
     while todo and len(found) < most:
@@ -148,7 +151,7 @@ def view_subtree(id: Uuid, principal: Principal, facts: Facts, now: datetime, mo
         row = facts.outcome(one)
         if row and one not in seen:
             seen.add(one)
-            found.append(_brief(row, facts, now) | {"depth": depth, "parents": [*facts.parents(one)]})
+            found.append(_brief(row, shown, now) | {"depth": depth, "parents": [*facts.parents(one)]})
             todo += [(child, depth + 1) for child in reversed(facts.children(one))]
     return {"outcomes": found, "more": any(one not in seen for one, _ in todo)}
 
@@ -160,17 +163,18 @@ def list_outcomes(
     if refused := _own_or_below(handler, principal, facts):
         return refused
     inbox = facts.open_inbox(handler)
+    shown = Shown(principal, facts)
     mine = list(_known([*([inbox] if inbox else []), *facts.open_outcomes(handler)], facts))
     if workable:
-        return {"outcomes": [_brief(one, facts, now) for one in mine if is_workable(one, facts, now)]}
+        return {"outcomes": [_brief(one, shown, now) for one in mine if is_workable(one, facts, now)]}
     given = list(_known(facts.underlings(handler), facts))
-    return {"outcomes": [_brief(one, facts, now) for one in mine], "delegated": [_brief(o, facts, now) for o in given]}
+    return {"outcomes": [_brief(one, shown, now) for one in mine], "delegated": [_brief(o, shown, now) for o in given]}
 
 
 def list_some(ids: Sequence[Uuid], handler: Uuid, principal: Principal, facts: Facts, now: datetime) -> View | Refused:
     """These outcomes of a handler, to those who may see what it has."""
-    refused = _own_or_below(handler, principal, facts)
-    return refused or {"outcomes": [_brief(one, facts, now) for one in _known(ids, facts)]}
+    refused, shown = _own_or_below(handler, principal, facts), Shown(principal, facts)
+    return refused or {"outcomes": [_brief(one, shown, now) for one in _known(ids, facts)]}
 
 
 def _own_or_below(handler: Uuid, principal: Principal, facts: Facts) -> Refused | None:
@@ -212,7 +216,7 @@ def read_inbox(party: Party, principal: Principal, facts: Facts) -> View | Refus
     own = Refused(KNOWN, f"{party} reads its own inbox", "read your own")
     if refused := _not_its_mail(party, principal, facts, own):
         return refused
-    return {"mail": [_letter(one, facts) for one in facts.pending(party)]}
+    return {"mail": [_letter(one, Shown(principal, facts)) for one in facts.pending(party)]}
 
 
 def list_deferred(party: Party, principal: Principal, facts: Facts) -> View | Refused:
@@ -220,24 +224,23 @@ def list_deferred(party: Party, principal: Principal, facts: Facts) -> View | Re
     own = Refused(KNOWN, f"{party} lists its own messages", "list your own")
     if refused := _not_its_mail(party, principal, facts, own):
         return refused
-    return {"mail": [_waiting(one, facts) for one in deferred_of(party, facts)]}
+    return {"mail": [_waiting(one, Shown(principal, facts)) for one in deferred_of(party, facts)]}
 
 
-def _waiting(one: Deferred, facts: Facts) -> View:
-    file = facts.file(one.file)
+def _waiting(one: Deferred, shown: Shown) -> View:
     return {
         "mail": one.id,
         "file": one.file,
         "version": one.version,
         "to": one.to,
-        "subject": file.description if file else "",
+        "subject": shown.title(one.file),
         "due": format_second(one.due),
     }
 
 
-def _letter(mail: Mail, facts: Facts) -> View:
+def _letter(mail: Mail, shown: Shown) -> View:
     """A message. One of Agency itself is from ``system``, which is the name of no handler and no user."""
-    file = facts.file(mail.file)
+    file = shown.facts.file(mail.file)
     return {
         "mail": mail.id,
         "file": mail.file,
@@ -245,7 +248,7 @@ def _letter(mail: Mail, facts: Facts) -> View:
         "latest": file.version if file else mail.version,
         "from": SYSTEM if mail.letter else mail.sender,
         **({"about": mail.sender} if mail.letter else {}),
-        "subject": file.description if file else "",
+        "subject": shown.title(mail.file),
         "time": format_second(mail.time),
         "note": mail.note,
     }
@@ -357,13 +360,3 @@ def _may_read_file(id: Uuid, principal: Principal, facts: Facts) -> Refused | No
         return Refused(KNOWN, f"there is no file {id}", "browse the knowledge base")
     resource = Resource("kb", id)
     return None if reason_for(principal, resource, "read", facts) else no_access(principal, resource, "read", facts)
-
-
-def may_see(event: Event, principal: Principal, facts: Facts, may_read: Callable[[Uuid], bool]) -> bool:
-    """Who sees an event: a user all; a handler what it did in this tenure, and what is only about what it may read."""
-    if not isinstance(principal, ByHandler):
-        return True
-    if event.actor.startswith(f"{principal.handler}/") and event.tenure == principal.tenure:
-        return True
-    subjects = [Uuid(Party(id)) for id in subjects_of(event.change) if facts.file(Uuid(Party(id)))]
-    return bool(subjects) and all(map(may_read, subjects))

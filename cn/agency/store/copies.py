@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.agency.events import parse_message
 from cn.agency.store.contents import find_wrong
 from cn.agency.store.copy_notes import copy_failure, forget_failure, note_answer
 from cn.agency.store.damage import aside, find_damage, way_out
@@ -26,7 +27,7 @@ from cn.git.repository import Hub
 from cn.git.told import Told
 from cn.system.files import PRIVATE, drop, hold, read_regular, write_file
 from cn.system.removal import remove_tree
-from cn.values.errors import Blocked, CnError, Refusal, Refused
+from cn.values.errors import Blocked, Refusal, Refused
 from cn.values.names import NameRefused, Oid, digest, is_local, parse_url
 from cn.values.shell_words import command
 from cn.values.text import decode, one_line, redact, visible
@@ -55,7 +56,7 @@ class Lag(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """What a copy held: how many events, and when the last one happened."""
+    """What a copy held: how many events that were not here, and when the last one happened."""
 
     repository: Repository
     tip: Commit
@@ -236,15 +237,6 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
     def fill(new: Repository) -> None:
         git = new.git._replace(reader=None)
         tip = _list(git, url)
-        write_file(_begun(places), redact(url).encode(), mode=PRIVATE)
-        try:
-            take(new, git, tip)
-        except CnError:  # it was refused: nothing is under way
-            drop(_begun(places))
-            raise
-        drop(_begun(places))
-
-    def take(new: Repository, git: Git, tip: Oid) -> None:
         if why := _fetch(git, url, tip):
             raise _unread(url, why, _ANSWERED)
         remove_tree(new.folder / "cn")  # what the fetch was checked in
@@ -255,8 +247,12 @@ def restore(places: Places, identity: tuple[str, str], url: str) -> Restored:
             git.run("update-ref", ref, tip)
         at = new.tip()
         found.append((at, _check_all(new, at, url)))
+        drop(_begun(places))
 
-    repository = build_records(places, identity, fill)
+    def begin() -> None:
+        write_file(_begun(places), redact(url).encode(), mode=PRIVATE)
+
+    repository = build_records(places, identity, fill, begin)
     _note_taken(places, url)
     return Restored(repository, *found[0])
 
@@ -291,7 +287,8 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
         what = f"git finds fault with the records that are here: {one_line(damage[0])}"
         raise Refused(what, way_out(here.places, url))
     with here.lock.held(_LOCK_SECONDS):
-        old = here.tip().oid
+        before = here.tip()
+        old = before.oid
         if here.has(tip) and _is_ancestor(git, tip, old):
             if not rehearse:
                 forget_parting(here.places, url)
@@ -305,7 +302,7 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
         if found is None or found.kind != "commit":
             raise _unread(url, "its main moved meanwhile", "run it again")
         at = parse_commit(found)
-        events = _check_all(here, at, url)
+        events = _check_all(here, at, url) - parse_message(before.message)[-1].seq
         if rehearse:
             return Restored(here, at, events)
         git.run("update-ref", MAIN, tip, old)

@@ -29,7 +29,7 @@ from cn.git.trees import change_tree
 from cn.system.closed import blame, closed_below
 from cn.system.files import sync_folder
 from cn.system.removal import remove_tree
-from cn.values.errors import Blocked, Refused, explain_write
+from cn.values.errors import Blocked, CnError, Refused, explain_write
 from cn.values.names import Oid, parse_oid
 from cn.values.shell_words import command
 
@@ -314,8 +314,15 @@ def create_records(places: Places, identity: tuple[str, str], draft: Draft, at: 
     return build_records(places, identity, lambda new: new.append(None, draft, at))
 
 
-def build_records(places: Places, identity: tuple[str, str], fill: Callable[[Repository], object]) -> Repository:
-    """An empty repository that ``fill`` gives its main; it comes to its place when that is done."""
+def build_records(
+    places: Places,
+    identity: tuple[str, str],
+    fill: Callable[[Repository], object],
+    begin: Callable[[], object] = lambda: None,
+) -> Repository:
+    """An empty repository that ``fill`` gives its main; it comes to its place when that is done. ``begin`` is called
+    before there is anything in its folder, which goes where it is refused.
+    """
     from cn.git.create import create_repo  # it brings what builds commits for hubs, and this is done once
 
     building = places.building
@@ -328,8 +335,13 @@ def build_records(places: Places, identity: tuple[str, str], fill: Callable[[Rep
                 raise Refused(f"{places.repository} is there already", remedy)
             remove_tree(building)
             building.mkdir(mode=0o700)
-            create_repo(building, MAIN.removeprefix("refs/heads/"), _SETTINGS, private=True)
-            fill(new)
+            try:
+                begin()
+                create_repo(building, MAIN.removeprefix("refs/heads/"), _SETTINGS, private=True)
+                fill(new)
+            except CnError:
+                remove_tree(building)
+                raise
             os.rename(building, places.repository)
             sync_folder(places.state)
     finally:

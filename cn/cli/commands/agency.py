@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # each command imports what it calls
     from cn.agency.events import Event
     from cn.agency.names import Resource
     from cn.agency.plan.access import Reason
+    from cn.agency.plan.shown import Shown
     from cn.agency.rows import Facts, Handler
     from cn.agency.store.repository import Places
 
@@ -126,7 +127,7 @@ def _status_lines(opened: Desk, value: dict[str, Any], url: object) -> list[str]
     from cn.values.shell_words import command
     from cn.values.text import counted, redact
 
-    lines = [heading(name(value["root"], opened.facts))]
+    lines = [heading(name(value["root"], opened.shown))]
     if value["boss"] != value["user"]:
         hand_over = command("cn handler move root {}", value["user"])
         lines += wrap("", f"the root handler's mail goes to {value['boss']}; {hand_over} makes that you")
@@ -150,10 +151,10 @@ def _status_lines(opened: Desk, value: dict[str, Any], url: object) -> list[str]
             lines.append(f"  {failed.reason}; {failed.remedy}")
     else:
         lines.append("copy: none; 'git config agency.remote URL' names a private repository for one")
-    return [*lines, *_server_lines(value["server"], opened.facts), f"your inbox ({value['user']}):"]
+    return [*lines, *_server_lines(value["server"], opened.shown), f"your inbox ({value['user']}):"]
 
 
-def _server_lines(server: dict[str, Any], facts: Facts) -> list[str]:
+def _server_lines(server: dict[str, Any], shown: Shown) -> list[str]:
     from cn.cli.render.agency import name
     from cn.cli.render.text import clean, wrap
 
@@ -163,9 +164,9 @@ def _server_lines(server: dict[str, Any], facts: Facts) -> list[str]:
     does = "is ending" if server["ending"] else "runs"
     lines = [f"server: {does} (pid {server['pid']}){away}"]
     for id, why in server["problems"].items():
-        lines += wrap("  ", f"no agent for {name(id, facts)}: {clean(why)}")
+        lines += wrap("  ", f"no agent for {name(id, shown)}: {clean(why)}")
     for id, why in server["faults"].items():
-        lines += wrap("  ", f"something went wrong with {name(id, facts)}: {clean(why)}")
+        lines += wrap("  ", f"something went wrong with {name(id, shown)}: {clean(why)}")
     for other, why in server["away"].items():
         lines += wrap(
             "  ", f"{clean(other)}: {clean(why)}; look at [servers.{clean(other)}] and its secret in agency.toml"
@@ -180,6 +181,7 @@ def _server_lines(server: dict[str, Any], facts: Facts) -> list[str]:
 def tick_command(env: Env) -> None:
     """Do what is due: deliver deferred mail, pack the records, push the copy. For cron, where no server runs."""
     from cn.agency.agency import open_agency
+    from cn.agency.plan.shown import Shown
     from cn.agency.tick import tick
     from cn.cli.desk import show_done
     from cn.values.errors import Refused
@@ -190,7 +192,7 @@ def tick_command(env: Env) -> None:
         ticked = tick(opened, dry_run=env.dry_run)
         pushed = [f"the copy at {redact(ticked.pushed)} has all of it"] if ticked.pushed and env.verbose else []
         with opened.store.reading() as facts:
-            show_done(env, ticked.done, [*ticked.told, *pushed], facts)
+            show_done(env, ticked.done, [*ticked.told, *pushed], Shown(opened.person, facts))
     finally:
         opened.store.close()
     if ticked.refused:
@@ -287,7 +289,7 @@ def _seen(opened: Desk, reason: Reason) -> Reason:
     from cn.agency.names import Uuid, is_user
 
     grant = reason.grant
-    seen = grant is None or is_user(grant.grantor) or opened.is_above(Uuid(grant.grantor))
+    seen = grant is None or is_user(grant.grantor) or opened.shown.is_above(Uuid(grant.grantor))
     return reason._replace(because=tuple(_seen(opened, one) for one in reason.because) if seen else ())
 
 
@@ -330,7 +332,7 @@ def _name(opened: Desk, id: str) -> str:
     from cn.agency.names import is_uuid
     from cn.cli.render.agency import name
 
-    return name(id, opened.facts if is_uuid(id) and opened.may_read(id) else None)
+    return name(id, opened.shown if is_uuid(id) and opened.shown.may_read(id) else None)
 
 
 @agency.command("log")
@@ -347,7 +349,6 @@ def log_command(
 ) -> None:
     """What happened, who did it, and for whom, oldest first; for a handler what it may read of that."""
     from cn.agency.events import TYPES
-    from cn.agency.plan.views import may_see
     from cn.agency.store.look import last_events
     from cn.values.errors import UsageError
     from cn.values.timestamps import parse_since
@@ -358,21 +359,17 @@ def log_command(
         start = parse_since(since, opened.now) if since else None
         who = str(opened.party(by)) if by else ""
         subject = opened.subject(about) if about else ""
+        shown = opened.shown
 
         def fits(event: Event) -> bool:
             late = start is None or event.time >= start
             by_them = not who or event.actor == who or event.actor.startswith(f"{who}/")
-            return (
-                late
-                and by_them
-                and (not types or _type(event) in types)
-                and may_see(event, opened.principal, opened.facts, opened.may_read)
-            )
+            return late and by_them and (not types or _type(event) in types) and shown.sees(event)
 
-        shown = count is None and start is None
-        events = last_events(opened.facts, fits, _COUNT + 1 if shown else count, subject)
-        more = shown and len(events) > _COUNT
-        events = events[-_COUNT:] if shown else events
+        few = count is None and start is None
+        events = last_events(opened.facts, fits, _COUNT + 1 if few else count, subject)
+        more = few and len(events) > _COUNT
+        events = events[-_COUNT:] if few else events
         env.page([_event(one) for one in events], lambda: _log_lines(opened, events), opened.agency.hub)
     if more and not env.quiet:
         click.echo(
@@ -400,7 +397,8 @@ def _log_lines(opened: Desk, events: list[Event]) -> list[str]:
     from cn.cli.render.agency import event_cells
     from cn.cli.render.text import grid
 
-    rows = [event_cells(event, opened.facts) for event in events]
+    shown = opened.shown
+    rows = [event_cells(event, shown) for event in events]
     lines = [line for one in grid(rows, 1, [""] * len(rows)) for line in one]
     if any(isinstance(event.change, AgentEnded) for event in events):
         lines.append("· 'cn agency said AGENT' shows what an agent said last, and where all of it is")
@@ -440,6 +438,17 @@ def export_command(env: Env, folder: Path, acting: str) -> None:
         raise Refused(what, "'cn doctor --full' tells how to mend it; then export into a new folder")
 
 
+def _where_else(places: Places) -> str:
+    """Where writes may be that the copy lacks: in what was put aside here last, else on another machine."""
+    from cn.values.text import visible
+
+    beside = [*places.state.glob(f"{places.repository.name}.aside*")]
+    last = max(beside, key=lambda one: one.lstat().st_ctime, default=None)
+    if last is None:
+        return "on the old machine alone; it must write no more"
+    return f"in {visible(str(last))}, which was put aside, or on another machine, which must write no more"
+
+
 @agency.command("restore")
 @click.argument("url")
 @options(DRY_RUN)
@@ -468,7 +477,7 @@ def restore_command(env: Env, url: str) -> None:
     env.did = True
     report = Report()
     report.done(f"{counted(restored.events, 'event')} taken over; the last is of {restored.last:%Y-%m-%d %H:%M} UTC")
-    report.info("what happened after that is on the old machine alone; it must write no more")
+    report.info(f"what happened after that is {_where_else(places_of(hub))}")
     if restored.ended:
         report.info(f"{counted(restored.ended, 'agent')} of the old machine ended")
     if restored.boss != f"user:{person.name}":

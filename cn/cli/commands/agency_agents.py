@@ -67,14 +67,14 @@ def agent_lines(opened: Desk, value: dict[str, Any]) -> list[str]:
     from cn.cli.render.agency import name
     from cn.cli.render.text import wrap
 
-    facts, waiting = opened.facts, value["waiting"]
+    shown, waiting = opened.shown, value["waiting"]
     lines: list[str] = []
     for one in value["working"][:_SHOWN]:
-        about = f"agent {short(one['agent'])} has a place since {one['since']}: {name(one['handler'], facts)}"
+        about = f"agent {short(one['agent'])} has a place since {one['since']}: {name(one['handler'], shown)}"
         lines += wrap("  ", about)
     if waiting:
-        shown = "; ".join(name(id, facts) for id in waiting[:_SHOWN]) + ("; …" if len(waiting) > _SHOWN else "")
-        lines += wrap("  ", f"all {value['places']} places are taken; who waits for one: {shown}")
+        whom = "; ".join(name(id, shown) for id in waiting[:_SHOWN]) + ("; …" if len(waiting) > _SHOWN else "")
+        lines += wrap("  ", f"all {value['places']} places are taken; who waits for one: {whom}")
     return lines
 
 
@@ -169,7 +169,7 @@ def _said_lines(opened: Desk, agent: Agent, folder: Path, parts: list[tuple[Path
     from cn.cli.render.agency import heading, name
     from cn.values.text import visible
 
-    lines = [heading(f"agent {short(agent.id)} of {name(agent.handler, opened.facts)}")]
+    lines = [heading(f"agent {short(agent.id)} of {name(agent.handler, opened.shown)}")]
     for path, last in parts:
         lines += [f"{path}:", *(f"  {visible(line)}" for line in last)]
     if not parts:

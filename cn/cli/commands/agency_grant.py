@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cn.agency.rows import Facts
+from cn.agency.plan.shown import Shown
 from cn.cli.desk import desk, short
 from cn.cli.known_here import warn_of_unknown
 from cn.cli.options import DRY_RUN, REQUEST, Env, options
@@ -38,18 +38,18 @@ def list_command(env: Env, handler: str, acting: str) -> None:
             if isinstance(view, Refused):
                 opened.refuse(view)
             rows += [*view["held"], *(view["given"] if handler else ())]  # type: ignore[misc]
-        lines = [line for row in rows for line in wrap("", grant_line(row, facts), SHORT + 1)]
+        lines = [line for row in rows for line in wrap("", grant_line(row, opened.shown), SHORT + 1)]
         whom = "" if handler else " to a handler that is active; 'cn grant list HANDLER' tells it of one that ended"
         env.facts(rows, lambda: lines or [f"nothing was granted{whom}"])
 
 
-def grant_line(row: dict[str, Any], facts: Facts) -> str:
+def grant_line(row: dict[str, Any], shown: Shown) -> str:
     """One capability in a sentence."""
     from cn.cli.render.agency import name
 
     kind, _, of = row["resource"].partition(":")
     stands = "" if row["effective"] else ", not effective"
-    words = f"{row['level']} on {kind}:{name(of, facts)}, to {short(row['holder'])} from {short(row['grantor'])}"
+    words = f"{row['level']} on {kind}:{name(of, shown)}, to {short(row['holder'])} from {short(row['grantor'])}"
     return f"{row['id'][:SHORT]} {words}, while {short(row['scope'])} is open{stands}"
 
 

@@ -57,7 +57,7 @@ def _branch(opened: Desk, id: Uuid, shown: list[dict[str, Any]]) -> Any:
     words += ["an agent works"] if live else []
     rows = sorted((found.since, one) for one in facts.underlings(id) if (found := facts.outcome(one)))
     below = [_branch(opened, one, shown) for _, one in rows]
-    return Branch(name(id, facts), below, end=f" ({', '.join(words)})")
+    return Branch(name(id, opened.shown), below, end=f" ({', '.join(words)})")
 
 
 @handler.command("show")
@@ -92,17 +92,17 @@ def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     from cn.cli.render.agency import actor_name, heading, name, sender_of
     from cn.cli.render.text import clean, wrap
 
-    facts = opened.facts
-    lines = [heading(name(view["handler"], facts))]
-    lines.append(f"boss: {name(view['boss'], facts)}" + ("" if view["active"] else "; not active"))
+    shown = opened.shown
+    lines = [heading(name(view["handler"], shown))]
+    lines.append(f"boss: {name(view['boss'], shown)}" + ("" if view["active"] else "; not active"))
     lines.append(f"tenure: {view['tenure']}; runner: {view['runner'] or 'the default'}")
     lines += [f"state document: {view['state']}", f"audit log: {view['audit']}"]
     parts: list[tuple[str, Sequence[str]]] = [
-        ("underlings", [name(id, facts) for id in view["underlings"]]),
+        ("underlings", [name(id, shown) for id in view["underlings"]]),
         ("outcomes", [f"{o['outcome'][:SHORT]} {clean(o['title'])}" for o in view["outcomes"]]),
-        ("granted to it", [grant_line(one, facts) for one in view["held"]]),
-        ("granted by it", [grant_line(one, facts) for one in view["given"]]),
-        ("mail", [f"{m['mail'][:SHORT]} {clean(m['subject'])}, from {sender_of(m, facts)}" for m in view["mail"]]),
+        ("granted to it", [grant_line(one, shown) for one in view["held"]]),
+        ("granted by it", [grant_line(one, shown) for one in view["given"]]),
+        ("mail", [f"{m['mail'][:SHORT]} {clean(m['subject'])}, from {sender_of(m, shown)}" for m in view["mail"]]),
         ("audit log", [f"{e['time']} {actor_name(e['actor'])}: {clean(e['text'])}" for e in view["entries"][-20:]]),
     ]
     for title, rows in parts:
@@ -232,7 +232,7 @@ def remove_command(env: Env, handler: str, acting: str) -> None:
         lost = lost_by_removal(row, opened.facts) if row and row.active else []
         opened.do(RemoveHandler(id))
         for one in () if env.quiet else lost:
-            what = f"{one.level} on {one.resource} for {name(one.holder, opened.facts)}"
+            what = f"{one.level} on {one.resource} for {name(one.holder, opened.shown)}"
             again = command("cn grant add {} {} {}", one.holder[:SHORT], one.level, one.resource)
             why = f"it was granted to {id[:SHORT]} alone"
             click.echo(

@@ -94,8 +94,8 @@ def show_file(opened: Desk, file: Uuid, number: int | None = None, *, mail: bool
         return
     _print(data + b"\n" if mail and not data.endswith(b"\n") else data)
     if not (env.quiet or mail):
-        seen = f"{answer['version']}:{answer['hash'][:_SHOWN_HASH]}"
-        click.echo(f"· version {answer['version']}; to write over it: --seen {seen}", err=True)
+        seen = f"; to write over it: --seen {answer['version']}:{answer['hash'][:_SHOWN_HASH]}"
+        click.echo(f"· version {answer['version']}{seen if opened.may_write(file) else ''}", err=True)
     for word in () if env.quiet else ("broken", "unreadable"):
         for id in answer.get(word, ()):
             click.echo(f"· {word} link: kb://{id}", err=True)

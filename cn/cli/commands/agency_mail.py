@@ -36,8 +36,9 @@ def inbox_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     from cn.cli.render.agency import sender_of
     from cn.cli.render.text import columns, cut, table
 
+    shown = opened.shown
     rows = [
-        (one["mail"][:SHORT], one["time"][:16].replace("T", " "), sender_of(one, opened.facts), _subject(one))
+        (one["mail"][:SHORT], one["time"][:16].replace("T", " "), sender_of(one, shown), _subject(one))
         for one in view["mail"]
     ]
     head, *lines = table([("ID", "TIME", "FROM", "SUBJECT"), *rows])
@@ -54,7 +55,8 @@ def _senders(opened: Desk, view: dict[str, Any]) -> list[str]:
     from cn.cli.render.agency import sender_of
     from cn.cli.render.text import wrap
 
-    counts = Counter(sender_of(one, opened.facts) for one in view["mail"])
+    shown = opened.shown
+    counts = Counter(sender_of(one, shown) for one in view["mail"])
     if counts.total() <= _MANY:
         return []
     told = (f"{count:,} from {sender}" for sender, count in counts.most_common())
@@ -82,8 +84,9 @@ def _waiting_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     from cn.cli.render.agency import name
     from cn.cli.render.text import clean, columns, cut, table
 
+    shown = opened.shown
     rows = [
-        (one["mail"][:SHORT], one["due"][:16].replace("T", " "), name(one["to"], opened.facts), clean(one["subject"]))
+        (one["mail"][:SHORT], one["due"][:16].replace("T", " "), name(one["to"], shown), clean(one["subject"]))
         for one in view["mail"]
     ]
     head, *lines = table([("ID", "DUE", "TO", "SUBJECT"), *rows])

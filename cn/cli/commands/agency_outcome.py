@@ -147,12 +147,12 @@ def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     from cn.cli.render.text import grid, wrap
     from cn.cli.render.thread_page import text_lines
 
-    facts, id = opened.facts, view["outcome"]
+    shown, id = opened.shown, view["outcome"]
     fields = {
         "outcome": id,
         "state": _state(view, opened) + clean(_held(view, opened)),
-        "responsible": name(view["responsible"], facts),
-        "decided by": name(view["decided_by"], facts) + (", which delegated it" if view["delegated"] else ""),
+        "responsible": name(view["responsible"], shown),
+        "decided by": name(view["decided_by"], shown) + (", which delegated it" if view["delegated"] else ""),
         "seen": f"{view['version']}:{view['hash'][:12]}",
     }
     lines = [heading(clean(view["title"])), *(line for key in fields for line in wrap(f"{key}: ", fields[key]))]
@@ -162,7 +162,7 @@ def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     for word in ("parents", "children"):
         rows = [f"  {one['outcome'][:SHORT]} {_state(one, opened)} {clean(one['title'])}" for one in view[word]]
         lines += [f"{word}:", *(cut(row, columns()) for row in rows)] if rows else []
-    cells = [("", *event_cells(event, facts)) for event in outcome_history(id, facts)[-_MOST_TOLD:]]
+    cells = [("", *event_cells(event, shown)) for event in outcome_history(id, opened.facts)[-_MOST_TOLD:]]
     return [*lines, "history:", *(line for row in grid(cells, 2, [""] * len(cells)) for line in row)]
 
 
@@ -350,7 +350,7 @@ def _branch(
     marks = (
         [state]
         + (["handler"] if given and given.active else [])
-        + ([clean(row.blocked, 30)] if state == "blocked" else [])
+        + ([clean(opened.shown.blocked(row), 30)] if state == "blocked" else [])
     )
     text, end = f"{id[:SHORT]} {clean(row.title, 120)}", f" ({', '.join(marks)})"
     if id in shown:

@@ -30,30 +30,30 @@ from cn.agency.events import (
     ResourceUsed,
     type_of,
 )
-from cn.agency.names import Party, Uuid, is_uuid
-from cn.agency.rows import Facts
+from cn.agency.names import is_uuid
+from cn.agency.plan.shown import Shown
 from cn.cli.render.text import SHORT, clean, columns, cut, paint, width
 
 _FEWEST = 20
 """Columns of a branch at least."""
 
 
-def name(id: str, facts: Facts | None) -> str:
-    """A UUID, shortened, and its title where it is known; a user as he is called."""
+def name(id: str, shown: Shown | None) -> str:
+    """A UUID, shortened, and its title as far as it is shown; a user as he is called."""
     if not is_uuid(id):
         return clean(id)
-    row = facts.file(Uuid(Party(id))) if facts else None
-    return f"{id[:SHORT]} {clean(row.description, 60)}" if row else id[:SHORT]
+    title = shown.title(id) if shown else ""
+    return f"{id[:SHORT]} {clean(title, 60)}" if title else id[:SHORT]
 
 
-def sender_of(letter: Mapping[str, Any], facts: Facts) -> str:
+def sender_of(letter: Mapping[str, Any], shown: Shown) -> str:
     """Who wrote a message of a list. Agency itself has a name that no handler can bear: theirs begin with digits."""
-    return f"Agency, about {name(letter['about'], facts)}" if "about" in letter else name(letter["from"], facts)
+    return f"Agency, about {name(letter['about'], shown)}" if "about" in letter else name(letter["from"], shown)
 
 
-def sentence(change: Change, facts: Facts | None = None) -> str:
+def sentence(change: Change, shown: Shown | None = None) -> str:
     """``outcome created: 1a2b3c4d Release 1.0``."""
-    return f"{_WORDS.get(type_of(change), type_of(change).replace('_', ' '))}: {_about(change, facts)}"
+    return f"{_WORDS.get(type_of(change), type_of(change).replace('_', ' '))}: {_about(change, shown)}"
 
 
 _WORDS = {
@@ -65,68 +65,68 @@ _WORDS = {
 }
 
 
-def _about(change: Change, facts: Facts | None) -> str:
+def _about(change: Change, shown: Shown | None) -> str:
     match change:
         case OutcomeCreated(outcome, title):
             return f"{outcome[:SHORT]} {clean(title, 60)}"
         case OutcomeLinked(child, parent) | OutcomeUnlinked(child, parent):
             word = "below" if isinstance(change, OutcomeLinked) else "no more below"
-            return f"{name(child, facts)}, {word} {name(parent, facts)}"
+            return f"{name(child, shown)}, {word} {name(parent, shown)}"
         case OutcomeBlocked(outcome, reason, until):
             when = f" until {until:%Y-%m-%d %H:%M} UTC" if until else ""
-            return f"{name(outcome, facts)}{when}, {clean(reason, 200)}"
+            return f"{name(outcome, shown)}{when}, {clean(reason, 200)}"
         case OutcomesPassed(to, outcomes):
-            return f"{len(outcomes)} to handler {name(to, facts)}"
+            return f"{len(outcomes)} to handler {name(to, shown)}"
         case MailPassed(to, mail):
-            return f"{len(mail)} to {name(to, facts)}"
+            return f"{len(mail)} to {name(to, shown)}"
         case Delegated(handler, number, parent):
             again = f", tenure {number}" if number > 1 else ""
-            return f"{name(handler, facts)}, below {parent[:SHORT]}{again}"
+            return f"{name(handler, shown)}, below {parent[:SHORT]}{again}"
         case HandlerEnded(handler, _, how, heir):
-            return f"{name(handler, facts)}, {how}; {heir[:SHORT]} has what it leaves"
+            return f"{name(handler, shown)}, {how}; {heir[:SHORT]} has what it leaves"
         case HandlerMoved(handler, parent, boss):
             below = f", below {parent[:SHORT]}" if parent else ""
-            return f"{name(handler, facts)}{below}, boss {name(boss, facts)}"
+            return f"{name(handler, shown)}{below}, boss {name(boss, shown)}"
         case Granted(id, holder, _, _, _, resource, level, scope):
-            what = f"{id[:SHORT]} {level} on {_resource(resource, facts)}"
+            what = f"{id[:SHORT]} {level} on {_resource(resource, shown)}"
             return f"{what} to {holder[:SHORT]}, while {scope[:SHORT]} is open"
         case FileCreated(file, kind, description):
             return f"{file[:SHORT]} {clean(description, 60)}" + (f" ({kind})" if kind != "file" else "")
         case AgentLeased(agent, handler):
-            return f"{agent[:SHORT]} for {name(handler, facts)}"
+            return f"{agent[:SHORT]} for {name(handler, shown)}"
         case AgentEnded(agent, why):
-            row = facts.agent(agent) if facts else None
-            return f"{agent[:SHORT]}{f' of {name(row.handler, facts)}' if row else ''}, {clean(why, 200)}"
+            row = shown.facts.agent(agent) if shown else None
+            return f"{agent[:SHORT]}{f' of {name(row.handler, shown)}' if row else ''}, {clean(why, 200)}"
         case ResourceUsed(resource, level, what):
-            return f"{level} {_resource(resource, facts)}, {clean(what, 120)}"
+            return f"{level} {_resource(resource, shown)}, {clean(what, 120)}"
         case FileWritten(file, version) | FileRead(file, version):
-            return f"{name(file, facts)}, version {version}"
+            return f"{name(file, shown)}, version {version}"
         case MailDelivered(mail, file, _, _, to) | MailDeferred(mail, file, _, _, to):
             when = f", at {change.due:%Y-%m-%d %H:%M} UTC" if isinstance(change, MailDeferred) else ""
-            subject = name(file, facts).partition(" ")[2] if facts and facts.file(file) else ""
-            return f"{mail[:SHORT]} to {name(to, facts)}{when}" + (f": {subject}" if subject else "")
+            subject = clean(shown.title(file), 60) if shown else ""
+            return f"{mail[:SHORT]} to {name(to, shown)}{when}" + (f": {subject}" if subject else "")
         case _:
-            return _plain(change, facts)
+            return _plain(change, shown)
 
 
-def _resource(text: str, facts: Facts | None) -> str:
+def _resource(text: str, shown: Shown | None) -> str:
     kind, _, of = text.partition(":")
-    return f"{kind}:{name(of, facts)}"
+    return f"{kind}:{name(of, shown)}"
 
 
-def _plain(change: Change, facts: Facts | None) -> str:
+def _plain(change: Change, shown: Shown | None) -> str:
     """The first field by its title, and what else is a plain word."""
     first = getattr(change, fields(change)[0].name)
     ids = first if isinstance(first, tuple) else (first,)
     words = [getattr(change, key, "") for key in ("title", "rationale", "why", "text")]
     title = next((clean(str(word), 120) for word in words if word), "")
-    about = ", ".join(name(str(id), None if hasattr(change, "title") else facts) for id in ids[:5])
+    about = ", ".join(name(str(id), None if hasattr(change, "title") else shown) for id in ids[:5])
     return f"{about}, {title}" if title and not hasattr(change, "title") else f"{about} {title}".strip()
 
 
-def event_cells(event: Event, facts: Facts) -> tuple[str, str, str]:
+def event_cells(event: Event, shown: Shown) -> tuple[str, str, str]:
     """Time, who and what, for a list."""
-    return f"{event.time:%Y-%m-%d %H:%M}", actor_name(event.actor), sentence(event.change, facts)
+    return f"{event.time:%Y-%m-%d %H:%M}", actor_name(event.actor), sentence(event.change, shown)
 
 
 def actor_name(actor: str) -> str:
