@@ -453,7 +453,7 @@ def _tell_what_follows(run: Run, target: Target, item: Item) -> None:
     if read_info(run.hub.git, [f"{target.tip}:{PATH}"]) == [None]:
         text = f"{peer.name}'s {target.main} has no {PATH}: {NO_HUB}"
         text += f"; its people see {target.branch} with git{where}, and no cn answers"
-        take = command("git push {} :{}", target.place, HEADS + target.branch)
+        take = command("cn withdraw {}", f"{peer.name}:{topic}")
         remove = command("cn peer remove {}", peer.name)
         run.report.info(f"{text}. {take} takes it back, {remove} takes {peer.name} out", source=source)
         return

@@ -112,7 +112,7 @@ def _rebased(run: Run, target: Target, head: Oid) -> Oid:
             f"on your branch 'git rebase --rebase-merges', or merge {target.main} into it, then {again}",
         )
     if new.tip == target.tip:
-        delete = command("git push {} :{}", target.place, HEADS + target.branch)
+        delete = command("cn withdraw {}", f"{target.peer.name}:{target.topic}")
         text = f"{target.peer.name}'s {target.main} has all that {target.branch} changes; nothing was changed"
         raise Refused(text, f"{delete} takes it back")
     return new.tip

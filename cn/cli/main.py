@@ -36,6 +36,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "reply": ("peer:reply_command", "Reply to a thread."),
         "propose": ("propose:propose_command", "Propose commits to a peer, from the clone you work in."),
         "rebase": ("propose:rebase_command", "Bring a proposal of ours onto the peer's latest main."),
+        "withdraw": ("propose:withdraw_command", "Take back what we sent, a proposal or a message."),
         "review": ("review:review_command", "Step through what waits, and decide it with one key each."),
         "done": ("queue:done_command", "Decide threads: complete."),
         "defer": ("queue:defer_command", "Decide threads: put them off."),

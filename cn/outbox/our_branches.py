@@ -46,8 +46,10 @@ from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, others_can_write
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.twins import THERE
 from cn.run.executor import Executor
-from cn.run.memory import Condition
+from cn.run.memory import Condition, Conditions
 from cn.run.secret_gate import mask_line
+from cn.run.settings import Settings
+from cn.run.snapshot import Snapshot
 from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
 from cn.values.names import Branch, Name, Oid, ThreadKey, Topic, is_oid, join_branch, topic_of
@@ -90,7 +92,7 @@ def record_ours(executor: Executor, seen: Observation) -> list[ThreadKey]:
 
     Returns those that are ours from now on where they stand: what was said about them before counts now.
     """
-    _forget_lost(executor)
+    forget_lost(executor.memory.conditions, executor.snapshot, executor.settings, executor.now)
     keys = [key for key in seen.changed(OUT) if key not in seen.missing[OUT] and key not in seen.later]
     before, came = _read_before(executor, seen, keys), _read_came(executor, keys)
     elsewhere, anew = _read_elsewhere(executor, seen, before), list[ThreadKey]()
@@ -371,8 +373,8 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
         spec = f"{item.head}:refs/heads/{item.get('branch')}"
         push = command("git push {} {}", settings.delivery_url(executor.hub, settings.peers[peer]), spec)
         why = "the host lost it or hides it, somebody deleted it there, or its hub had another URL when it went"
-        remedy = f"{why}: ask {peer}, or {push} brings it there; if it was taken back here, nothing is left to do,"
-        remedy += f" and this is told for {settings.config.notice_days} days"
+        back = command("cn withdraw {}", f"{peer}:{item.topic}")
+        remedy = f"{why}: ask {peer}, or {push} brings it there; if somebody here took it back, {back} says so"
         executor.notes.failed(text, remedy, source=source)
         executor.memory.conditions.set(LOST, text, remedy, name=head_name((peer, item.topic), item.head))
 
@@ -386,12 +388,16 @@ def _what_became(executor: Executor, seen: Observation, peer: Name, item: Item) 
     return "it had been refused there" if "refused" in kinds | {item.get("status")} else ""
 
 
-def _forget_lost(executor: Executor) -> None:
-    """What was lost is shown until it is back, its peer is none any more, or it is old."""
-    conditions, days = executor.memory.conditions, executor.settings.config.notice_days
+def forget_lost(conditions: Conditions, snapshot: Snapshot, settings: Settings, now: datetime) -> None:
+    """What was lost is shown until it is back, somebody says that it was taken back, in whichever clone, its peer is
+    none any more, or it is old.
+    """
     for name in conditions.names(LOST):
-        since = conditions.since(LOST, name)
-        if name.partition("/")[0] not in executor.settings.peers or is_old(since, executor.now, days):
+        key, _, head = name.rpartition(" ")
+        peer, _, topic = key.partition("/")
+        old = is_old(conditions.since(LOST, name), now, settings.config.notice_days)
+        past = snapshot.events_of_topic(Name(peer), OUT, topic) if peer in settings.peers and not old else []
+        if not past or (past[-1].kind, past[-1].head) == ("deleted", head):
             conditions.clear(LOST, name)
 
 

@@ -113,9 +113,10 @@ class Post(NamedTuple):
 
 
 class CleanUp(NamedTuple):
-    """Queue the deletion of a branch of ours."""
+    """Queue the deletion of a branch of ours; ``withdrawn``: not since it is done with, we take it back."""
 
     entry: Remove
+    withdrawn: bool = False
 
 
 class Offer(NamedTuple):

@@ -23,6 +23,8 @@ from cn.values.timestamps import StampRefused, format_second, parse_stamp, stamp
 
 FOLDER = HubPath("state/ledger")
 IN, OUT = "in", "out"
+WITHDRAWN = "withdrawn"
+"""The field of a deletion of ours by which we took back what we sent: when."""
 _MACHINES = {IN: THREAD, OUT: SENDER}
 """The machine of each side: its events are the kinds, its states the ``state`` of open items."""
 _SAFE = "/:.,-_@+~"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cn.protocol import layout
 from cn.protocol.layout import FINAL, NOTICE
-from cn.protocol.ledger import Event
+from cn.protocol.ledger import WITHDRAWN, Event
 from cn.protocol.thread_life import DELETED, MOVED, QUEUED, Link
 from cn.values.text import in_quotes
 
@@ -49,6 +49,15 @@ def _waits(life: Sequence[Event]) -> bool:
     return life[0].fields.get("kind") != NOTICE and (told.get("status") not in FINAL or bool(told.get("unproven")))
 
 
+_IN_OUTBOX, _TAKEN_BACK = "its deletion is in the outbox", "taken back by us"
+
+
+def is_withdrawn(life: Sequence[Event]) -> bool:
+    """Did we take it back, since it was sent last?"""
+    begun = max((number for number, event in enumerate(life) if event.kind in _BEGINS), default=0)
+    return any(event.fields.get(WITHDRAWN) for event in life[begun:])
+
+
 def last_answer(life: Sequence[Event]) -> Mapping[str, str]:
     """What was answered since it was sent last, as the ledger folds it: later words change what they name."""
     fields: dict[str, str] = {}
@@ -78,10 +87,12 @@ def _link(event: Event, before: Sequence[Event], shown: Mapping[str, str]) -> Li
         case "adopted":
             return Link(ADOPTED, event.at, "pushed by hand", event.head)
         case "deleting":
-            return Link(CLEANED_UP, event.at, "its deletion is in the outbox", event.head)
+            why = f"{_TAKEN_BACK}; " if get(WITHDRAWN) else ""
+            return Link(CLEANED_UP, event.at, f"{why}{_IN_OUTBOX}", event.head)
         case "deleted":
             instead = get("instead", "")
-            how = f"never there: its name was another's, and it goes as {instead}" if instead else "by us"
+            how = _TAKEN_BACK if is_withdrawn((*before, event)) else "by us"
+            how = f"never there: its name was another's, and it goes as {instead}" if instead else how
             return Link(DELETED, event.at, how, event.head)
         case "gone":
             return Link(GONE, event.at, layout.BRANCH_GONE, event.head)

@@ -21,13 +21,13 @@ def mend_text(item: Item, peer: Name, place: str, twin: str = "") -> str:
     if twin:
         return rename_to(clean(twin, 120), clean(get("branch"), 120), place)
     if get("kind") not in ("", PROPOSAL):
-        return f"{command('git push {} :{}', place, get('branch'))} takes it away; say it anew in a message of its own"
+        return f"{command('cn withdraw {}', f'{peer}:{item.topic}')} takes it away; say it anew in a message of its own"
     if get("status") == "refused" and get("reason").startswith(REBASE_BEFORE_MERGE):
         return command("cn rebase {}", f"{peer}:{item.topic}")
     try:
         parse_topic(item.topic)
     except NameRefused:
         again = command("cn propose {} {}", slug(item.topic, empty="TOPIC"), peer)
-        away = command("git push {} :{}", place, get("branch"))
+        away = command("cn withdraw {}", f"{peer}:{item.topic}")
         return f"mend it, then {again} proposes it under a name that cn writes; {away} takes this one away"
     return f"mend it, then {command('cn propose {} {}', item.topic, peer)} moves it there"

@@ -18,7 +18,7 @@ from cn.protocol import effects, ledger, log, outbox_entry
 from cn.protocol.effects import Effect, Plan
 from cn.protocol.hub_config import is_local
 from cn.protocol.layout import PROPOSAL
-from cn.protocol.ledger import OUT, Event
+from cn.protocol.ledger import OUT, WITHDRAWN, Event
 from cn.protocol.log import Row
 from cn.protocol.message import Message, Sealed, object_id, own_topic, seal, tree_bytes
 from cn.protocol.outbox_entry import Deliver, Entry, entry_head, entry_row
@@ -37,6 +37,7 @@ from cn.transaction.push import keep, pin_ref
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name, Oid, Topic, is_machine_local, join_branch, parse_oid, topic_of
 from cn.values.report import Report
+from cn.values.timestamps import format_second
 
 MACHINE_LOG = "logs/cn.log"
 Content = bytes | Oid | None
@@ -178,8 +179,8 @@ class Executor:
                 self._queue(entry, "queued", fields)
                 self._log(entry_row(entry, self.now, "queued", "queued"))
                 self._kept.append(entry.head)
-            case effects.CleanUp(entry):
-                self._queue(entry, "deleting")
+            case effects.CleanUp(entry, withdrawn):
+                self._queue(entry, "deleting", {WITHDRAWN: format_second(self.now)} if withdrawn else {})
                 self._log(entry_row(entry, self.now, "queued", "queued"))
             case effects.Pin(peer, side, topic, head):
                 ref = pin_ref(peer, side, topic)

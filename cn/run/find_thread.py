@@ -87,9 +87,9 @@ def _of_ours(snapshot: Snapshot, text: str) -> str:
     answers += [one.topic for one in pending if one.topic == reply_topic(found[0].topic)]
     show, send = command("cn thread show {}", f"{peer}:{found[0].topic}"), command("cn send {} MESSAGE", peer)
     here = f"its answer waits here as {peer}/{one_line(answers[0], 120)}" if answers else f"{send} says more"
-    back = command("git push URL :{}", found[0].get("branch"))
+    back = command("cn withdraw {}", f"{peer}:{found[0].topic}")
     text = f"that is what we sent: {show} shows it and where it was answered, {here}"
-    return f"{text}; {back}, with the URL where it lies, takes it back"
+    return f"{text}; {back} takes it back"
 
 
 def find_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item]:

@@ -16,7 +16,7 @@ from cn.protocol.layout import OUTBOX, PROPOSAL, SENT
 from cn.protocol.ledger import IN, OUT, Event
 from cn.protocol.message import parse_message
 from cn.protocol.outbox_entry import Deliver, Entry, entry_head, file_names, is_about, parse_entry
-from cn.protocol.sent_life import last_answer, sent_chain, sent_lives
+from cn.protocol.sent_life import is_withdrawn, last_answer, sent_chain, sent_lives
 from cn.protocol.thread_life import Link
 from cn.run.view import View
 from cn.values.errors import CnError, Refused
@@ -31,7 +31,8 @@ T = TypeVar("T")
 class Sent:
     """A branch of ours at its last head. ``state`` is queued, delivered, adopted, answered, deleting, deleted or gone.
 
-    ``status``, ``reason`` and ``merge`` are the last answer, ``unproven`` is why that is not believed.
+    ``status``, ``reason`` and ``merge`` are the last answer, ``unproven`` is why that is not believed; ``withdrawn``:
+    we took it back.
     """
 
     peer: Name
@@ -46,6 +47,7 @@ class Sent:
     reason: str
     merge: str
     unproven: str
+    withdrawn: bool
     chain: tuple[Link, ...]
 
     @property
@@ -102,6 +104,7 @@ def show_sent(view: View, text: str) -> SentDocument | None:
         reason=last.get("reason", ""),
         merge=last.get("merge", ""),
         unproven=last.get("unproven", ""),
+        withdrawn=is_withdrawn(life),
         chain=sent_chain(life, _answers(view, peer, life)),
     )
     path = _file_of(view, sent, begin)

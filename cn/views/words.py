@@ -75,6 +75,7 @@ def sent_text(sent: Sent) -> str:
     answer = "no answer"
     if sent.state == "gone" and (at := sent.chain[-1].at) is not None:  # who deleted it no host tells
         where, answer = f"gone since {format_stamp(at)}: {BRANCH_GONE}", "no answer came before"
+    where = f"taken back by us, {where}" if sent.withdrawn else where
     answer = f"merged as {sent.merge}" if sent.merge else clean(sent.status) or answer
     answer += f" (claimed, unproven: {clean(sent.unproven)})" if sent.unproven else ""
     return f"{where}; {answer}{f': {in_quotes(clean(sent.reason))}' if sent.reason else ''}"

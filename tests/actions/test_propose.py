@@ -115,8 +115,8 @@ def test_a_project_that_left_cn_is_called_that_by_who_proposes_there_and_by_doct
     assert "sigma's main has no .cn/hub.yaml: the project left cn, or never used it" in told
     assert "sigma decides" not in told
     assert "pi/fix" in branches(desk.sigma.home)
-    (back,) = re.findall(r"'(git push [^']* :[^']*)' takes it back", told)
-    git(desk.root, *shlex.split(back)[1:])
+    (back,) = re.findall(r"'cn (withdraw [^']*)' takes it back", told)
+    desk.cn(*shlex.split(back))
     assert "pi/fix" not in branches(desk.sigma.home)
     told = " ".join(desk.pi.cn("doctor", "--full", check=None).stdout.split())
     assert "sigma's main shows no .cn/hub.yaml: the project left cn, or never used it" in told

@@ -48,7 +48,7 @@ def test_a_comment_is_answered_in_the_same_thread_and_then_it_is_merged(world: W
     told = pi.cn("comment", "sigma:proposal", "Red.", check=1).stderr
     assert "that is what we sent: 'cn thread show sigma:proposal' shows it and where it was answered" in told
     assert "its answer waits here as sigma/re-proposal" in told
-    assert "'git push URL :pi/proposal', with the URL where it lies, takes it back" in told
+    assert "'cn withdraw sigma:proposal' takes it back" in told
     assert "its answer waits here as sigma/re-proposal" in pi.cn("reply", "sigma:pi/proposal", "Red.", check=1).stderr
     assert where in pi.cn("why", "sigma:pi/proposal").stdout
     for spelt in ("pi:proposal", "pi:pi/proposal"):

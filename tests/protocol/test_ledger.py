@@ -267,10 +267,12 @@ def test_what_an_outbound_event_makes_of_an_item(kind: str, head: Oid, state: st
     assert (item and item.state) == state
 
 
-@pytest.mark.parametrize("kind", ["deleting", "gone"])
-def test_what_waits_in_the_outbox_is_neither_gone_nor_to_be_deleted(kind: str) -> None:
+def test_what_waits_in_the_outbox_is_not_gone_and_may_be_taken_back() -> None:
     queued = fold_history([event("queued", side=OUT)])
-    assert fold_history([event(kind, side=OUT)], queued) == queued
+    assert fold_history([event("gone", side=OUT)], queued) == queued
+    back = fold_history([event("deleting", side=OUT, withdrawn="2026-02-05T14:00:07Z")], queued)
+    assert [(item.state, item.head) for item in back.values()] == [("deleting", A)]
+    assert not fold_history([event("deleted", side=OUT)], back)
 
 
 @pytest.mark.parametrize("start", ["received", "deferred", "assigned"])

@@ -1,4 +1,4 @@
-"""``cn propose``, ``cn rebase``: branches of ours for peers."""
+"""``cn propose``, ``cn rebase``, ``cn withdraw``: branches of ours for peers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cn.cli.completers import complete_peer
-from cn.cli.options import DRY_RUN, Env, options, refused_as_usage
+from cn.cli.options import DRY_RUN, Env, action, options, refused_as_usage
 
 
 @click.command("propose")
@@ -21,7 +21,7 @@ def propose_command(env: Env, topic: str, peer: str, message: str, rev: str, *, 
     """Propose commits to PEER as a branch TOPIC, from the clone around the current folder.
 
     Work in a clone of the peer's hub, commit, then propose; PEER may be left out there. The first time --hub names
-    your own hub, and the clone remembers it. Proposed again, the branch moves. 'git push URL :US/TOPIC' takes it back.
+    your own hub, and the clone remembers it. Proposed again, the branch moves. 'cn withdraw TOPIC' takes it back.
     """
     from cn.actions.propose import find_proposing_hub, propose
 
@@ -45,3 +45,12 @@ def rebase_command(env: Env, topic: str, peer: str) -> None:
 
     hub, work = find_proposing_hub(env.hub_path, Path.cwd())
     env.show(rebase_topic(hub, work, topic, peer, dry_run=env.dry_run))
+
+
+withdraw_command = action(
+    "withdraw",
+    "actions.withdraw:withdraw",
+    "Take back what we sent, SENT: peer:topic, or its topic alone.\n\nIts branch is deleted where it lies, or it goes "
+    "out of the outbox. What its peer has read stays read. Where it is gone already, it is told as lost no more.",
+    click.argument("sent"),
+)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cn.protocol.effects import CleanUp, Edit, Effect, Keep, Log, Move, Pin, Plan, Post, Record, Wake
 from cn.protocol.layout import COMMENTED, FINAL, NOTICE, TO_MEND
-from cn.protocol.ledger import IN, OUT, Event, Item
+from cn.protocol.ledger import IN, OUT, WITHDRAWN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
 from cn.protocol.outbox_entry import (
@@ -94,6 +94,28 @@ def clean_up(peer: Name, item: Item, at: datetime, reason: str, source: str) -> 
     """Queue the deletion of one of our branches at the tip we know."""
     branch = Branch(item.get("branch"))
     return CleanUp(Remove(peer, branch, item.head, at, reason, item.get("thread"), source))
+
+
+def plan_withdrawn(peer: Name, item: Item, there: Oid, waiting: Sequence[HubPath], at: datetime) -> Plan:
+    """We take back what we sent: it is deleted where it was delivered, at ``there``, and what is ``waiting`` in the
+    outbox goes out of it. What waits may be there too, unconfirmed, so that its deletion is asked for in any case.
+    """
+    source = f"{peer}/{item.topic}"
+    entry = Remove(peer, Branch(item.get("branch")), there, at, "taken back by us", item.get("thread"), source)
+    return Plan(source, (*(Edit(path, None) for path in waiting), CleanUp(entry, withdrawn=True)))
+
+
+def plan_end_lost(peer: Name, past: Sequence[Event], at: datetime) -> Plan:
+    """What is not there any more was taken back by us. ``past`` are the events of its topic."""
+    gone = past[-1]
+    fields = {WITHDRAWN: format_second(at)}
+    return Plan(
+        f"{peer}/{gone.topic}",
+        (
+            Record(peer, Event(at, OUT, "deleted", gone.topic, gone.head, fields)),
+            Log(Row(at, f"{peer}/{gone.topic}", "ours", "taken back by us", head=gone.head, outcome="deleted")),
+        ),
+    )
 
 
 def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread: str = "") -> Post:

@@ -1,0 +1,88 @@
+"""``cn withdraw``: take back what we sent, a proposal or a message (``docs/protocol/branches.md``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cn.actions.drafts import telling_what_waits
+from cn.git.repository import Hub
+from cn.outbox.deliver import deliver
+from cn.outbox.our_branches import forget_lost
+from cn.outbox.our_names import find_ours
+from cn.outbox.plan.receipts import plan_end_lost, plan_withdrawn
+from cn.protocol.layout import FINAL, NOTICE
+from cn.protocol.ledger import OUT, Event, Item
+from cn.protocol.sent_life import sent_lives
+from cn.run.executor import Executor
+from cn.run.run import Run, open_run
+from cn.values.errors import Refused
+from cn.values.names import Name, Oid, topic_of
+from cn.values.report import Report
+from cn.values.shell_words import command
+from cn.values.text import one_line
+
+
+def withdraw(hub: Hub, sent: str, *, dry_run: bool = False) -> Report:
+    """Delete a branch of ours where it was delivered, or take it out of the outbox; ``sent`` names it as
+    :func:`cn.outbox.our_names.find_ours` says. Where it is gone there already, it is told as lost no more.
+
+    Raises :class:`Refused` for what is none of ours, or tells a peer what became of its own.
+    """
+    with telling_what_waits("nothing was taken back"), open_run(hub, dry_run=dry_run) as run:
+        run.ask_origin()
+        found = find_ours(run.snapshot, run.settings, sent)
+        if found is None:
+            text = f"we sent nothing that is called {one_line(sent, 80)!r}"
+            raise Refused(text, "'cn status' shows what waits on others, by the name that is meant")
+        peer, topic = found
+        if (item := run.snapshot.item(peer, OUT, topic)) is None:
+            _end_lost(run, peer, topic)
+        else:
+            _check(peer, item)
+            run.commit(lambda executor: _take_back(executor, peer, topic))
+            deliver(run, force=True)
+    return run.report
+
+
+def _check(peer: Name, item: Item) -> None:
+    branch = item.get("branch")
+    if item.get("kind") == NOTICE or item.get("about_status") in FINAL:
+        text = f"{branch} tells {peer} what became of {item.get('about')}, and {peer} waits for that"
+        raise Refused(text, f"{command('cn send {} MESSAGE', peer)} says more")
+    if item.state == "deleting":
+        remedy = f"{command('cn outbox')} shows why it waits, {command('cn outbox flush')} tries again"
+        raise Refused(f"{branch} is about to be deleted at {peer}", remedy)
+
+
+def _take_back(executor: Executor, peer: Name, topic: str) -> str | None:
+    item = executor.item(peer, OUT, topic)
+    if item is None:
+        return None  # another clone was first
+    _check(peer, item)
+    outbox = executor.snapshot.outbox()[0]
+    waiting = [path for path, entry in outbox if (entry.to, topic_of(entry.branch)) == (peer, topic)]
+    there = _last_there(executor.snapshot.events_of_topic(peer, OUT, topic)) if item.state == "queued" else None
+    executor.perform(plan_withdrawn(peer, item, there or item.head, waiting, executor.now))
+    return f"cn: withdraw {peer}:{one_line(topic, 60)}"
+
+
+def _last_there(past: Sequence[Event]) -> Oid | None:
+    """Where the branch was when it was delivered last, in what ``past`` has of its last life."""
+    life = sent_lives(past)[-1]
+    return next((event.head for event in reversed(life) if event.kind in ("delivered", "adopted")), None)
+
+
+def _end_lost(run: Run, peer: Name, topic: str) -> None:
+    """It is not there any more, and nothing of it is open here: where that is told as a loss, it was none."""
+    past, name = run.snapshot.events_of_topic(peer, OUT, topic), f"{peer}/{topic}"
+    if past[-1].kind != "gone":
+        text = f"{peer}:{one_line(topic, 80)} is not there any more: it was {past[-1].kind}"
+        raise Refused(text, f"{command('cn why {}', f'{peer}:{topic}')} tells what became of it")
+
+    def plan(executor: Executor) -> str:
+        executor.perform(plan_end_lost(peer, past, executor.now))
+        executor.notes.done(f"{peer}:{topic} was taken back; it is told as lost no more", source=name)
+        return f"cn: withdraw {peer}:{one_line(topic, 60)}"
+
+    run.commit(plan)
+    forget_lost(run.memory.conditions, run.snapshot, run.settings, run.now)

@@ -1,0 +1,124 @@
+"""``cn withdraw``: what we sent is taken back where it lies, out of the outbox, or out of what is told as lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.hubs import branches, clone, cn, git, identify
+from tests.support.world import Node, World
+
+
+def waits(node: Node) -> str:
+    """What status says, on one line."""
+    return " ".join(node.cn("status").stdout.split())
+
+
+@pytest.mark.parametrize("name", ["pi:early-word", "sigma/early-word", "early-word"])
+def test_a_message_is_taken_back_before_its_peer_saw_it(world: World, sigma: Node, pi: Node, name: str) -> None:
+    sigma.cn("send", "pi", "Early word", "--body", "x")
+    shown = sigma.cn("withdraw", name, "--dry-run").stdout
+    assert "delete sigma/early-word at pi" in shown
+    assert "sigma/early-word" in branches(pi.home)
+    assert "deleted sigma/early-word" in sigma.cn("withdraw", name).stdout
+    assert "sigma/early-word" not in branches(pi.home)
+    sigma.cn("sync")
+    sigma.cn("status", "--check")
+    assert "taken back by us" in sigma.cn("why", "pi:early-word").stdout
+    assert "taken back by us" in sigma.cn("thread", "show", "pi:early-word").stdout
+    assert "early-word" not in pi.sync().stdout
+    world.settle(sigma, pi)
+
+
+def test_what_its_peer_has_read_stays_read_there_and_ends_here(world: World, sigma: Node, pi: Node) -> None:
+    sigma.cn("send", "pi", "Early word", "--body", "x")
+    pi.sync()
+    sigma.cn("withdraw", "early-word")
+    pi.decide("sigma/early-word", "do:reply:answer", "--body", "Read")
+    world.settle(sigma, pi)
+    assert not [name for name in branches(pi.home) if name.startswith("sigma/")]
+    sigma.cn("status", "--check")
+
+
+def test_what_waits_in_the_outbox_never_goes_out(world: World, sigma: Node, pi: Node) -> None:
+    away = pi.home.rename(pi.home.with_name("away"))
+    sigma.cn("send", "pi", "Early word", "--body", "x", check=1)
+    assert "queued" in sigma.cn("why", "pi:early-word").stdout
+    sigma.cn("withdraw", "early-word", check=1)  # whether it is there nobody can say now
+    assert [name.endswith("-delete.md") for name in sigma.outbox()] == [True]
+    away.rename(pi.home)
+    assert "deleted sigma/early-word" in sigma.cn("outbox", "flush").stdout
+    assert not sigma.outbox()
+    assert "early-word" not in pi.sync().stdout
+    sigma.cn("status", "--check")
+
+
+def test_a_proposal_that_moves_is_taken_back_where_it_was(world: World, sigma: Node, pi: Node) -> None:
+    desk = clone(sigma.url, world.folder / "desk")
+    identify(desk, "Pia", "pia@people.example")
+    git(desk, "config", "cn.hub", str(pi.root))
+    for text in ("one", "two"):
+        (desk / "docs").mkdir(exist_ok=True)
+        (desk / "docs/fix.md").write_text(text)
+        git(desk, "add", "docs")
+        git(desk, "commit", "-qm", text)
+        if text == "two":  # the host takes no more of it
+            git(sigma.home, "config", "receive.denyNonFastForwards", "true")
+            (hook := sigma.home / "hooks/update").write_text('#!/bin/sh\n[ -z "${3%%0*}" ]\n')
+            hook.chmod(0o755)
+        cn("propose", "fix", cwd=desk, check=None)
+    assert "pi/fix" in branches(sigma.home)
+    assert "deleted pi/fix" in cn("withdraw", "fix", cwd=desk).stdout
+    assert "pi/fix" not in branches(sigma.home)
+    pi.cn("status", "--check")
+    again = cn("withdraw", "fix", cwd=desk, check=1).stderr
+    assert "sigma:fix is not there any more: it was deleted" in again
+
+
+def test_what_was_taken_back_with_git_is_told_as_lost_no_more_in_no_clone(world: World, sigma: Node, pi: Node) -> None:
+    second = world.second(sigma)
+    sigma.cn("send", "pi", "Early word", "--body", "x")
+    second.cn("sync")
+    git(sigma.root, "push", "-q", str(pi.home), ":sigma/early-word")
+    lost = "our sigma/early-word is gone at pi, and it did not say what became of it"
+    told = sigma.cn("sync", check=1).stderr
+    assert lost in told
+    assert "if somebody here took it back, 'cn withdraw pi:early-word' says so" in told
+    second.cn("sync", check=None)
+    assert lost in waits(sigma)
+    assert "it is told as lost no more" in sigma.cn("withdraw", "pi:early-word").stdout
+    for node in (sigma, second):
+        node.cn("sync")
+        assert lost not in waits(node)
+        node.cn("status", "--check")
+
+
+def test_what_tells_a_peer_what_became_of_its_own_is_not_taken_back(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
+    refused = sigma.cn("withdraw", "pi:notice-proposal", check=1).stderr
+    assert "sigma/notice-proposal tells pi what became of pi/proposal, and pi waits for that" in refused
+    assert "sigma/notice-proposal" in branches(pi.home)
+
+
+def test_what_we_did_not_send_and_what_was_decided_are_refused(world: World, sigma: Node, pi: Node) -> None:
+    assert "we sent nothing that is called 'nothing'" in sigma.cn("withdraw", "nothing", check=1).stderr
+    sigma.cn("send", "pi", "Early word", "--body", "x")
+    pi.sync()
+    pi.decide("sigma/early-word", "delete:no")
+    sigma.sync()
+    refused = sigma.cn("withdraw", "early-word", check=1).stderr
+    assert "pi:early-word is not there any more: it was deleted" in refused
+    assert "'cn why pi:early-word' tells what became of it" in refused
+
+
+def test_where_origin_does_not_answer_nothing_is_taken_back(world: World, sigma: Node, pi: Node) -> None:
+    sigma.cn("send", "pi", "Early word", "--body", "x")
+    away = sigma.home.rename(sigma.home.with_name("away"))
+    told = sigma.cn("withdraw", "early-word", check=None)
+    assert told.returncode
+    assert "nothing was taken back" in told.stderr
+    assert "sigma/early-word" in branches(pi.home)
+    away.rename(sigma.home)
+    sigma.cn("withdraw", "early-word")
+    assert "sigma/early-word" not in branches(pi.home)
