@@ -379,6 +379,8 @@ def _commits(hub: Hub, known: Oid, tip: Oid, form: str) -> tuple[int, str]:
     """How many commits ``tip`` has that ``known`` has not, but for merges, and the newest of them, each in a ``form``
     of git-log(1).
     """
+    if known == tip:
+        return 0, ""
     new = (f"^{known}", tip)
     rows = hub.git.run("log", "--no-merges", f"--format={form}", f"--max-count={_MOST_TITLES}", *new, "--").lines
     if not rows:
