@@ -42,6 +42,13 @@ def _pending(env: Env, incomplete: str) -> Words:
     return names + [(source, name) for name, source in names if incomplete and "/" in source]
 
 
+def _sent(env: Env, incomplete: str) -> Words:
+    from cn.protocol.layout import NOTICE
+
+    sent = env.view().snapshot.outbound()
+    return [(item.get("branch"), f"to {peer}") for peer, item in sent if item.get("kind") != NOTICE]
+
+
 def _own(env: Env, incomplete: str) -> list[tuple[str, str]]:
     from cn.cli.render.text import clean
     from cn.views.thread_page import list_own
@@ -59,6 +66,8 @@ def _peers(env: Env, incomplete: str) -> Words:
 
 complete_thread = partial(_complete, _pending)
 """Pending threads, with where they come from."""
+complete_sent = partial(_complete, _sent)
+"""What we sent and is open, by its branch, with its peer."""
 complete_own = partial(_complete, _own)
 """Open threads of our own, by their source."""
 complete_any_thread = partial(_complete, lambda env, word: [*_own(env, word), *_pending(env, word)])

@@ -95,6 +95,16 @@ def test_threads(sigma: Node, tools: Path) -> None:
     assert name in bash(tools, sigma.root, "cn", "reply", "")
 
 
+def test_what_we_sent(world: World, tools: Path) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    sigma.cn("send", "pi", "Early word")
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
+    assert bash(tools, sigma.root, "cn", "withdraw", "") == ["sigma/early-word"]
+
+
 def test_what_a_peer_named_is_no_more_than_a_word_to_the_shell(world: World, tools: Path) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")
     world.link(sigma, pi)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cn.cli.completers import complete_peer
+from cn.cli.completers import complete_peer, complete_sent
 from cn.cli.options import DRY_RUN, Env, action, options, refused_as_usage
 
 
@@ -52,5 +52,5 @@ withdraw_command = action(
     "actions.withdraw:withdraw",
     "Take back what we sent, SENT: peer:topic, or its topic alone.\n\nIts branch is deleted where it lies, or it goes "
     "out of the outbox. What its peer has read stays read. Where it is gone already, it is told as lost no more.",
-    click.argument("sent"),
+    click.argument("sent", shell_complete=complete_sent),
 )
