@@ -875,6 +875,23 @@ def test_who_may_not_write_over_what_it_reads_is_not_told_how(org: Org) -> None:
         assert "--seen" not in said
 
 
+def test_an_older_version_is_not_what_a_write_is_over(org: Org) -> None:
+    (seen,) = re.findall(r"--seen (\S+)", org.cn("kb", "read", "{plan}").stderr)
+    org.cn("kb", "write", "{plan}", "-", "--seen", seen, stdin="more\n")
+    said = org.cn("kb", "read", "{plan}", "--version", "1").stderr
+    assert "· version 1; the latest is version 2" in said
+    assert "--seen" not in said
+
+
+def test_the_tree_begins_at_the_root_or_where_a_handler_stands(org: Org) -> None:
+    root = org.ask("agency", "status")["root"]
+    assert org.ask("outcome", "tree")["outcomes"][0]["outcome"] == root
+    assert org.ask("outcome", "tree", "--as", "{site}")["outcomes"][0]["outcome"] == org.ids["site"]
+    own = org.ask("outcome", "tree", "{site}", "--as", "{site}")["outcomes"][0]["outcome"]
+    assert own == org.ids["site"]
+    assert org.ask("outcome", "tree", "root", "--as", "{site}")["outcomes"][0]["outcome"] == root
+
+
 def test_a_restore_that_was_refused_is_in_nobody_s_way(tmp_path: Path, hub_template: Path) -> None:
     copy = tmp_path / "copy.git"
     git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", "copy.git")

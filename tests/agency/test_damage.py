@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -230,9 +231,25 @@ def test_without_a_copy_a_damaged_tree_leads_back_to_the_last_write_whose_trees_
     is_at(alone, before)
 
 
-def test_a_content_that_is_lost_takes_no_write_back(alone: Org) -> None:
-    damage(alone, _no_content)
-    assert "goes back" not in problem(alone)["remedy"]
+@pytest.mark.parametrize("way", WAYS, ids=[way.__name__.strip("_") for way in WAYS])
+def test_a_content_that_is_lost_takes_no_write_back_and_comes_back_from_its_bytes(
+    alone: Org, way: Callable[[Path], None], tmp_path: Path
+) -> None:
+    records, last = alone.hub / ".git/cn/agency.git", alone.ids["last"]
+    tip = alone.tip
+    digest = hashlib.sha256(b"notes\n").hexdigest()
+    (path,) = (p for p in git(records, "ls-tree", "-r", "--name-only", "main").split("\n") if p.endswith(digest))
+    way(object_file(records, f"main:{path}"))
+    told = problem(alone)["remedy"]
+    assert "goes back" not in told
+    assert f"version 1 of {last[:8]} (The last notes) cannot be read, all else goes on" in told
+    assert alone.cn("kb", "read", "{plan}").stdout == "two\n"
+    kept = tmp_path / "kept"
+    kept.write_text("notes\n")
+    type_all(alone, told.split("without a copy, ")[1].replace("FILE", str(kept)))
+    assert alone.cn("kb", "read", "{last}").stdout == "notes\n"
+    git(records, "merge-base", "--is-ancestor", tip, "main")
+    is_at(alone, alone.tip)
 
 
 def _root_tree(records: Path, plan: str) -> Path:

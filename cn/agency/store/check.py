@@ -21,7 +21,7 @@ from cn.agency.store.derived import build_in_memory, is_damage, open_file
 from cn.agency.store.index import Index
 from cn.agency.store.look import last_events
 from cn.agency.store.repository import MAIN, Commit, Places, Repository
-from cn.agency.store.way_back import find_way_back
+from cn.agency.store.way_back import find_way_back, put_aside
 from cn.git.process import GitError
 from cn.git.running import find_locks
 from cn.protocol.message import object_id
@@ -163,14 +163,36 @@ def _without_main(repository: Repository, url: str | Refusal, what: str) -> Flaw
 
 
 def _or_back(repository: Repository, tip: Commit, url: str | Refusal) -> str:
-    """Without a copy: how to go back to the last write that is whole, and what that costs."""
+    """Without a copy: how to go back to the last write that is whole, and what that costs. No lost content is worth a
+    write: each says what helps.
+    """
     if url and isinstance(url, str):
         return ""
     with suppress(CnError):
         back = find_way_back(repository)
         if back is not None and back.commit != tip:
             return f"; without a copy, {back.remedy} goes back to the last write that is whole: {back.lost}"
+        return _or_without(repository, tip)
     return ""
+
+
+def _or_without(repository: Repository, tip: Commit) -> str:
+    """Which contents are lost, where all else is there; they come back from whoever has the same bytes."""
+    names: dict[str, str] = {}
+    with closing(build_in_memory(repository, tip)) as index:
+        for file in index.files():
+            called = f"{file.id[:8]} ({one_line(file.description, 60)})"
+            for one in index.versions(file.id):
+                names[f"{folder_of(file.id)}/{one.hash}"] = f"version {one.number} of {called}"
+    tree = list_files(repository)
+    lost = list(other_contents(repository, {path: tree[path] for path in names if path in tree}))
+    if not lost:
+        return ""
+    folder, more = repository.places.repository, f" and {len(lost) - _LINES} more" if len(lost) > _LINES else ""
+    which = f"{', '.join(names[path] for path in lost[:_LINES])}{more} cannot be read, all else goes on"
+    brings = command("git --git-dir={} hash-object -w -- FILE", str(folder))
+    ways = ", then ".join([*put_aside(folder, (tree[path] for path in lost[:_LINES])), brings])
+    return f"; without a copy, {which}: {ways}, with the very same bytes in FILE, brings one back"
 
 
 def _check_index(places: Places, rebuilt: Index) -> Iterator[Flaw]:

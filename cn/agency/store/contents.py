@@ -34,12 +34,16 @@ def is_named(path: str, data: bytes) -> bool:
 
 def other_contents(repository: Repository, versions: Mapping[str, Oid]) -> Iterator[str]:
     """The paths of versions whose blobs hold other bytes, or cannot be read. Reads each to its end."""
-    paths = list(versions)
+    git, paths = repository.git._replace(reader=None), list(versions)
+
+    def read(some: Sequence[str]) -> list[str]:
+        found = zip(some, read_raw(git, [versions[path] for path in some]), strict=True)
+        return [path for path, one in found if one is not None and is_named(path, one.data)]
+
     for start in range(0, len(paths), _BATCH):
         batch = paths[start : start + _BATCH]
-        for path, found in zip(batch, read_raw(repository.git, [versions[path] for path in batch]), strict=True):
-            if found is None or not is_named(path, found.data):
-                yield path
+        whole = frozenset(read_in_halves(batch, read))
+        yield from (path for path in batch if path not in whole)
 
 
 def find_contents(repository: Repository) -> dict[str, Oid]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -156,17 +156,21 @@ def _remedy(repository: Repository, whole: Mapping[Oid, Commit], to: Oid, main: 
     folder = repository.places.repository
     err = repository.git._replace(reader=None).run("fsck", "--no-dangling", "--no-progress", check=False).err
     damaged = (Oid(oid) for oid in dict.fromkeys(_DAMAGED.findall(err)) if oid not in whole)
-    files = (loose_path(folder / "objects", oid) for oid in damaged)
     if main is not None and main in whole:
         back = command("git --git-dir={} update-ref {} {} {}", str(folder), MAIN, to, main)
     else:
         back = command("rm -f -- {} && git --git-dir={} update-ref {} {}", str(folder / MAIN), str(folder), MAIN, to)
-    return ", then ".join([*(_put_aside(folder, file) for file in files if file.is_file()), back])
+    return ", then ".join([*put_aside(folder, damaged), back])
 
 
-def _put_aside(folder: Path, file: Path) -> str:
-    target = folder.with_name(f"{folder.name}.damaged-{file.parent.name}{file.name[:10]}")
-    return command("mv -- {} {}", str(file), str(free_name(target)))
+def put_aside(folder: Path, damaged: Iterable[Oid]) -> list[str]:
+    """The commands that move the files of damaged objects out of git's way: it writes none where a file is."""
+    files = (loose_path(folder / "objects", oid) for oid in damaged)
+    return [command("mv -- {} {}", str(file), str(_aside(folder, file))) for file in files if file.is_file()]
+
+
+def _aside(folder: Path, file: Path) -> Path:
+    return free_name(folder.with_name(f"{folder.name}.damaged-{file.parent.name}{file.name[:10]}"))
 
 
 def _lost(to: Commit, above: Sequence[Commit], index: Index | None, *, sure: bool) -> str:

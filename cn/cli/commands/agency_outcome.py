@@ -295,17 +295,18 @@ _linking("unlink", "CHILD is no longer a way to accomplish PARENT.")
 
 
 @outcome.command("tree")
-@click.argument("outcome", required=False, default="root", shell_complete=complete_outcome)
+@click.argument("outcome", required=False, default="", shell_complete=complete_outcome)
 @click.option("--depth", type=click.IntRange(0, _DEEPEST), help="At most so many levels below it.")
 @click.option("--all", "everything", is_flag=True, help="Ended ones too.")
 @options(AS)
 def tree_command(env: Env, outcome: str, depth: int | None, acting: str, *, everything: bool) -> None:
-    """Draw an outcome and what stands below it: how it is to be accomplished."""
+    """Draw an outcome and what stands below it: how it is to be accomplished. Without OUTCOME, the root, or that of the
+    handler for whom you act.
+    """
     from cn.cli.desk import desk
 
     with desk(env, acting) as opened:
-        own = getattr(opened.principal, "handler", "root")
-        id = opened.outcome(own if outcome == "root" else outcome)
+        id = opened.outcome(outcome or getattr(opened.principal, "handler", "root"))
         facts = opened.facts
 
         def next_of(one: Uuid) -> Sequence[Uuid]:
