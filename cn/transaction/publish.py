@@ -77,11 +77,13 @@ def _write_ref(hub: Hub, ref: str, new: Oid | None, tries: int = 2) -> str:
     try:
         update_refs(hub.git, [(ref, new)])
     except GitError as failed:
-        if not ref.startswith(OWN):
-            return ""  # where git notes origin's main: a convenience
-        # Only cn writes here, under its lock: one that stays was left by a killed git of ours.
-        if tries > 1 and remove_stale(hub.git_dir / f"{ref}.lock", new or ""):
+        lock, own = hub.git_dir / f"{ref}.lock", ref.startswith(OWN)
+        # Only cn writes its own, under its lock: a lock that stays was left by a killed git of ours. Elsewhere another
+        # git may be at work, for a moment; a lock that stays, and holds what we would write, is ours too.
+        if tries > 1 and ((not own and _goes(lock, time.monotonic() + _REF_WAIT)) or remove_stale(lock, new or "")):
             return _write_ref(hub, ref, new, tries - 1)
+        if not own:
+            return ""  # where git notes origin's main: a convenience
         # A pin that is not as the listing says makes the next sync look at its branch once more.
         then = "; the next 'cn sync' tries it again" if ref.startswith(PREFIX) else ""
         return f"{visible(ref)} cannot be written: {failed.done.reason}{then}"

@@ -42,7 +42,7 @@ def test_a_key_that_is_changed_is_accepted_as_both_sides_are_told(world: World, 
     assert (sigma.root / "state/peers.md").read_text() == before.replace(public_of(first), public_of(second))
     assert "refused at a peer, waits for you" in pi.cn("status").stdout
     for page in (pi.cn("status").stdout, pi.cn("thread", "show", "pi/hello").stdout):
-        assert f"'git push {sigma.url} :pi/hello' takes it away" in " ".join(page.split())
+        assert "'cn withdraw sigma:hello' takes it away" in " ".join(page.split())
     assert "received pi/hello" in sigma.cn("sync").stdout
     assert "**Signature:** verified SHA256:" in sigma.thread(sigma.only_thread())
     assert "it was let in after all, and waits for a decision" in pi.cn("sync").stdout

@@ -23,7 +23,7 @@ KEYS = {"ANTHROPIC_KEY": "sk-ant-key-of-this-user", "TELEGRAM_TOKEN": "123456:to
 _WORDS = {
     "NAME": "nobody", "URL": "https://eve.example/x.git", "KEY": "no-key", "THREAD": "pi/proposal",
     "DECISION": "do:merge", "PEER": "pi", "MESSAGE": "hello", "TOPIC": "topic", "ID": "nothing", "TITLE": "title",
-    "DESCRIPTION": "concern",
+    "DESCRIPTION": "concern", "SENT": "topic",
     "TO": "pi", "SHELL": "bash", "FOLDER": "exported", "WHO": "root", "OUTCOME": "root", "HANDLER": "root",
     "LEVEL": "read", "RESOURCE": "root", "RATIONALE": "why", "CHILD": "root", "PARENT": "root", "OUTCOMES": "root",
     "BOSS": "root", "TEXT": "text", "FILE": "file", "PATH": "path", "MAIL": "mail", "GRANT": "grant", "HOLDER": "root",

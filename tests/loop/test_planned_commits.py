@@ -113,6 +113,7 @@ HERE: dict[str, Scene] = {
     "rebase": SCENES["rebase"],
     "outbox flush": SCENES["delivery"],
     "send": SCENES["send"],
+    "withdraw": SCENES["withdraw"],
     "send, where main is published elsewhere": separate_mailbox,
     "reply": one_thread("reply", "pi/one", "Thanks."),
     "reply, to a thread that is done": answered,

@@ -215,6 +215,17 @@ def sent(world: World) -> Trial:
     return stage.trial("send", "pi", "hello", "--body", "Please read.", again=missing)
 
 
+def withdrawn(world: World) -> Trial:
+    """A person takes back a message."""
+    stage = Stage(world)
+    stage.sigma.cn("send", "pi", "hello")
+
+    def missing() -> bool:
+        return not any(name.endswith("-delete.md") for name in stage.sigma.outbox() + stage.sigma.sent())
+
+    return stage.trial("withdraw", "pi:hello", again=missing)
+
+
 def _offered(stage: Stage) -> str:
     """Somebody of sigma's has committed upon pi's main; the hub has the commit."""
     person = stage.inside.person(stage.sigma, stage.pi)
@@ -407,6 +418,7 @@ SCENES: dict[str, Scene] = {
     "notices": notices_arrive,
     "cleanup": cleanup,
     "send": sent,
+    "withdraw": withdrawn,
     "propose": proposed,
     "rebase": rebased,
     "peer-add": peer_added,

@@ -347,17 +347,27 @@ class TestRefs:
         (told,) = write_refs(hub, [RefUpdate("refs/cn/pins/pi/in/x", Oid("1" * 40))])
         assert told.endswith("; the next 'cn sync' tries it again")
 
+    @pytest.mark.parametrize("ref", ["refs/cn/a", "refs/remotes/origin/main"])
     @pytest.mark.parametrize("content", ["", "same"])
     def test_a_lock_that_a_killed_git_left_is_removed(
-        self, hub: Hub, content: str, monkeypatch: pytest.MonkeyPatch
+        self, hub: Hub, content: str, ref: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(publish, "_STALE_LOOKS", 2)
+        monkeypatch.setattr(publish, "_REF_WAIT", 0.1)
         here = Oid(tip(hub.root))
-        lock = hub.git_dir / "refs/cn/a.lock"
-        lock.parent.mkdir()
+        lock = hub.git_dir / f"{ref}.lock"
+        lock.parent.mkdir(parents=True)
         lock.write_text(content and f"{here}\n")
-        assert write_refs(hub, [RefUpdate("refs/cn/a", here)]) == []
-        assert tip(hub.root, "refs/cn/a") == here
+        assert write_refs(hub, [RefUpdate(ref, here)]) == []
+        assert tip(hub.root, ref) == here
+
+    def test_a_lock_of_another_git_on_what_is_not_ours_stays(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(publish, "_REF_WAIT", 0.1)
+        lock = hub.git_dir / "refs/remotes/origin/main.lock"
+        lock.parent.mkdir(parents=True)
+        lock.write_text(f"{'1' * 40}\n")
+        assert write_refs(hub, [RefUpdate("refs/remotes/origin/main", Oid(tip(hub.root)))]) == []
+        assert lock.exists()
 
 
 class TestAppend:
