@@ -295,10 +295,12 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         clone = command("git clone {}", peer.hub)
         remedy = f"commit in a clone of its hub ({clone}), and propose from there"
         raise Refused(f"{head[:8]} has no history in common with {whose}", remedy)
-    if facts.merged_already:
-        raise Refused(f"{whose} has {head[:8]} already", "commit something new, then propose that")
-    if facts.all_there:
-        raise Refused(f"{whose} has all that {head[:8]} changes already", "commit something new, then propose that")
+    if facts.merged_already or facts.all_there:
+        remedy = "commit something new, then propose that"
+        if run.snapshot.item(peer.name, OUT, target.topic) is not None:  # it waits at an older head
+            remedy += f"; {command('cn withdraw {}', f'{peer.name}:{target.topic}')} takes back what is there"
+        has = head[:8] if facts.merged_already else f"all that {head[:8]} changes"
+        raise Refused(f"{whose} has {has} already", remedy)
     if not facts.changes and not facts.conflicts:
         raise Refused(f"{head[:8]} changes nothing against {whose}", "commit something, then propose that")
     found = [rules.no_protected_path(facts.changes), rules.only_fit_names(facts.changes), rules.clean(facts)]

@@ -30,7 +30,7 @@ from cn.git.told import ORIGIN, mailbox_ref
 from cn.outbox.guarded_push import Guard
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_renamed, plan_rerouted, plan_returned
 from cn.outbox.push_in_halves import push_in_halves
-from cn.peers.observe import without_emptied
+from cn.peers.observe import has_box_alone, without_emptied
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
@@ -269,7 +269,8 @@ def _perform(run: Run, ready: Sequence[Pair], *, force: bool = False) -> dict[Hu
     done = {path for path, result in results.items() if result.result is Result.DONE}
     left = [(path, entry) for path, entry in ready if path not in done and path not in settled]
     asked = {url: answer for url, answer in asked.items() if isinstance(answer, str)}  # it was before the push
-    had = {of[path] for path, entry in ready if isinstance(entry, Remove)} | run.memory.section("mains").keys()
+    removed = ((of[path], run.settings.peers[entry.to]) for path, entry in ready if isinstance(entry, Remove))
+    had = {url for url, peer in removed if not has_box_alone(run, peer)} | run.memory.section("mains").keys()
     hung = {of[path] for path, result in results.items() if result.reason == TIMED_OUT}
     for late, limit in ((False, seconds), (True, min(seconds, _AFTER_HANGING))):
         unknown = {of[path] for path, _ in left if of[path] not in asked and (of[path] in hung) is late}

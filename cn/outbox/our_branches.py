@@ -24,10 +24,11 @@ from cn.outbox.plan.receipts import (
     plan_proven,
     plan_seen_again,
 )
-from cn.peers.observe import Observation, fetch_mains, head_name
+from cn.peers.observe import Observation, fetch_mains, has_box_alone, head_name, speaks_cn
 from cn.peers.older_state import A_DAY
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
+from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.layout import ACKED, FINAL
 from cn.protocol.ledger import (
     FOLDER,
@@ -366,6 +367,8 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
         executor.notes.info(text, source=source)
     elif about and (peer, about) not in seen.listed[IN]:
         executor.notes.info(f"{text}, with what it was about", source=source)
+    elif _has_no_cn(executor, seen, settings.peers[peer]):
+        executor.notes.info(f"{text}: {peer} has no cn, and deletes what it has read", source=source)
     elif became := _what_became(executor, seen, peer, item):
         executor.notes.info(f"{text}; {became}", source=source)
     else:
@@ -377,6 +380,15 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
         remedy = f"{why}: ask {peer}, or {push} brings it there; if somebody here took it back, {back} says so"
         executor.notes.failed(text, remedy, source=source)
         executor.memory.conditions.set(LOST, text, remedy, name=head_name((peer, item.topic), item.head))
+
+
+def _has_no_cn(executor: Executor, seen: Observation, peer: Peer) -> bool:
+    """Does a peer read and delete our answers by hand? No word of cn's ever came from it, and its main is no hub's."""
+    if peer.name not in seen.mains:
+        return has_box_alone(executor, peer)
+    if speaks_cn(executor, peer.name) or peer.name not in fetch_mains(executor, seen, [peer.name]):
+        return False
+    return read_info(executor.hub.git, [f"{seen.mains[peer.name][1]}:{CONFIG}"]) == [None]
 
 
 def _what_became(executor: Executor, seen: Observation, peer: Name, item: Item) -> str:

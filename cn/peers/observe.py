@@ -19,8 +19,8 @@ from cn.peers.known_mains import forget_removed, note_listed
 from cn.peers.peer_main import GUESSES, main_parts, mains_in
 from cn.peers.second_tries import Pair, Wanted, fetch_apart
 from cn.peers.turns import Turns
-from cn.protocol.layout import SEEN_BEFORE, TRIED
-from cn.protocol.ledger import IN, OUT, Item
+from cn.protocol.layout import PROPOSAL, SEEN_BEFORE, TRIED
+from cn.protocol.ledger import IN, OUT, Item, each_event
 from cn.protocol.peers_file import MAILBOX, Peer, say_moved
 from cn.run.executor import Executor
 from cn.run.memory import Condition
@@ -258,8 +258,23 @@ def without_emptied(answers: Mapping[str, Listing | str], had: Container[str]) -
 def _had_some(run: Run, seen: Observation, peers: Sequence[Peer]) -> set[str]:
     """The peers in whose hubs there was a main, or a branch that is pinned."""
     pinned = {(peer, side) for peer, side, _ in seen.pins}
-    mains = run.memory.section("mains")
-    return {p.name for p in peers if p.hub in mains or (p.name, _side(p, at_mailbox=False)) in pinned}
+    some = [p for p in peers if (p.name, _side(p, at_mailbox=False)) in pinned]
+    return {p.name for p in peers if p.hub in run.memory.section("mains")} | {
+        p.name for p in some if _side(p, at_mailbox=False) == IN or not has_box_alone(run, p)
+    }
+
+
+def has_box_alone(run: Run | Executor, peer: Peer) -> bool:
+    """Has a peer an empty repository for our answers alone: no main, and never a word of cn's? It deletes there what it
+    has read.
+    """
+    return peer.hub not in run.memory.section("mains") and not speaks_cn(run, peer.name)
+
+
+def speaks_cn(run: Run | Executor, peer: Name) -> bool:
+    """Did a message or a notice ever come from it? Only cn makes them."""
+    came = (event for event in each_event(run.snapshot.history(peer)) if event.side == IN)
+    return any(event.kind == "noticed" or (event.fields.get("kind") or PROPOSAL) != PROPOSAL for event in came)
 
 
 def _side(peer: Peer, *, at_mailbox: bool) -> str:

@@ -30,4 +30,5 @@ def mend_text(item: Item, peer: Name, place: str, twin: str = "") -> str:
         again = command("cn propose {} {}", slug(item.topic, empty="TOPIC"), peer)
         away = command("cn withdraw {}", f"{peer}:{item.topic}")
         return f"mend it, then {again} proposes it under a name that cn writes; {away} takes this one away"
-    return f"mend it, then {command('cn propose {} {}', item.topic, peer)} moves it there"
+    again = command("cn propose {} {}", item.topic, peer)
+    return f"mend it, then {again} moves it there; {command('cn withdraw {}', f'{peer}:{item.topic}')} takes it back"

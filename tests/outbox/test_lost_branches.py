@@ -146,3 +146,36 @@ def test_nobody_is_said_to_have_taken_a_branch_away(world: World, sigma: Node, p
         shown = " ".join(sigma.cn(*words).stdout.split())
         assert gone in shown
         assert "creator" not in shown.replace("creator informed", "")
+
+
+@pytest.mark.parametrize("has_main", [False, True], ids=["an empty repository", "its own repository"])
+def test_a_peer_without_cn_deletes_what_it_has_read(world: World, sigma: Node, has_main: bool) -> None:
+    box = bare(world.folder / "box.git")
+    if has_main:
+        work = clone(box, world.folder / "dora")
+        identify(work, "Dora", "dora@people.example")
+        commit(work, {"app.py": "print()\n"}, "My project")
+        git(work, "push", "-q", "origin", "HEAD:main")
+    sigma.cn("peer", "add", "dora", str(box))
+    person = clone(sigma.url, world.folder / "person")
+    identify(person, "Dora", "dora@people.example")
+    git(person, "checkout", "-qb", "docs")
+    commit(person, {"docs/dora.md": "one\n"}, "Mend the docs")
+    git(person, "push", "-q", "origin", "docs:dora/docs")
+    sigma.sync()
+    sigma.cn("comment", "dora/docs", "Why?")
+    sigma.cn("send", "dora", "Hello")
+    assert {"sigma/hello", "sigma/re-docs"} <= set(branches(box))
+    for name in ("sigma/hello", "sigma/re-docs"):
+        git(box, "update-ref", "-d", f"refs/heads/{name}")
+    told = sigma.sync()
+    assert "our sigma/hello is gone at dora: dora has no cn, and deletes what it has read" in told.stdout
+    sigma.cn("status", "--check")
+    sigma.decide("dora/docs", "do:merge")
+    assert "sigma/notice-docs" in branches(box), "it is told at once"
+    git(box, "update-ref", "-d", "refs/heads/sigma/notice-docs")
+    sigma.sync()
+    git(person, "push", "-q", "origin", ":dora/docs")
+    sigma.sync()
+    sigma.cn("status", "--check")
+    assert not sigma.outbox()

@@ -16,7 +16,7 @@ AT = datetime(2026, 2, 5, 14, 0, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("topic", "told"),
     [
-        ("fix", "mend it, then 'cn propose fix sigma' moves it there"),
+        ("fix", "mend it, then 'cn propose fix sigma' moves it there; {} takes it back"),
         (
             "deep/er",
             "mend it, then 'cn propose deep-er sigma' proposes it under a name that cn writes; {} takes this one away",
