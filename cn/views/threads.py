@@ -50,7 +50,7 @@ class ThreadView(NamedTuple):
     message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
     never later than it was received. ``in_main``: main holds the head of this proposal already, so that there is
     nothing left to merge. ``no_peer``: its creator is no peer now. ``anew`` is how often it was shown against another
-    base, in digits.
+    base, in digits. ``asked``: a comment of ours waits for its creator, also where it is assigned.
     """
 
     thread: ThreadName
@@ -74,6 +74,7 @@ class ThreadView(NamedTuple):
     refused: Refusal | None = None
     chain: tuple[Link, ...] = ()
     anew: str = ""
+    asked: bool = False
 
     @property
     def source(self) -> str:
@@ -239,8 +240,8 @@ def pending_view(
     known, signature = creator is not None, item.get("signature") or "unverified"
     state = _state(item, written, known=known, fed=fed)
     # Who withdrew a branch and pushed it again has answered what was said before.
-    if state == PENDING and set(answered.get((peer, item.head), ())) - set(item.get("said").split()):
-        state = ANSWERED
+    asked = bool(set(answered.get((peer, item.head), ())) - set(item.get("said").split()))
+    state = ANSWERED if asked and state == PENDING else state
     withdrawn = bool(item.get("gone")) and item.get("kind") in ("", PROPOSAL)
     state = WITHDRAWN if withdrawn and state in (PENDING, ANSWERED) else state
     refusal = _refusal(item, written) if state == REFUSED else None
@@ -273,6 +274,7 @@ def pending_view(
         refused=refusal,
         chain=chain,
         anew=get("anew"),
+        asked=asked,
     )
 
 

@@ -43,6 +43,11 @@ def standing_text(thread: ThreadView) -> str:
 _WITH_AGENT = {"queued": "waits for the agent", "claimed": "with the agent", "dead": "given up by the agent"}
 
 
+def assigned_text(thread: ThreadView) -> str:
+    """To whom it is assigned, and whether a comment there waits for its creator."""
+    return f"{thread.decided.assigned_to}{f', waits for {thread.peer}' if thread.asked else ''}"
+
+
 def state_text(thread: ThreadView) -> str:
     """A thread's state."""
     decided = thread.decided
@@ -50,7 +55,7 @@ def state_text(thread: ThreadView) -> str:
         case "deferred":
             text = f"deferred until {format_stamp(decided.until)}" if decided.until else "deferred"
         case "assigned":
-            text = f"assigned to {decided.assigned_to}"
+            text = f"assigned to {assigned_text(thread)}"
         case "decided":
             text = f"decided: {clean(decided.text, 80)} by {decided.actor}"
         case "refused":

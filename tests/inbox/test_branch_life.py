@@ -560,6 +560,24 @@ def test_a_broken_pin_is_named_with_what_mends_it(world: World, sigma: Node, pi:
     assert [row[1] for row in sigma.rows("pi/proposal")] == ["received"]
 
 
+def test_an_assigned_thread_says_whether_it_waits_for_its_creator(world: World, sigma: Node, pi: Node) -> None:
+    sigma.configure("reviewers:\n  - name: alice\n    email: alice@example.org\n")
+    pi.cn("send", "sigma", "One")
+    sigma.sync()
+    sigma.decide("pi/one", "delegate:alice")
+    looks = ("inbox", "assigned to alice"), ("status", "to alice")
+    sigma.cn("comment", "pi/one", "Why one?")
+    for look, assigned in looks:
+        assert f"{assigned}, waits for pi" in sigma.cn(look).stdout
+    pi.sync()
+    pi.cn("reply", "sigma/re-one", "It is enough.")
+    sigma.sync()
+    for look, assigned in looks:
+        shown = sigma.cn(look).stdout
+        assert assigned in shown
+        assert "waits for pi" not in shown
+
+
 def test_a_branch_that_moves_stays_assigned_and_what_was_decided_of_the_earlier_head_is_void(
     world: World, sigma: Node, pi: Node
 ) -> None:

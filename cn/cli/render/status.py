@@ -19,7 +19,7 @@ from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Main, ShownCondition, Status, Waiting
 from cn.views.threads import ThreadView
-from cn.views.words import state_text
+from cn.views.words import assigned_text, state_text
 
 if TYPE_CHECKING:  # not every screen shows them
     from cn.threads.store import OwnDocument
@@ -285,7 +285,7 @@ def _thread(thread: ThreadView, now: datetime) -> list[str]:
             text = f"until {format_stamp(decided.until)}" if decided.until else "until decided again"
             text += f": {clean(decided.reason, 120)}" if decided.reason else ""
         case "assigned":
-            text = f"to {decided.assigned_to}, {age(thread.received, now)}"
+            text = f"to {assigned_text(thread)}, {age(thread.received, now)}"
         case _:
             text = f"{age(thread.received, now)}, {thread.kind}"
             text += f": {clean(thread.subject, 120)}" if thread.subject else ""

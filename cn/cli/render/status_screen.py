@@ -35,6 +35,7 @@ from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Status, Waiting
 from cn.views.threads import ThreadView
+from cn.views.words import assigned_text
 
 _DAY = timedelta(days=1)
 _AGE, _TITLE = 5, 24
@@ -185,7 +186,7 @@ def _thread(thread: ThreadView, now: datetime, warn_after: int) -> Row:
         until = f"until {format_stamp(decided.until)}" if decided.until else "until decided again"
         below = [until + (f": {clean(decided.reason, 120)}" if decided.reason else "")]
     elif thread.state == "assigned":
-        below = [f"to {decided.assigned_to}"]
+        below = [f"to {assigned_text(thread)}"]
     if thread.withdrawn:
         below.append(BRANCH_GONE)
     if thread.caution:
