@@ -24,7 +24,7 @@ from cn.outbox.plan.receipts import (
     plan_proven,
     plan_seen_again,
 )
-from cn.peers.observe import Observation, fetch_mains, has_box_alone, head_name, speaks_cn
+from cn.peers.observe import Observation, fetch_mains, has_box_alone, head_name, works_by_hand
 from cn.peers.older_state import A_DAY
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
@@ -386,7 +386,7 @@ def _has_no_cn(executor: Executor, seen: Observation, peer: Peer) -> bool:
     """Does a peer read and delete our answers by hand? No word of cn's ever came from it, and its main is no hub's."""
     if peer.name not in seen.mains:
         return has_box_alone(executor, peer)
-    if speaks_cn(executor, peer.name) or peer.name not in fetch_mains(executor, seen, [peer.name]):
+    if not works_by_hand(executor, peer.name) or peer.name not in fetch_mains(executor, seen, [peer.name]):
         return False
     return read_info(executor.hub.git, [f"{seen.mains[peer.name][1]}:{CONFIG}"]) == [None]
 

@@ -268,13 +268,14 @@ def has_box_alone(run: Run | Executor, peer: Peer) -> bool:
     """Has a peer an empty repository for our answers alone: no main, and never a word of cn's? It deletes there what it
     has read.
     """
-    return peer.hub not in run.memory.section("mains") and not speaks_cn(run, peer.name)
+    return peer.hub not in run.memory.section("mains") and works_by_hand(run, peer.name)
 
 
-def speaks_cn(run: Run | Executor, peer: Name) -> bool:
-    """Did a message or a notice ever come from it? Only cn makes them."""
-    came = (event for event in each_event(run.snapshot.history(peer)) if event.side == IN)
-    return any(event.kind == "noticed" or (event.fields.get("kind") or PROPOSAL) != PROPOSAL for event in came)
+def works_by_hand(run: Run | Executor, peer: Name) -> bool:
+    """Did proposals come from it, and never a message or a notice? Only cn makes these."""
+    came = [event for event in each_event(run.snapshot.history(peer)) if event.side == IN]
+    spoke = any(event.kind == "noticed" or (event.fields.get("kind") or PROPOSAL) != PROPOSAL for event in came)
+    return bool(came) and not spoke
 
 
 def _side(peer: Peer, *, at_mailbox: bool) -> str:
