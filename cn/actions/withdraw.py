@@ -35,10 +35,9 @@ def withdraw(hub: Hub, sent: str, *, dry_run: bool = False) -> Report:
             text = f"we sent nothing that is called {one_line(sent, 80)!r}"
             raise Refused(text, "'cn status' shows what waits on others, by the name that is meant")
         peer, topic = found
-        if (item := run.snapshot.item(peer, OUT, topic)) is None:
+        if run.snapshot.item(peer, OUT, topic) is None:
             _end_lost(run, peer, topic)
         else:
-            _check(peer, item)
             run.commit(lambda executor: _take_back(executor, peer, topic))
             deliver(run, force=True)
     return run.report
@@ -85,4 +84,4 @@ def _end_lost(run: Run, peer: Name, topic: str) -> None:
         return f"cn: withdraw {peer}:{one_line(topic, 60)}"
 
     run.commit(plan)
-    forget_lost(run.memory.conditions, run.snapshot, run.settings, run.now)
+    forget_lost(run)

@@ -47,10 +47,9 @@ from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, others_can_write
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.twins import THERE
 from cn.run.executor import Executor
-from cn.run.memory import Condition, Conditions
+from cn.run.memory import Condition
+from cn.run.run import Run
 from cn.run.secret_gate import mask_line
-from cn.run.settings import Settings
-from cn.run.snapshot import Snapshot
 from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
 from cn.values.names import Branch, Name, Oid, ThreadKey, Topic, is_oid, join_branch, topic_of
@@ -93,7 +92,7 @@ def record_ours(executor: Executor, seen: Observation) -> list[ThreadKey]:
 
     Returns those that are ours from now on where they stand: what was said about them before counts now.
     """
-    forget_lost(executor.memory.conditions, executor.snapshot, executor.settings, executor.now)
+    forget_lost(executor)
     keys = [key for key in seen.changed(OUT) if key not in seen.missing[OUT] and key not in seen.later]
     before, came = _read_before(executor, seen, keys), _read_came(executor, keys)
     elsewhere, anew = _read_elsewhere(executor, seen, before), list[ThreadKey]()
@@ -400,15 +399,16 @@ def _what_became(executor: Executor, seen: Observation, peer: Name, item: Item) 
     return "it had been refused there" if "refused" in kinds | {item.get("status")} else ""
 
 
-def forget_lost(conditions: Conditions, snapshot: Snapshot, settings: Settings, now: datetime) -> None:
+def forget_lost(run: Run | Executor) -> None:
     """What was lost is shown until it is back, somebody says that it was taken back, in whichever clone, its peer is
     none any more, or it is old.
     """
+    conditions, settings = run.memory.conditions, run.settings
     for name in conditions.names(LOST):
         key, _, head = name.rpartition(" ")
         peer, _, topic = key.partition("/")
-        old = is_old(conditions.since(LOST, name), now, settings.config.notice_days)
-        past = snapshot.events_of_topic(Name(peer), OUT, topic) if peer in settings.peers and not old else []
+        old = is_old(conditions.since(LOST, name), run.now, settings.config.notice_days)
+        past = run.snapshot.events_of_topic(Name(peer), OUT, topic) if peer in settings.peers and not old else []
         if not past or (past[-1].kind, past[-1].head) == ("deleted", head):
             conditions.clear(LOST, name)
 

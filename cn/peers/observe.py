@@ -258,10 +258,13 @@ def without_emptied(answers: Mapping[str, Listing | str], had: Container[str]) -
 def _had_some(run: Run, seen: Observation, peers: Sequence[Peer]) -> set[str]:
     """The peers in whose hubs there was a main, or a branch that is pinned."""
     pinned = {(peer, side) for peer, side, _ in seen.pins}
-    some = [p for p in peers if (p.name, _side(p, at_mailbox=False)) in pinned]
-    return {p.name for p in peers if p.hub in run.memory.section("mains")} | {
-        p.name for p in some if _side(p, at_mailbox=False) == IN or not has_box_alone(run, p)
-    }
+    mains = run.memory.section("mains")
+
+    def had_some(peer: Peer) -> bool:
+        side = _side(peer, at_mailbox=False)
+        return peer.hub in mains or ((peer.name, side) in pinned and (side == IN or not works_by_hand(run, peer.name)))
+
+    return {peer.name for peer in peers if had_some(peer)}
 
 
 def has_box_alone(run: Run | Executor, peer: Peer) -> bool:

@@ -216,7 +216,8 @@ def read_inbox(party: Party, principal: Principal, facts: Facts) -> View | Refus
     own = Refused(KNOWN, f"{party} reads its own inbox", "read your own")
     if refused := _not_its_mail(party, principal, facts, own):
         return refused
-    return {"mail": [_letter(one, Shown(principal, facts)) for one in facts.pending(party)]}
+    shown = Shown(principal, facts)
+    return {"mail": [_letter(one, shown) for one in facts.pending(party)]}
 
 
 def list_deferred(party: Party, principal: Principal, facts: Facts) -> View | Refused:
@@ -224,7 +225,8 @@ def list_deferred(party: Party, principal: Principal, facts: Facts) -> View | Re
     own = Refused(KNOWN, f"{party} lists its own messages", "list your own")
     if refused := _not_its_mail(party, principal, facts, own):
         return refused
-    return {"mail": [_waiting(one, Shown(principal, facts)) for one in deferred_of(party, facts)]}
+    shown = Shown(principal, facts)
+    return {"mail": [_waiting(one, shown) for one in deferred_of(party, facts)]}
 
 
 def _waiting(one: Deferred, shown: Shown) -> View:

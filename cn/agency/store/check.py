@@ -178,18 +178,16 @@ def _or_back(repository: Repository, tip: Commit, url: str | Refusal) -> str:
 
 def _or_without(repository: Repository, tip: Commit) -> str:
     """Which contents are lost, where all else is there; they come back from whoever has the same bytes."""
-    names: dict[str, str] = {}
     with closing(build_in_memory(repository, tip)) as index:
-        for file in index.files():
-            called = f"{file.id[:8]} ({one_line(file.description, 60)})"
-            for one in index.versions(file.id):
-                names[f"{folder_of(file.id)}/{one.hash}"] = f"version {one.number} of {called}"
+        versions = list_versions(index)
     tree = list_files(repository)
-    lost = list(other_contents(repository, {path: tree[path] for path in names if path in tree}))
+    lost = list(other_contents(repository, {path: tree[path] for path in versions if path in tree}))
     if not lost:
         return ""
+    named = (versions[path] for path in lost[:_LINES])
+    names = (f"version {one.number} of {file.id[:8]} ({one_line(file.description, 60)})" for file, one in named)
     folder, more = repository.places.repository, f" and {len(lost) - _LINES} more" if len(lost) > _LINES else ""
-    which = f"{', '.join(names[path] for path in lost[:_LINES])}{more} cannot be read, all else goes on"
+    which = f"{', '.join(names)}{more} cannot be read, all else goes on"
     brings = command("git --git-dir={} hash-object -w -- FILE", str(folder))
     ways = ", then ".join([*put_aside(folder, (tree[path] for path in lost[:_LINES])), brings])
     return f"; without a copy, {which}: {ways}, with the very same bytes in FILE, brings one back"
@@ -233,7 +231,7 @@ def _check_tree(repository: Repository, index: Index, lost: str, *, full: bool) 
     tree = list_files(repository)
     pages = {"README.md": README}
     pages |= {f"{folder_of(file.id)}/FILE.md": page_of(index, file) for file in index.files()}
-    versions = dict.fromkeys(list_versions(index))
+    versions = list_versions(index)
     differ = [path for path, text in pages.items() if tree.get(path) != object_id("blob", text.encode())]
     missing = [path for path in versions if path not in tree]
     unknown = [path for path in tree if path not in pages and path not in versions]

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from cn.agency.pages import folder_of
+from cn.agency.rows import File, Version
 from cn.agency.store.index import Index
 from cn.agency.store.repository import MAIN, Repository
 from cn.git.objects import read_in_halves, read_raw
@@ -22,9 +23,11 @@ def list_files(repository: Repository, at: Oid | None = None) -> dict[str, Oid]:
     return {path: Oid(meta.split(" ")[2]) for meta, _, path in rows}
 
 
-def list_versions(index: Index) -> list[str]:
-    """The path of each version that events name."""
-    return [f"{folder_of(file.id)}/{one.hash}" for file in index.files() for one in index.versions(file.id)]
+def list_versions(index: Index) -> dict[str, tuple[File, Version]]:
+    """Each version that events name, with its file, by its path; where two hold the same bytes, the last one."""
+    return {
+        f"{folder_of(file.id)}/{one.hash}": (file, one) for file in index.files() for one in index.versions(file.id)
+    }
 
 
 def is_named(path: str, data: bytes) -> bool:

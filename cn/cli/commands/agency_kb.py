@@ -94,11 +94,12 @@ def show_file(opened: Desk, file: Uuid, number: int | None = None, *, mail: bool
         return
     _print(data + b"\n" if mail and not data.endswith(b"\n") else data)
     if not (env.quiet or mail):
-        latest = row.version if (row := opened.facts.file(file)) else answer["version"]
-        more = f"; to write over it: --seen {answer['version']}:{answer['hash'][:_SHOWN_HASH]}"
-        more = more if opened.may_write(file) else ""
-        more = f"; the latest is version {latest}" if latest != answer["version"] else more
-        click.echo(f"· version {answer['version']}{more}", err=True)
+        version, row, more = answer["version"], opened.facts.file(file), ""
+        if row is not None and row.version != version:
+            more = f"; the latest is version {row.version}"
+        elif opened.may_write(file):
+            more = f"; to write over it: --seen {version}:{answer['hash'][:_SHOWN_HASH]}"
+        click.echo(f"· version {version}{more}", err=True)
     for word in () if env.quiet else ("broken", "unreadable"):
         for id in answer.get(word, ()):
             click.echo(f"· {word} link: kb://{id}", err=True)

@@ -101,21 +101,16 @@ def plan_withdrawn(peer: Name, item: Item, there: Oid, waiting: Sequence[HubPath
     outbox goes out of it. What waits may be there too, unconfirmed, so that its deletion is asked for in any case.
     """
     source = f"{peer}/{item.topic}"
-    entry = Remove(peer, Branch(item.get("branch")), there, at, "taken back by us", item.get("thread"), source)
-    return Plan(source, (*(Edit(path, None) for path in waiting), CleanUp(entry, withdrawn=True)))
+    deletion = clean_up(peer, item._replace(head=there), at, "taken back by us", source)._replace(withdrawn=True)
+    return Plan(source, (*(Edit(path, None) for path in waiting), deletion))
 
 
 def plan_end_lost(peer: Name, past: Sequence[Event], at: datetime) -> Plan:
     """What is not there any more was taken back by us. ``past`` are the events of its topic."""
     gone = past[-1]
-    fields = {WITHDRAWN: format_second(at)}
-    return Plan(
-        f"{peer}/{gone.topic}",
-        (
-            Record(peer, Event(at, OUT, "deleted", gone.topic, gone.head, fields)),
-            Log(Row(at, f"{peer}/{gone.topic}", "ours", "taken back by us", head=gone.head, outcome="deleted")),
-        ),
-    )
+    source, fields = f"{peer}/{gone.topic}", {WITHDRAWN: format_second(at)}
+    row = Row(at, source, "ours", "taken back by us", head=gone.head, outcome="deleted")
+    return Plan(source, (Record(peer, Event(at, OUT, "deleted", gone.topic, gone.head, fields)), Log(row)))
 
 
 def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread: str = "") -> Post:
