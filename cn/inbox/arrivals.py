@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.objects import is_ancestor, read_in_halves, read_object
@@ -36,6 +36,7 @@ from cn.inbox.plan.arrivals import (
     plan_gone,
     plan_let_in,
     plan_moved,
+    plan_moved_on,
     plan_new,
     plan_refused_arrival,
     plan_renamed,
@@ -65,7 +66,7 @@ from cn.protocol import rules
 from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.hub_config import Limits
-from cn.protocol.layout import COMMENTED, DONE, END_IN_MAIN, IN_MAIN, INBOX, NOTICE, inbox_path
+from cn.protocol.layout import COMMENTED, DONE, END_IN_MAIN, IN_MAIN, INBOX, NOTICE, PROPOSAL, inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
 from cn.protocol.message_text import FORM as MESSAGE_FORM
@@ -912,3 +913,24 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
         with executor.apart(f"{peer}/{topic}"):
             executor.perform(plan_gone(peer, topic, branch, tip, executor.now, deleted=deleted))
             executor.notes.done(f"{peer}/{topic} is gone: {why}", source=f"{peer}/{topic}")
+
+
+def record_moved_on(executor: Executor, seen: Observation, later: Container[ThreadKey]) -> None:
+    """Pending proposals whose branch stands at another commit, which did not come in. It is gone from the commit that
+    was shown: nobody merges what its creator has replaced, and if it comes back, that is said as of any other branch.
+
+    ``later``: what comes of these branches is not recorded yet.
+    """
+    for peer, known in executor.snapshot.pending():
+        there, item = seen.listed[IN].get((peer, known.topic)), executor.item(peer, IN, known.topic)
+        if there is None or item is None or (peer, item.topic) in later or item.get("gone"):
+            continue
+        branch, tip = there
+        if tip == item.head or item.get("kind") not in ("", PROPOSAL) or not item.get("thread"):
+            continue
+        source = f"{peer}/{item.topic}"
+        with executor.apart(source):
+            executor.perform(Plan(source, (Pin(peer, IN, item.topic, None), Keep(item.head))))
+            executor.perform(plan_moved_on(peer, item, branch, tip, executor.now))
+            text = f"{source} moved from {item.head[:8]} to {tip[:8]}, which did not come in: nothing of it is merged"
+            executor.notes.info(text, source=source)

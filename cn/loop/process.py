@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +12,7 @@ from cn.git.objects import is_ancestor
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.git.signatures import own_key
-from cn.inbox.arrivals import record_arrivals, record_vanished, renew_stale, with_mains
+from cn.inbox.arrivals import record_arrivals, record_moved_on, record_vanished, renew_stale, with_mains
 from cn.inbox.merges import Merges
 from cn.inbox.pending import check_inbox, record_due, restore_pending
 from cn.inbox.pinned_keys import check_pinned
@@ -163,14 +163,14 @@ def gather_process(
     """All that one run decides, on one base, but what is about the branches of ``later``."""
     record_vanished(executor, seen)
     record_arrivals(executor, seen, [key for key in keys if key not in later])
+    record_moved_on(executor, seen, later)
     record_due(executor)
     check_pinned(executor)
     show_anew(executor)
     restore_pending(executor)
     answered = execute_output(run, executor)
     subjects = [answered] if answered else []
-    tips = {key: tip for key, (_, tip) in seen.listed[IN].items()}
-    subjects += _execute(executor, _read_decided(executor, later), tips)
+    subjects += _execute(executor, _read_decided(executor, later))
     update_queue(run, executor, may_give=may_give)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
@@ -249,7 +249,7 @@ def _waiting(executor: Executor) -> dict[tuple[Oid, str], str]:
     return {_asked(item): f"{peer}/{item.topic}" for peer, item in pending if not item.get("gone")}
 
 
-def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[ThreadKey, Oid]) -> list[str]:
+def _execute(executor: Executor, decided: Sequence[Decided]) -> list[str]:
     """Decide thread by thread; returns the lines for the commit message."""
     if not decided:
         executor.memory.conditions.tell("undone", {}, executor.notes)
@@ -265,7 +265,7 @@ def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[Threa
             actor, decision, own = triage.actor, format_decision(triage.decision), _own(working)
             facts = replace(facts, identities=people.get(actor, (str(actor),)))
             try:
-                outcome = _outcome(executor, facts, triage, tips, merges)
+                outcome = _outcome(executor, facts, triage, merges)
             except GitError as error:
                 if error.done.disk_full:
                     raise  # nothing else could be done either, and it says what helps
@@ -306,14 +306,7 @@ def _keys_and_people(executor: Executor) -> tuple[dict[str, str], dict[str, tupl
     return keys, {**people, str(config.name): (str(config.name), *hub.identity)}
 
 
-def _outcome(
-    executor: Executor, facts: Facts, triage: Triage, tips: Mapping[ThreadKey, Oid], merges: Merges
-) -> Plan | Refusal:
-    tip = tips.get((facts.peer, facts.item.topic), facts.item.head)
-    if tip != facts.item.head:  # it moved to what was refused, or could not be fetched
-        why = f"void: the branch moved from {facts.item.head[:8]} to {tip[:8]}, which did not come in"
-        remedy = f"wait until its creator has pushed it well, or end it: {command('cn delete {}', facts.source)}"
-        return Refusal(rules.VALID_TRIAGE, why, remedy)
+def _outcome(executor: Executor, facts: Facts, triage: Triage, merges: Merges) -> Plan | Refusal:
     if isinstance(triage.decision, Merge) and facts.peer in facts.peers:
         subject = f"Merge {facts.branch}"
         text = f"{subject}\n\nApproved by {triage.actor} in {facts.thread}"

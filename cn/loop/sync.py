@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cn.agent.hooks import TO_WAKE, WAKING, update_queue, wake
 from cn.git.remote import HEADS, OWN, Listing
 from cn.git.repository import ORIGIN_REF, Hub, list_included
-from cn.inbox.arrivals import record_arrivals, record_vanished
+from cn.inbox.arrivals import record_arrivals, record_moved_on, record_vanished
 from cn.inbox.left_answers import believe_signed, look_again
 from cn.inbox.pending import check_inbox, due_since, record_due, restore_pending
 from cn.inbox.pinned_keys import check_pinned
@@ -248,7 +248,7 @@ def _commit(run: Run, seen: Observation, keys: Sequence[ThreadKey], *, force: bo
     """Commit what arrived; what origin does not take keeps nothing else out, and is tried by itself later."""
 
     def commit(some: Sequence[ThreadKey]) -> None:
-        run.commit(lambda executor: gather_sync(run, executor, seen, some))
+        run.commit(lambda executor: gather_sync(run, executor, seen, some, set(keys).difference(some)))
 
     alone = [key for key in keys if head_name(key, seen.listed[IN][key][1]) in run.memory.not_taken.entries]
     groups: dict[Name, list[ThreadKey]] = {}
@@ -269,10 +269,13 @@ def finish(hub: Hub, report: Report) -> None:
         tidy(hub)
 
 
-def gather_sync(run: Run, executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> str | None:
-    """All that a sync decides, on one base."""
+def gather_sync(
+    run: Run, executor: Executor, seen: Observation, keys: Sequence[ThreadKey], later: Container[ThreadKey] = ()
+) -> str | None:
+    """All that a sync decides, on one base, but what is about the branches of ``later``."""
     record_vanished(executor, seen)
     record_arrivals(executor, seen, keys)
+    record_moved_on(executor, seen, later)
     look_again(executor, seen, record_ours(executor, seen))
     record_proven(executor, seen)
     believe_signed(executor, seen)

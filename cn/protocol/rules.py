@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.layout import BRANCH_GONE
+from cn.protocol.layout import BRANCH_GONE, BRANCH_LEFT
 from cn.protocol.layout import REBASE_BEFORE_MERGE as REBASE_BEFORE_MERGE
 from cn.protocol.layout import SEEN_BEFORE as SEEN_BEFORE
 from cn.protocol.ledger import Item
@@ -118,7 +118,7 @@ def is_past(item: Item, *, known: bool) -> bool:
     peer again (``known``)?
     """
     rule, why = item.get("rule"), item.get("why")
-    if rule == MERGE_NEEDS_APPROVAL and why == BRANCH_GONE:
+    if rule == MERGE_NEEDS_APPROVAL and why in (BRANCH_LEFT, BRANCH_GONE):
         return not item.get("gone")
     return known and rule == KNOWN_PEER and why.endswith(f" {_NO_PEER}")
 

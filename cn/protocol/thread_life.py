@@ -167,7 +167,7 @@ def _inbound(event: Event, shown: str) -> tuple[Link, ...]:
         "returned": (RETURNED, "deferred until now"),
         "assigned": (ASSIGNED, _join(f"to {get('actor', '')}", "", by)),
         "refused": (REFUSED, f"{get('rule', '')}: {get('why', '')}".strip(": ")),
-        "gone": (DELETED, "it is not listed any more"),
+        "gone": (DELETED, f"it moved to {to[:8]}, which did not come in" if (to := get("to")) else "it is not listed"),
         "repeated": (RECEIVED, f"again, the same head{f', as {branch}' if (branch := get('branch')) else ''}"),
         "enqueued": (QUEUED, f"for the agent, as {get('input', '')}"),
         "claimed": (GIVEN, f"to the agent on {get('machine', '')}{again}"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cn.protocol.layout import BRANCH_GONE, IN_MAIN
+from cn.protocol.layout import BRANCH_GONE, BRANCH_LEFT, IN_MAIN
 from cn.values.shell_words import command
 from cn.values.text import clean, in_quotes
 from cn.values.timestamps import format_stamp
@@ -36,7 +36,7 @@ def standing_text(thread: ThreadView) -> str:
         return f"{told}; {command('cn peer add {} URL', thread.peer)} adds it"
     if thread.withdrawn:
         ends, asks = command("cn delete {}", thread.source), command("cn comment {} TEXT", thread.source)
-        return f"{BRANCH_GONE}: nothing can be merged; {ends} ends it, {asks} asks for it again"
+        return f"{BRANCH_LEFT}: nothing can be merged; {ends} ends it, {asks} asks for it again"
     return ""
 
 
@@ -67,7 +67,7 @@ def state_text(thread: ThreadView) -> str:
         case state:
             text = _WITH_AGENT.get(state, state)
     if thread.withdrawn:
-        text = BRANCH_GONE if thread.state == "withdrawn" else f"{text}, {BRANCH_GONE}"
+        text = BRANCH_LEFT if thread.state == "withdrawn" else f"{text}, {BRANCH_LEFT}"
     text = f"{text}, of no peer now" if thread.no_peer else text
     text = f"{text}, {IN_MAIN}" if thread.in_main else text
     return f"{text}, {thread.caution}" if thread.caution else text

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from cn.cli.render.text import age, clean, columns, cut, grid, next_step, paint, since, width, wrap
-from cn.protocol.layout import BRANCH_GONE, DRAFTS, END_IN_MAIN, IN_MAIN, PROPOSAL
+from cn.protocol.layout import BRANCH_LEFT, DRAFTS, END_IN_MAIN, IN_MAIN, PROPOSAL
 from cn.values.errors import Refusal
 from cn.values.names import Name
 from cn.values.shell_words import command
@@ -34,7 +34,7 @@ STATES = {
     "refused": "refused",
     "decided": "decided; 'cn inbox process' executes",
     "answered": "answered, waits for its creator",
-    "withdrawn": f"{BRANCH_GONE}; 'cn delete' ends it",
+    "withdrawn": f"{BRANCH_LEFT}; 'cn delete' ends it",
     "deferred": "deferred",
     "assigned": "assigned",
 }

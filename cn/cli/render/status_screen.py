@@ -29,7 +29,7 @@ from cn.cli.render.status import (
     place_text,
 )
 from cn.cli.render.text import age, clean, columns, next_step
-from cn.protocol.layout import BRANCH_GONE, END_IN_MAIN, IN_MAIN
+from cn.protocol.layout import BRANCH_LEFT, END_IN_MAIN, IN_MAIN
 from cn.values.text import counted
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
@@ -188,7 +188,7 @@ def _thread(thread: ThreadView, now: datetime, warn_after: int) -> Row:
     elif thread.state == "assigned":
         below = [f"to {assigned_text(thread)}"]
     if thread.withdrawn:
-        below.append(BRANCH_GONE)
+        below.append(BRANCH_LEFT)
     if thread.caution:
         below.append(thread.caution)
     if thread.in_main:

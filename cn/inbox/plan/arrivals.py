@@ -424,6 +424,13 @@ def plan_gone(peer: Name, topic: str, branch: Branch, head: Oid, at: datetime, *
     return Plan(source, (gone, Log(Row(at, source, "gone", why, branch=branch, head=head, outcome="gone"))))
 
 
+def plan_moved_on(peer: Name, item: Item, branch: Branch, head: Oid, at: datetime) -> Plan:
+    """A branch that stands at ``head`` now, which did not come in, and not where its thread shows it."""
+    source, why = f"{peer}/{item.topic}", f"moved to {head[:8]}, which did not come in"
+    gone = Record(peer, Event(at, IN, "gone", item.topic, item.head, {"to": head}))
+    return Plan(source, (gone, Log(Row(at, source, "gone", why, branch=branch, head=item.head, outcome="gone"))))
+
+
 def plan_refused_arrival(arrival: Arrival, refusal: Refusal, us: Name, already: bool) -> Plan:
     """A branch that may not enter: logged, and its creator told, once per head."""
     if already:

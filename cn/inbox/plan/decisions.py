@@ -17,7 +17,7 @@ from cn.outbox.plan.receipts import notice
 from cn.protocol import rules
 from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.layout import BRANCH_GONE, COMMENTED, MERGED_BEFORE, MESSAGE, done_path, inbox_path
+from cn.protocol.layout import BRANCH_LEFT, COMMENTED, MERGED_BEFORE, MESSAGE, done_path, inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import MOST_TEXT, About, Message
@@ -152,7 +152,7 @@ def check_decision(facts: Facts, triage: Triage) -> Refusal | None:
     if merging and facts.item.fields.get("gone"):
         ends, asks = command("cn delete {}", facts.source), command("cn comment {} TEXT", facts.source)
         remedy = f"{ends} ends the thread, {asks} asks for it again"
-        return Refusal(rules.MERGE_NEEDS_APPROVAL, BRANCH_GONE, remedy)
+        return Refusal(rules.MERGE_NEEDS_APPROVAL, BRANCH_LEFT, remedy)
     if merging and rules.asks_who_pushed(facts.peers[facts.peer], facts.config):
         return rules.put_there_by_its_creator(facts.item.get("back"))
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cn.protocol.layout import BRANCH_GONE
+from cn.protocol.layout import BRANCH_LEFT
 from cn.views.activity import Hour
 from cn.views.outbox import PeerView
 from cn.views.status import Status
@@ -58,7 +58,7 @@ def _group(status: Status, actor: str) -> list[Waits]:
         ("decided", "the next run", "decided; 'cn inbox process' executes it"),
         ("queued", "the agent", ""),
         ("answered", "its creator", "a comment waits there"),
-        ("withdrawn", "an end", BRANCH_GONE),
+        ("withdrawn", "an end", BRANCH_LEFT),
         ("assigned", "a reviewer", ""),
         ("deferred", "its time", "put off"),
     ):

@@ -1,0 +1,101 @@
+"""A branch that moved to what does not come in: what was decided about it is over, also when it moves back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from tests.inbox.test_put_back import pin, put
+from tests.support.hubs import git, write_raw_commit
+from tests.support.world import Node, World
+
+KEYS = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="keys are made with ssh-keygen")
+
+
+def lacking(sigma: Node) -> str:
+    """A commit at the host whose tree is nowhere: nobody can fetch it."""
+    who = "Pi <pi@example.org> 1770000000 +0000"
+    return write_raw_commit(sigma.home, f"tree {'1' * 40}\nauthor {who}\ncommitter {who}\n\nlacks its tree\n".encode())
+
+
+def merged(sigma: Node, head: str) -> bool:
+    return head in git(sigma.home, "rev-list", "main").split()
+
+
+@pytest.mark.parametrize("seen", ["process", "sync", "both"])
+def test_a_decision_is_void_when_the_branch_was_at_what_did_not_come_in(
+    world: World, sigma: Node, pi: Node, seen: str
+) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    bad = lacking(sigma)
+    put(sigma, "pi/proposal", bad)
+    if seen != "process":
+        told = sigma.cn("inbox", "sync", check=None).stdout
+        assert f"pi/proposal moved from {head[:8]} to {bad[:8]}, which did not come in" in told
+    if seen != "sync":
+        assert "moved to what did not come in" in sigma.process(check=1).stderr
+        assert "pi/proposal" in sigma.cn("status").stdout
+    assert not merged(sigma, head)
+    put(sigma, "pi/proposal", head)
+    assert "pushed again as the same commit by whoever can write there" in sigma.process().stdout
+    assert not merged(sigma, head)
+    text = sigma.thread(sigma.only_thread())
+    assert "## Void triage" in text
+    assert "**Caution:** gone at 2" in text
+    sigma.idle()
+    sigma.decide("pi/proposal", "do:merge")
+    assert merged(sigma, head), "who read that may still take it"
+
+
+@KEYS
+def test_what_its_creator_replaced_by_an_unsigned_commit_is_not_merged_when_it_is_put_back(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    unsigned = world.propose(pi, sigma, "other", {"docs/other.md": "other\n"})
+    world.withdraw(pi, sigma, "other")
+    pin(world, sigma, pi)
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    put(sigma, "pi/proposal", unsigned)
+    assert "signature" in sigma.process(check=1).stderr
+    put(sigma, "pi/proposal", head)
+    sigma.process(check=None)
+    assert "its signature does not say who did that" in sigma.triage("pi/proposal", "do:merge", check=1).stderr
+    assert not merged(sigma, head)
+
+
+def test_a_proposal_whose_branch_moved_to_what_did_not_come_in_can_be_ended_and_says_why(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    bad = lacking(sigma)
+    put(sigma, "pi/proposal", bad)
+    sigma.sync(check=1)
+    (thread,) = json.loads(sigma.cn("inbox", "--json").stdout)
+    assert thread["state"] == "withdrawn"
+    assert f"it moved to {bad[:8]}, which did not come in" in sigma.cn("why", "pi/proposal").stdout
+    assert "'cn delete pi/proposal' ends" in sigma.triage("pi/proposal", "do:merge", check=1).stderr
+    sigma.triage("pi/proposal", "delete:replaced")
+    sigma.process(check=None)
+    assert sigma.threads() == []
+
+
+def test_what_its_creator_pushes_well_after_all_is_decided_as_ever(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    put(sigma, "pi/proposal", lacking(sigma))
+    sigma.sync(check=1)
+    world.withdraw(pi, sigma)
+    better = world.propose(pi, sigma, files={"docs/better.md": "better\n"}, force=True)
+    sigma.sync()
+    text = sigma.thread(sigma.only_thread())
+    assert better in text
+    assert "**Caution:**" not in text
+    sigma.decide("pi/proposal", "do:merge")
+    assert merged(sigma, better)
