@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from cn.values.text import one_line
 HEALTH = "agency/server.json"
 _MOST = 1 << 16
 _SECONDS = 5.0
+_PAUSE = 0.05
 _SHOWN = 20
 STOPPING = "stopping"
 """The state of one that was asked to end, and holds its place until it has."""
@@ -93,7 +95,19 @@ def _unreached(path: str) -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
         made.settimeout(_SECONDS)
         try:
-            made.connect(path)
+            _connect(made, path)
         except OSError as why:
             return f"{path}: {why.strerror or why}"
     return ""
+
+
+def _connect(made: socket.socket, path: str) -> None:
+    """Where its queue is full it is tried again for a while, as a socket that waits does (connect(2), EAGAIN)."""
+    end = time.monotonic() + _SECONDS
+    while True:
+        try:
+            return made.connect(path)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE)

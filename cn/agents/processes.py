@@ -18,6 +18,7 @@ from cn.agents import launcher, marks
 from cn.agents.launcher import Exit, Word
 from cn.agents.marks import marked
 from cn.agents.wraps import as_user
+from cn.system import removal
 from cn.system.closed import open_again
 from cn.system.files import read_regular, write_file
 from cn.values.errors import Blocked
@@ -35,7 +36,7 @@ HANDLER = "CN_HANDLER"
 _ENDING = "ending.json"
 _MOST = 1 << 16
 _LOOK = 0.01
-_SECONDS = 5.0
+_SECONDS, _TO_EMPTY = 5.0, 60.0
 """For what another user is asked: what an agent of that one's does may hold it up."""
 
 
@@ -224,7 +225,7 @@ def _is_here(user: str) -> bool:
         return False
 
 
-def _ask(user: str, *words: str) -> bytes:
+def _ask(user: str, *words: str, seconds: float = _SECONDS) -> bytes:
     """What a command of another user says. One that lasts too long, or fails, is told by :class:`NotKnown`.
 
     Where an agent stopped it, only root can end it: it stands there, and a few that do are the last that are started.
@@ -238,12 +239,12 @@ def _ask(user: str, *words: str) -> bytes:
     except OSError as why:
         raise _not_known(user, f"sudo cannot be started: {why.strerror}") from None
     try:
-        said, complained = process.communicate(timeout=_SECONDS)
+        said, complained = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         standing.append(process)
         for pipe in filter(None, (process.stdout, process.stderr)):
             pipe.close()
-        raise _not_known(user, f"sudo did not answer within {_SECONDS:.0f} s") from None
+        raise _not_known(user, f"sudo did not answer within {seconds:.0f} s") from None
     if process.returncode:
         last = complained.decode("utf-8", "replace").strip().splitlines()
         raise _not_known(user, f"{last[-1]}" if last else f"sudo ended with {process.returncode}")
@@ -284,3 +285,9 @@ def kill_as(user: str, pids: Sequence[int]) -> None:
     except NotKnown:
         if [pid for pid in pids if launcher.start_time(pid)]:
             raise
+
+
+def empty_as(user: str, folder: Path) -> None:
+    """Have another user remove what is its own in a folder that it closed to us; raises :class:`NotKnown`."""
+    if os.geteuid() and _is_here(user):  # root removes all
+        _ask(user, sys.executable, "-I", "-S", removal.__file__, str(folder), seconds=_TO_EMPTY)

@@ -93,6 +93,8 @@ class _Heard:
     checked: bool = False
     ending: str = ""
     told: str = ""
+    at_once: bool = False
+    """It has no grace: what it does meanwhile is at the cost of others."""
     signalled: float = 0.0
     begun: datetime | None = None
     """When it was started, or was seen first where the records say that this is to come."""
@@ -261,6 +263,11 @@ class Spawner:
             one.ending = f"it asked {one.times} times in a row for the same"
             one.told = call
 
+    def flooded(self, agent: Uuid, why: str) -> None:
+        """An agent takes from all others what they need: it is ended now."""
+        one = self._heard.setdefault(agent, _Heard())
+        one.ending, one.at_once = one.ending or why, True
+
     async def _look_after(self, folder: Folder, agent: Agent | None, now: datetime) -> None:
         launcher = read_launcher(folder.path)
         running = launcher is not None and launcher.is_running
@@ -273,8 +280,11 @@ class Spawner:
                 if not heard.signalled:
                     note_ending(folder.path, Ending(why, heard.told))
                     heard.signalled = now.timestamp()
-                    launcher.signal(signal.SIGTERM)
-                elif now.timestamp() - heard.signalled > self.machine.watch.grace + _SLOW.total_seconds():
+                    launcher.signal(signal.SIGQUIT if heard.at_once else signal.SIGTERM)
+                elif (
+                    heard.at_once
+                    or now.timestamp() - heard.signalled > self.machine.watch.grace + _SLOW.total_seconds()
+                ):
                     launcher.signal(signal.SIGQUIT)  # its agent stopped it, or that would be over
             return
         await self._now_and_then(folder.agent, now, end_rest, self.place.folders, folder)

@@ -13,12 +13,13 @@ import pwd
 import re
 import stat
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cn.agency.names import Uuid, is_uuid
+from cn.agents.processes import NotKnown, empty_as
 from cn.git.repository import Hub
 from cn.system.closed import open_again
 from cn.system.files import identity_of, read_regular, write_file
@@ -79,15 +80,14 @@ class Folders(NamedTuple):
         folder = Folder(self.base / LIVE / agent)
         try:
             _open_folder(self.open_base(other_user=other_user) / LIVE, other_user=other_user)
-            folder.path.mkdir(mode=mode)
+            _make(folder.path, mode)
             if other_user:
                 write_file(folder.path / _USER, other_user.encode(), root=folder.path, mode=0o600)
             for path in (folder.workspace, folder.home):
-                path.mkdir(mode=0o700)
-                path.chmod(_OURS)  # where mkdir(2) leaves out bits of the umask
+                _make(path, _OURS)
                 if other_user:
                     _hand_over(path, other_user)
-            folder.files.mkdir(mode=mode)
+            _make(folder.files, mode)
         except OSError as why:
             raise Blocked(f"cannot make {folder.path}: {why.strerror}", "make room, and let cn write there") from why
         return folder
@@ -111,14 +111,14 @@ class Folders(NamedTuple):
         """Remove what an agent made whose processes are gone: its end needs room on a disk that it may have filled."""
         for path in _emptied(folder):
             if path != folder.files:  # which say what was asked of it
-                remove_tree(path)
+                _remove(path, folder.users)
 
     def retire(self, folder: Folder) -> str:
         """Remove all but what the agent said; a killed server does so again.
 
         What cannot be removed is set aside with what it said; the answer says why, else it is empty.
         """
-        left = [why for path in _emptied(folder) if (why := remove_tree(path))]
+        left = [why for path in _emptied(folder) if (why := _remove(path, folder.users))]
         target = self.base / ENDED / folder.path.name
         target.parent.mkdir(mode=_OURS, exist_ok=True)
         remove_tree(target)
@@ -137,6 +137,8 @@ class Folders(NamedTuple):
         """Remove what was said by agents that ended before a time (seconds since 1970); how many."""
         old = [one for one in self._all(ENDED) if one.path.stat().st_mtime < before]
         for one in old:
+            for path in _emptied(one):
+                _remove(path, one.users)
             remove_tree(one.path)
         return len(old)
 
@@ -156,10 +158,19 @@ class Folders(NamedTuple):
 
 def _open_folder(path: Path, *, other_user: str) -> Path:
     mode = _OTHERS_PASS if other_user else _OURS
-    path.mkdir(mode=mode, parents=True, exist_ok=True)
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    for one in reversed(missing):
+        with suppress(FileExistsError):
+            _make(one, mode)
     if other_user and stat.S_IMODE(path.stat().st_mode) & 0o777 != mode:
         path.chmod(mode)
     return path
+
+
+def _make(path: Path, mode: int) -> None:
+    """With this mode, whatever the umask leaves out of that of mkdir(2)."""
+    path.mkdir(mode=_OURS)
+    path.chmod(mode)
 
 
 def _hand_over(path: Path, user: str) -> None:
@@ -182,6 +193,16 @@ def _hand_over(path: Path, user: str) -> None:
     if why:
         remedy = "install setfacl (Debian: package acl) on a file system with access lists, or let root serve"
         raise Blocked(f"{path} cannot be given to {user} alone: {visible(one_line(why))}", remedy)
+
+
+def _remove(path: Path, users: Collection[str]) -> str:
+    """Remove what an agent made, also what the other user closed as whom it worked; why something stays, else empty."""
+    why = remove_tree(path)
+    for user in users if why else ():
+        with suppress(NotKnown):
+            empty_as(user, path)
+        why = remove_tree(path)
+    return why
 
 
 def _emptied(folder: Folder) -> list[Path]:

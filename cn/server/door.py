@@ -16,6 +16,7 @@ from cn.agency.names import Uuid
 from cn.agency.operations import ByHandler, ByUser, Principal
 from cn.agency.rows import Facts
 from cn.agency.tokens import hash_token, principal_of_token
+from cn.server.arrivals import NEW, Arrivals
 from cn.server.toolbox import Caller
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -45,6 +46,7 @@ _ONLY_POST = "only POST is answered: nothing is sent that was not asked for, and
 AT_ONCE: Final = 32
 """Requests of one caller that are under way at a time."""
 _TOO_MANY = f"{AT_ONCE} of your requests are under way: wait for the answer of one, then ask again; nothing was done"
+_TOO_OFTEN = "you open one connection after the other: keep one, and ask over it; nothing was done"
 _UNAUTHORIZED, _NOT_ALLOWED, _TOO_MANY_REQUESTS, _UNAVAILABLE = 401, 405, 429, 503
 _MORE_HEADERS: Final = {
     _UNAUTHORIZED: (b"www-authenticate", b'Bearer realm="cn"'),
@@ -64,7 +66,8 @@ class Door:
     ``look`` asks the records; what comes over the socket at ``user_socket`` without a token is ``user``'s. ``tools`` is
     a digest of what a caller is shown. ``before`` are the agents of servers before this one: while none ran, anybody
     could listen at its port and be told their tokens, so those count over our sockets alone. Nobody is let in where the
-    hub is no more ``here``: 503, and nothing was done.
+    hub is no more ``here``: 503, and nothing was done. ``arrivals`` knows which agents open connections without pause:
+    429, and the connection is closed.
     """
 
     def __init__(
@@ -77,7 +80,9 @@ class Door:
         before: Collection[Uuid] = (),
         here: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
+        arrivals: Arrivals | None = None,
     ) -> None:
+        self._arrivals = arrivals
         self._here, self._clock = here, clock
         self._app, self._look, self._user, self._user_socket, self._tools = app, look, user, user_socket, tools
         self._before = frozenset(before)
@@ -99,7 +104,15 @@ class Door:
     async def _let_in(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, which is under way until it is answered."""
         who = caller.principal
-        if scope["method"] != "POST":
+        process = scope.pop(NEW, None)
+        if (
+            self._arrivals
+            and process is not None
+            and isinstance(who, ByHandler)
+            and not self._arrivals.show(process, who)
+        ):
+            await _refuse(send, _TOO_OFTEN, _TOO_MANY_REQUESTS, closes=True)
+        elif scope["method"] != "POST":
             await _refuse(send, _ONLY_POST, _NOT_ALLOWED)
         elif self._under_way[who] >= AT_ONCE:
             await _refuse(send, _TOO_MANY, _TOO_MANY_REQUESTS)
@@ -165,10 +178,11 @@ def _of_bridge(headers: Mapping[bytes, bytes]) -> tuple[bool, str]:
     return BRIDGE in headers, name.decode() if _REQUEST.fullmatch(name) else ""
 
 
-async def _refuse(send: Send, why: str, status: int) -> None:
-    """An answer that is an error, and why."""
+async def _refuse(send: Send, why: str, status: int, *, closes: bool = False) -> None:
+    """An answer that is an error, and why; the last one over its connection where that ``closes``."""
     body = json.dumps({"error": why}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     headers += [_MORE_HEADERS[status]] if status in _MORE_HEADERS else []
+    headers += [(b"connection", b"close")] if closes else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

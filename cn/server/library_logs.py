@@ -7,6 +7,7 @@ and its place. What one line makes again and again, as a client that sends no re
 
 from __future__ import annotations
 
+import asyncio
 import linecache
 import logging
 import sys
@@ -84,6 +85,9 @@ class Told(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Who, where, the line of its code, and the error's kind."""
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, asyncio.CancelledError):  # no fault: a request waited when the server was to end
+            return
         level = Level.ERROR if record.levelno >= logging.ERROR else Level.WARNING
         for (path, line), more in self._few.begin_anew().items():
             _say(self._say_line, f"{more} more at {_place(path, line)}", Level.WARNING)
@@ -91,7 +95,6 @@ class Told(logging.Handler):
             return
         spoken = linecache.getline(record.pathname, record.lineno).strip()[:_LONGEST]
         text = f"{record.name} at {_place(record.pathname, record.lineno)}: {spoken}"
-        error = record.exc_info[1] if record.exc_info else None
         _say(self._say_line, f"{text}: {kind_and_place(error)}" if error else text, level)
 
     def handleError(self, record: logging.LogRecord) -> None:

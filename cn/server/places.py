@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.repository import Hub
+from cn.server.arrivals import Arrivals, Counted
 from cn.system.files import free_name
 from cn.values.errors import Blocked
 from cn.values.names import digest
@@ -132,9 +133,11 @@ def _set_mode(path: Path, mode: int) -> bool:
     return False
 
 
-def listen_at(path: Path, *, others: bool = False) -> socket.socket:
-    """A Unix socket at ``path``, in place of whatever lies there. Called with the server's lock held."""
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def listen_at(path: Path, *, others: bool = False, arrivals: Arrivals | None = None) -> socket.socket:
+    """A Unix socket at ``path``, in place of whatever lies there, at which ``arrivals`` counts who comes. Called with
+    the server's lock held.
+    """
+    made = Counted(arrivals) if arrivals else socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _make_way(path)
         made.bind(str(path))

@@ -28,6 +28,7 @@ from cn.agency.store.behind import follow
 from cn.agency.store.copies import copy_url
 from cn.agency.store.look import live_agents
 from cn.agency.store.ownership import open_parts
+from cn.server.arrivals import Arrivals
 from cn.server.direct import DirectServers
 from cn.server.door import Door
 from cn.server.far_work import FarWork
@@ -57,6 +58,7 @@ _SETTLE = 2.0
 _LOOK = 3600.0
 """Seconds after which the copy is looked after where nothing is written."""
 _BATCH = 100
+_FLOODS = "opens one connection after the other"
 _LONG = 1000
 """Characters."""
 
@@ -107,7 +109,8 @@ class _Process:
         self._to_follow = threading.Event()
         self._to_follow.set()
         self._spawner: Spawner | None = None
-        self._sockets = Sockets(places, others=bool(plan.settings.users))
+        self._arrivals = Arrivals(self._flooded)
+        self._sockets = Sockets(places, others=bool(plan.settings.users), arrivals=self._arrivals)
         self._listener: Listener | None = None
         self._port = 0
 
@@ -174,7 +177,16 @@ class _Process:
         toolbox = Toolbox(self.plan.tools, self.records, self.agency.me, now, gateway, self.vault.mask)
         app = make_app(toolbox.list, self._counted(toolbox), _hosts(self._port, settings.hosts), settings.origins)
         before = await self.records.facts(live_agents)
-        door = Door(app, self.records.facts, person, str(self.places.user), toolbox.digest, before, self.health.is_here)
+        door = Door(
+            app,
+            self.records.facts,
+            person,
+            str(self.places.user),
+            toolbox.digest,
+            before,
+            self.health.is_here,
+            arrivals=self._arrivals,
+        )
         listener = Listener(door, sockets, {os.geteuid(), 0, *settings.users})
         await listener.ready()
         self._listener = listener
@@ -260,11 +272,11 @@ class _Process:
         """Why somebody gets no agent, and what went wrong with one: in the health file while it is so, in the journal
         once.
         """
-        if not isinstance(self._spawner, NamesProblems):
-            return
+        known = self._spawner if isinstance(self._spawner, NamesProblems) else None
+        floods = {parse_uuid(who.agent): _told_of_flood() for who in self._arrivals.told if isinstance(who, ByHandler)}
         for key, words, found in (
-            ("problems", "no agent for handler", self._spawner.problems),
-            ("faults", "agents: something went wrong with", self._spawner.faults),
+            ("problems", "no agent for handler", known.problems if known else {}),
+            ("faults", "agents: something went wrong with", {**floods, **(known.faults if known else {})}),
         ):
             for id, why in found.items():
                 if self.health.value[key].get(id) != why:
@@ -291,6 +303,17 @@ class _Process:
 
         return call
 
+    def _flooded(self, who: ByHandler | int, refused: int) -> None:
+        """Connections come without pause: an agent that opens them is ended, as far as the spawner has it; where no
+        token came with them their process is named.
+        """
+        if isinstance(who, int):
+            self.health.report_error(f"process {who} {_FLOODS} to the agents' socket ({refused} were refused)")
+            return
+        if isinstance(self._spawner, HearsCalls):
+            self._spawner.flooded(parse_uuid(who.agent), _told_of_flood(refused))
+        self._changed.set()
+
     def _wrote(self, told: Sequence[str]) -> None:
         """A write is on disk: what it made due is done at once, packing and the copy follow. In any thread."""
         for text in told:
@@ -315,6 +338,10 @@ class _Process:
             except (CnError, OSError) as why:
                 self.health.report_error(f"the copy: {why}")
             time.sleep(_SETTLE)
+
+
+def _told_of_flood(refused: int = 0) -> str:
+    return f"it {_FLOODS}" + (f" ({refused} were refused)" if refused else "")
 
 
 def _digest(given: Mapping[str, Any]) -> str:

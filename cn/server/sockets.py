@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.server.arrivals import Arrivals
 from cn.server.places import Mark, ServerPlaces, listen_at, make_folder, mark_of, mend_modes
 
 
@@ -28,10 +29,12 @@ class Renewed(NamedTuple):
 
 
 class Sockets:
-    """That for agents and that for the user. ``others``: agents of other users may come to the first."""
+    """That for agents and that for the user. ``others``: agents of other users may come to the first.
+    Whose connections come without pause ``arrivals`` knows.
+    """
 
-    def __init__(self, places: ServerPlaces, *, others: bool) -> None:
-        self._places, self._others = places, others
+    def __init__(self, places: ServerPlaces, *, others: bool, arrivals: Arrivals | None = None) -> None:
+        self._places, self._others, self._arrivals = places, others, arrivals
         self._open: dict[Path, _Open] = {}
 
     def open(self) -> list[socket.socket]:
@@ -54,7 +57,8 @@ class Sockets:
         return [Renewed(path, self._open[path].socket, self._listen(path)) for path in lost]
 
     def _listen(self, path: Path) -> socket.socket:
-        made = listen_at(path, others=self._others and path == self._places.agents)
+        of_agents = path == self._places.agents
+        made = listen_at(path, others=self._others and of_agents, arrivals=self._arrivals if of_agents else None)
         self._open[path] = _Open(made, mark_of(path))
         return made
 

@@ -41,6 +41,9 @@ class HearsCalls(Protocol):
     def heard(self, agent: Uuid, call: str = "", now: float = 0.0) -> None:
         """An agent called: ``call`` is the same for the same tool and arguments, ``now`` in seconds since 1970."""
 
+    def flooded(self, agent: Uuid, why: str) -> None:
+        """An agent takes from all others what they need: it is ended now."""
+
 
 @runtime_checkable
 class WritesSettings(Protocol):

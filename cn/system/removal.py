@@ -1,4 +1,7 @@
-"""Remove a folder, whatever somebody made in it: of any depth, with any names, closed to its owner."""
+"""Remove a folder, whatever somebody made in it: of any depth, with any names, closed to its owner.
+
+Of the standard library alone: ``python -I -S removal.py FOLDER`` empties one as whoever ``sudo`` makes it.
+"""
 
 from __future__ import annotations
 
@@ -133,3 +136,16 @@ def _let_in(name: str, above: int) -> None:
             os.close(fd)
     else:
         os.chmod(name, _OPEN, dir_fd=above, follow_symlinks=False)
+
+
+def main(folder: str) -> None:
+    """Remove all in it that is this user's to remove; who asks looks what is left. What it lies in may be closed."""
+    fd = os.open(folder, _FOLDER)
+    try:
+        _empty(fd)
+    finally:
+        os.close(fd)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -266,6 +266,26 @@ def test_who_asks_for_the_same_over_and_over_is_ended(staffed: Callable[..., Sta
     assert "Its last call: kb_read 1a2b" in staff.letters(staff.root())[0][1]
 
 
+def test_who_floods_is_ended_without_grace(staffed: Callable[..., Staff], monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[signal.Signals] = []
+    send = Launcher.signal
+
+    def note(one: Launcher, number: signal.Signals) -> None:
+        sent.append(number)
+        send(one, number)
+
+    monkeypatch.setattr(Launcher, "signal", note)
+    staff = staffed(script_runner("one", "trap '' TERM; touch up; while :; do sleep 1; done"))
+    handler = staff.handler("Build the site")
+    staff.step()
+    until(lambda: up(staff, handler))
+    staff.spawner.flooded(staff.agents()[handler].id, "it opens one connection after the other")
+    staff.step_until(lambda: staff.ends(handler))
+    assert staff.ends(handler) == ["it opens one connection after the other"]
+    assert set(sent) == {signal.SIGQUIT}
+    assert "opens one connection" in staff.letters(staff.root())[0][1]
+
+
 def test_three_agents_that_get_nowhere_make_a_pause_that_grows_until_somebody_writes(
     staffed: Callable[..., Staff],
 ) -> None:

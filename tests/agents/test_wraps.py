@@ -778,6 +778,65 @@ def test_a_folder_of_another_user_is_that_users_alone(tmp_path: Path) -> None:
     }
 
 
+@needs_other_user
+def test_a_folder_of_another_user_can_be_reached_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        base = tmp_path / "state/agency"
+        place = Folders(base).make("00000000-0000-4000-8000-000000000001", other_user="nobody")  # type: ignore[arg-type]
+    finally:
+        os.umask(before)
+    found = [place.files, place.path, place.path.parent, base, base.parent]
+    assert {oct(one.stat().st_mode & 0o777) for one in found} == {"0o711"}
+
+
+_LEAVES = """
+import os, pathlib, sys
+from cn.agents.workspace import Folder, Folders
+base, sys.executable = pathlib.Path(sys.argv[1]), sys.argv[2]
+folder = Folder(base / "live/00000000-0000-4000-8000-000000000001")
+os.setgroups([])
+os.seteuid(4711)
+os.umask(0)
+for path in (folder.workspace, folder.home, folder.files):
+    path.mkdir(parents=True)
+(folder.path / "user").write_text("nobody")
+os.seteuid(0)
+os.seteuid(65534)
+inner = folder.workspace / "n/n/n"
+inner.mkdir(mode=0o700, parents=True)
+(inner / "f").write_text("much")
+inner.chmod(0)
+inner.parent.chmod(0)
+os.seteuid(0)
+os.seteuid(4711)
+folders = Folders(base)
+folders.empty(folder)
+print(sorted(one.name for one in folder.path.iterdir()))
+print(repr(folders.retire(folder)), folders.left_over())
+"""
+
+
+@needs_other_user
+def test_what_another_user_closed_is_removed_as_that_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``sudo`` is stood for by what becomes that user; who asks may not do so otherwise (seteuid(2))."""
+    system = shutil.which("python3", path="/usr/bin:/bin")
+    if not system or pwd.getpwnam("nobody").pw_uid != 65534:
+        pytest.skip("needs a Python that others may start, and nobody's usual number")
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        place.chmod(0o777)
+        (place / "bin").mkdir()
+        sudo = place / "bin/sudo"
+        become = "os.seteuid(0); os.setgid(65534); os.setuid(65534); os.execvp(a[0], a)"
+        sudo.write_text(f"#!{system} -IS\nimport os, sys\na = sys.argv[sys.argv.index('--') + 1 :]\n{become}\n")
+        sudo.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{sudo.parent}:{os.environ['PATH']}")
+        words = [sys.executable, "-c", _LEAVES, str(place / "state"), system]
+        said = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)
+        assert said.stdout.splitlines() == ["['files', 'user']", "'' []"], said.stderr
+
+
 def test_a_user_that_the_machine_does_not_have_gets_no_folder(tmp_path: Path) -> None:
     with pytest.raises(Blocked, match="no user of-nobody"):
         Folders(tmp_path).make("00000000-0000-4000-8000-000000000001", other_user="of-nobody")  # type: ignore[arg-type]

@@ -249,6 +249,15 @@ def test_the_agents_socket_and_the_port_never_take_anybody_for_the_user(office: 
     assert _post(server, **{"cn-write": "1"}).status_code == 401
 
 
+def test_a_slash_at_the_end_of_the_address_makes_no_difference(office: Office, server: Server) -> None:
+    agent = office.lease(office.handler("Asks with a slash"))
+    headers = {**HEADERS, "authorization": f"Bearer {agent.token}"}
+    with httpx2.Client(transport=httpx2.HTTPTransport(uds=server.socket)) as http:
+        said = [http.post(f"http://localhost/mcp{end}", json=CALL, headers=headers) for end in ("", "/")]
+    assert [one.status_code for one in said] == [200, 200]
+    assert said[0].json() == said[1].json()
+
+
 def test_the_sockets_are_in_a_folder_of_the_users_alone(office: Office, server: Server) -> None:
     for path in (Path(server.socket), Path(str(server.health["user_socket"]))):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600

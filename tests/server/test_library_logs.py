@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from cn.server.library_logs import Told
@@ -28,3 +29,13 @@ def test_a_line_that_makes_records_without_end_is_said_a_few_times_a_minute_and_
     assert "995 more at server/test_library_logs.py:" in said[6]
     assert len(said) == 8
     assert not any(secret in one for one in said)
+
+
+def test_that_a_request_was_given_up_when_the_server_ends_is_no_fault() -> None:
+    said: list[str] = []
+    log = logging.Logger("serves")
+    log.addHandler(Told(lambda text, level: said.append(text)))
+    for why in (asyncio.CancelledError(), ValueError()):
+        log.error("Exception in ASGI application", exc_info=why)
+    assert len(said) == 1
+    assert said[0].endswith("ValueError")

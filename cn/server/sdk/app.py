@@ -18,7 +18,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from cn import __version__
 from cn.server.bodies import weighed
-from cn.server.door import CALLER, App
+from cn.server.door import CALLER, App, Receive, Scope, Send
 from cn.server.parameters import MOST_CONTENT
 from cn.server.room import Room
 from cn.server.tool import Tool
@@ -59,7 +59,18 @@ def make_app(list_tools: ListTools, call_tool: CallTool, hosts: Sequence[str], o
         max_request_body_size=_MOST_BODY,
         transport_security=TransportSecuritySettings(allowed_hosts=[*hosts], allowed_origins=[*origins]),
     )
-    return weighed(app, _MOST_BODY, Room())
+    return _also_with_slash(weighed(app, _MOST_BODY, Room()))
+
+
+def _also_with_slash(app: App) -> App:
+    """At ``/mcp/`` as at ``/mcp``: not every client asks again where it is sent on."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("path") == "/mcp/":
+            scope["path"] = "/mcp"
+        await app(scope, receive, send)
+
+    return answer
 
 
 def _caller(ctx: ServerRequestContext[Any]) -> Caller:

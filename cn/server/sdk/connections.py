@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import socket
-import struct
-import sys
 from collections.abc import Hashable
 from typing import NamedTuple
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from cn.server.arrivals import NEW, process_of
 from cn.server.door import CALLER
 from cn.server.toolbox import Caller
 
@@ -68,16 +66,21 @@ class Patient(H11Protocol):
     waiting: Waiting
     whose: Hashable = None
     is_known = False
+    _process = 0
+    _has_asked = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """It may ask."""
         super().connection_made(transport)
-        self.whose = process_of(transport.get_extra_info("socket"))
+        self.whose = self._process = process_of(transport.get_extra_info("socket"))
         self._look()
 
     def data_received(self, data: bytes) -> None:
         """A part of a request, or more."""
         super().data_received(data)
+        if self.scope is not None and not self._has_asked:
+            self._has_asked = True
+            self.scope[NEW] = self._process  # type: ignore[typeddict-unknown-key]
         self._look()
 
     def on_response_complete(self) -> None:
@@ -118,14 +121,6 @@ class Patient(H11Protocol):
             self.waiting.remove(self)
         elif not self.transport.is_closing() or self.transport.get_write_buffer_size():
             self.waiting.add(self)
-
-
-def process_of(sock: socket.socket | None) -> int:
-    """The process at the other end of a Unix socket; 0 where the system does not say, and at a port."""
-    if sock is None or sock.family != socket.AF_UNIX or sys.platform != "linux":
-        return 0
-    found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", found)[0])
 
 
 def take_files() -> Bounds:
