@@ -11,12 +11,14 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Hashable
-from typing import Any, Final
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from cn.agency.operations import ByHandler
 
 A_SECOND: Final = 10.0
-"""New connections of a process, and of an agent, in the long run."""
+"""New connections of one origin, and of an agent, in the long run."""
 AT_ONCE: Final = 100
 """So many of them may come at once."""
 REFUSED: Final = 1000
@@ -28,7 +30,22 @@ _IN_A_TURN: Final = 256
 _QUEUE: Final = 4096
 """Connections that nobody has taken yet; the system may allow fewer (listen(2))."""
 NEW: Final = "cn.new"
-"""In the scope of a connection's first request: the process that opened it; 0 where that is not known."""
+"""In the scope of a connection's first request: its :class:`Origin`; None where that is not known."""
+
+
+class Origin(NamedTuple):
+    """From where a connection over a Unix socket comes: a process, or the PID namespace of a sandbox
+    (pid_namespaces(7)), to which each new process in it belongs. The other is 0; both are where the process is gone.
+    """
+
+    process: int = 0
+    namespace: int = 0
+
+    def __str__(self) -> str:
+        return f"process {self.process}" if self.process else f"a sandbox (pid:[{self.namespace}])"
+
+
+GONE: Final = Origin()
 
 
 class Pace:
@@ -53,39 +70,41 @@ class Pace:
 
 
 class Arrivals:
-    """``flooded`` is told, once in :data:`_SILENT` seconds, which agent opens connections without pause, or which
-    process where that shows no token; and how many were refused by then.
+    """``flooded`` is told, once in :data:`_SILENT` seconds, which agent opens connections without pause, or from where
+    they come that show no token; and how many were refused by then.
     """
 
     def __init__(
-        self, flooded: Callable[[ByHandler | int, int], None], clock: Callable[[], float] = time.monotonic
+        self, flooded: Callable[[ByHandler | Origin, int], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._flooded, self._clock = flooded, clock
-        self._processes, self._agents = Pace(), Pace()
-        self._whose: dict[int, ByHandler] = {}
-        self._told: dict[ByHandler | int, float] = {}
+        self._origins, self._agents = Pace(), Pace()
+        self._whose: dict[Origin, ByHandler] = {}
+        self._told: dict[ByHandler | Origin, float] = {}
 
-    def come(self, process: int) -> bool:
-        """A process has opened a connection, and has shown nothing: is it read?"""
-        taken = self._processes.takes(process, self._clock())
-        self._tell(self._whose.get(process, process), self._processes.refused(process))
+    def come(self, origin: Origin) -> bool:
+        """A connection is there, and has shown nothing: is it read?"""
+        taken = self._origins.takes(origin, self._clock())
+        if origin != GONE:  # what nobody could look at names nobody
+            self._tell(self._whose.get(origin, origin), self._origins.refused(origin))
         return taken
 
-    def show(self, process: int, agent: ByHandler) -> bool:
+    def show(self, origin: Origin | None, agent: ByHandler) -> bool:
         """An agent's token came first over a new connection: is it answered?"""
-        self._whose.pop(process, None)
-        self._whose[process] = agent
-        _forget_oldest(self._whose)
+        if origin not in (None, GONE):
+            self._whose.pop(origin, None)
+            self._whose[origin] = agent
+            _forget_oldest(self._whose)
         taken = self._agents.takes(agent, self._clock())
         self._tell(agent, self._agents.refused(agent))
         return taken
 
     @property
-    def told(self) -> list[ByHandler | int]:
+    def told(self) -> list[ByHandler | Origin]:
         """Of whom that was told not long ago."""
         return [who for who, at in self._told.items() if self._clock() - at < _SILENT]
 
-    def _tell(self, who: ByHandler | int, refused: int) -> None:
+    def _tell(self, who: ByHandler | Origin, refused: int) -> None:
         if refused < REFUSED or self._clock() - self._told.get(who, -_SILENT) < _SILENT:
             return
         self._told.pop(who, None)
@@ -117,16 +136,36 @@ class Counted(socket.socket):
         """The next one that is read."""
         for _ in range(_IN_A_TURN):
             found, address = super().accept()
-            process = process_of(found)
-            if not process or self._arrivals.come(process):
+            origin = origin_of(found)
+            if not origin or self._arrivals.come(origin):
                 return found, address
             found.close()
         raise BlockingIOError
 
 
-def process_of(sock: socket.socket | None) -> int:
-    """The process at the other end of a Unix socket; 0 where the system does not say, and at a port."""
+def origin_of(sock: socket.socket | None) -> Origin | None:
+    """Of who is at the other end of a Unix socket (SO_PEERCRED, unix(7)); None where the system does not say, and at a
+    port.
+    """
     if sock is None or sock.family != socket.AF_UNIX or sys.platform != "linux":
-        return 0
+        return None
     found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", found)[0])
+    process, _, _ = struct.unpack("3i", found)
+    return _origin(process, int(time.monotonic()))
+
+
+@lru_cache(256)
+def _origin(process: int, _second: int) -> Origin:
+    """A flood must cost less to refuse than to make: who it is, is looked up once a second."""
+    namespace = _namespace(str(process))
+    return Origin(process) if namespace in (None, _namespace("self")) else Origin(namespace=namespace or 0)
+
+
+def _namespace(process: str) -> int | None:
+    """The PID namespace of a process; 0 where it is gone, None where it is another user's, which is not shown to us."""
+    try:
+        return Path("/proc", process, "ns/pid").stat().st_ino
+    except PermissionError:
+        return None
+    except OSError:
+        return 0

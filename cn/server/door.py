@@ -104,13 +104,8 @@ class Door:
     async def _let_in(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, which is under way until it is answered."""
         who = caller.principal
-        process = scope.pop(NEW, None)
-        if (
-            self._arrivals
-            and process is not None
-            and isinstance(who, ByHandler)
-            and not self._arrivals.show(process, who)
-        ):
+        is_new, origin = NEW in scope, scope.pop(NEW, None)
+        if self._arrivals and is_new and isinstance(who, ByHandler) and not self._arrivals.show(origin, who):
             await _refuse(send, _TOO_OFTEN, _TOO_MANY_REQUESTS, closes=True)
         elif scope["method"] != "POST":
             await _refuse(send, _ONLY_POST, _NOT_ALLOWED)

@@ -28,7 +28,7 @@ from cn.agency.store.behind import follow
 from cn.agency.store.copies import copy_url
 from cn.agency.store.look import live_agents
 from cn.agency.store.ownership import open_parts
-from cn.server.arrivals import Arrivals
+from cn.server.arrivals import Arrivals, Origin
 from cn.server.direct import DirectServers
 from cn.server.door import Door
 from cn.server.far_work import FarWork
@@ -303,12 +303,12 @@ class _Process:
 
         return call
 
-    def _flooded(self, who: ByHandler | int, refused: int) -> None:
+    def _flooded(self, who: ByHandler | Origin, refused: int) -> None:
         """Connections come without pause: an agent that opens them is ended, as far as the spawner has it; where no
-        token came with them their process is named.
+        token came with them their origin is named.
         """
-        if isinstance(who, int):
-            self.health.report_error(f"process {who} {_FLOODS} to the agents' socket ({refused} were refused)")
+        if isinstance(who, Origin):
+            self.health.report_error(f"{who} {_FLOODS} to the agents' socket ({refused} were refused)")
             return
         if isinstance(self._spawner, HearsCalls):
             self._spawner.flooded(parse_uuid(who.agent), _told_of_flood(refused))
