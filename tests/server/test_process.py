@@ -265,6 +265,8 @@ class Spawner:
             raise OSError("the disk of a spawner is full")
     def heard(self, agent, call="", now=0.0):
         print("heard", agent, call.split()[0], file=said)
+    def flooded(self, agent, why):
+        print("flooded", agent, why, file=said)
     async def close(self):
         print("closed", file=said)
 
