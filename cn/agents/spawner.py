@@ -263,6 +263,11 @@ class Spawner:
             one.ending = f"it asked {one.times} times in a row for the same"
             one.told = call
 
+    def launchers(self) -> dict[int, Uuid]:
+        """The process above all of an agent's → the agent."""
+        found = {folder.agent: read_launcher(folder.path) for folder in self.place.folders.live()}
+        return {launcher.pid: agent for agent, launcher in found.items() if launcher and launcher.is_running}
+
     def flooded(self, agent: Uuid, why: str) -> None:
         """An agent takes from all others what they need: it is ended now."""
         one = self._heard.setdefault(agent, _Heard())

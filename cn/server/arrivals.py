@@ -6,46 +6,86 @@ nobody has taken yet is one for all, and what is done for each of one would be a
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Hashable
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, Final, NewType, TypeAlias
 
-from cn.agency.operations import ByHandler
+from cn.agency.names import Uuid
 
 A_SECOND: Final = 10.0
-"""New connections of one origin, and of an agent, in the long run."""
+"""New connections of an agent, or of a process that is no agent's, in the long run."""
 AT_ONCE: Final = 100
 """So many of them may come at once."""
 REFUSED: Final = 1000
 """Who had so many refused without a rest is named, and ended where it is an agent."""
 _MOST_KNOWN: Final = 2000
+_MOST_ABOVE: Final = 1000
 _SILENT: Final = 60.0
 _IN_A_TURN: Final = 256
 """So many are refused before others are served again."""
 _QUEUE: Final = 4096
 """Connections that nobody has taken yet; the system may allow fewer (listen(2))."""
 NEW: Final = "cn.new"
-"""In the scope of a connection's first request: its :class:`Origin`; None where that is not known."""
+"""In the scope of a connection's first request."""
+Pid = NewType("Pid", int)
+Origin: TypeAlias = Uuid | Pid
+"""From where connections come: an agent, or a process that is no agent's."""
+GONE: Final = Pid(0)
+"""All processes that were gone when somebody looked."""
 
 
-class Origin(NamedTuple):
-    """From where a connection over a Unix socket comes: a process, or the PID namespace of a sandbox
-    (pid_namespaces(7)), to which each new process in it belongs. The other is 0; both are where the process is gone.
+class Agents:
+    """Whose a process is: below which launcher of an agent it runs. What a launcher began, also what was left by its
+    parent, is below it (PR_SET_CHILD_SUBREAPER, prctl(2)), in whichever namespace, session or user.
+
+    ``launchers`` gives them, process → agent. It is asked once a second, and so is the system about a process: a flood
+    must cost less to refuse than to make.
     """
 
-    process: int = 0
-    namespace: int = 0
+    def __init__(self, launchers: Callable[[], Mapping[int, Uuid]]) -> None:
+        self._launchers, self._found = launchers, dict[int, Origin]()
+        self._now, self._second = dict[int, Uuid](), -1
 
-    def __str__(self) -> str:
-        return f"process {self.process}" if self.process else f"a sandbox (pid:[{self.namespace}])"
+    def whose(self, process: int) -> Origin:
+        """The agent, else the process itself, :data:`GONE` where there is none any more."""
+        if self._second != (second := int(time.monotonic())):
+            self._second, self._now = second, dict(self._launchers())
+            self._found.clear()
+        if process not in self._found:
+            self._found[process] = self._look(process)
+        return self._found[process]
+
+    def _look(self, process: int) -> Origin:
+        above = list(_above(process))
+        agents = (self._now[one] for one in above if one in self._now)
+        return next(agents, Pid(process) if above or _is_there(process) else GONE)
 
 
-GONE: Final = Origin()
+def _above(process: int) -> Iterator[int]:
+    """A process and those above it, as far as the system shows them (proc_pid_stat(5))."""
+    for _ in range(_MOST_ABOVE):
+        try:
+            with open(f"/proc/{process}/stat", "rb") as file:
+                above = int(file.read().rpartition(b")")[2].split()[1])
+        except (OSError, IndexError):
+            return
+        yield process
+        process = above
+
+
+def _is_there(process: int) -> bool:
+    """Also one that the system hides from us (``hidepid``, proc(5))."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 class Pace:
@@ -70,47 +110,38 @@ class Pace:
 
 
 class Arrivals:
-    """``flooded`` is told, once in :data:`_SILENT` seconds, which agent opens connections without pause, or from where
-    they come that show no token; and how many were refused by then.
+    """``flooded`` is told, once in :data:`_SILENT` seconds, which agent opens connections without pause, or which
+    process; and how many were refused by then. ``agents`` knows whose a process is.
     """
 
     def __init__(
-        self, flooded: Callable[[ByHandler | Origin, int], None], clock: Callable[[], float] = time.monotonic
+        self, flooded: Callable[[Origin, int], None], agents: Agents, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._flooded, self._clock = flooded, clock
-        self._origins, self._agents = Pace(), Pace()
-        self._whose: dict[Origin, ByHandler] = {}
-        self._told: dict[ByHandler | Origin, float] = {}
+        self._flooded, self.agents, self._clock = flooded, agents, clock
+        self._origins, self._tokens = Pace(), Pace()
+        self._told: dict[Origin, float] = {}
 
     def come(self, origin: Origin) -> bool:
         """A connection is there, and has shown nothing: is it read?"""
-        taken = self._origins.takes(origin, self._clock())
-        if origin != GONE:  # what nobody could look at names nobody
-            self._tell(self._whose.get(origin, origin), self._origins.refused(origin))
-        return taken
+        return self._takes(self._origins, origin)
 
-    def show(self, origin: Origin | None, agent: ByHandler) -> bool:
-        """An agent's token came first over a new connection: is it answered?"""
-        if origin not in (None, GONE):
-            self._whose.pop(origin, None)
-            self._whose[origin] = agent
-            _forget_oldest(self._whose)
-        taken = self._agents.takes(agent, self._clock())
-        self._tell(agent, self._agents.refused(agent))
-        return taken
+    def show(self, agent: Uuid) -> bool:
+        """An agent's token came first over a new connection, from wherever: is it answered?"""
+        return self._takes(self._tokens, agent)
 
     @property
-    def told(self) -> list[ByHandler | Origin]:
+    def told(self) -> list[Origin]:
         """Of whom that was told not long ago."""
         return [who for who, at in self._told.items() if self._clock() - at < _SILENT]
 
-    def _tell(self, who: ByHandler | Origin, refused: int) -> None:
-        if refused < REFUSED or self._clock() - self._told.get(who, -_SILENT) < _SILENT:
-            return
-        self._told.pop(who, None)
-        self._told[who] = self._clock()
-        _forget_oldest(self._told)
-        self._flooded(who, refused)
+    def _takes(self, pace: Pace, who: Origin) -> bool:
+        taken, refused = pace.takes(who, self._clock()), pace.refused(who)
+        if who != GONE and refused >= REFUSED and self._clock() - self._told.get(who, -_SILENT) >= _SILENT:
+            self._told.pop(who, None)
+            self._told[who] = self._clock()
+            _forget_oldest(self._told)
+            self._flooded(who, refused)
+        return taken
 
 
 def _forget_oldest(known: dict[Any, Any]) -> None:
@@ -136,36 +167,18 @@ class Counted(socket.socket):
         """The next one that is read."""
         for _ in range(_IN_A_TURN):
             found, address = super().accept()
-            origin = origin_of(found)
-            if not origin or self._arrivals.come(origin):
+            process = process_of(found)
+            if not process or self._arrivals.come(self._arrivals.agents.whose(process)):
                 return found, address
             found.close()
         raise BlockingIOError
 
 
-def origin_of(sock: socket.socket | None) -> Origin | None:
-    """Of who is at the other end of a Unix socket (SO_PEERCRED, unix(7)); None where the system does not say, and at a
+def process_of(sock: socket.socket | None) -> int:
+    """The process at the other end of a Unix socket (SO_PEERCRED, unix(7)); 0 where the system does not say, and at a
     port.
     """
     if sock is None or sock.family != socket.AF_UNIX or sys.platform != "linux":
-        return None
-    found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    process, _, _ = struct.unpack("3i", found)
-    return _origin(process, int(time.monotonic()))
-
-
-@lru_cache(256)
-def _origin(process: int, _second: int) -> Origin:
-    """A flood must cost less to refuse than to make: who it is, is looked up once a second."""
-    namespace = _namespace(str(process))
-    return Origin(process) if namespace in (None, _namespace("self")) else Origin(namespace=namespace or 0)
-
-
-def _namespace(process: str) -> int | None:
-    """The PID namespace of a process; 0 where it is gone, None where it is another user's, which is not shown to us."""
-    try:
-        return Path("/proc", process, "ns/pid").stat().st_ino
-    except PermissionError:
-        return None
-    except OSError:
         return 0
+    found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", found)[0])

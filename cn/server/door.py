@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias
 
-from cn.agency.names import Uuid
+from cn.agency.names import Uuid, is_uuid, parse_uuid
 from cn.agency.operations import ByHandler, ByUser, Principal
 from cn.agency.rows import Facts
 from cn.agency.tokens import hash_token, principal_of_token
@@ -104,8 +104,9 @@ class Door:
     async def _let_in(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, which is under way until it is answered."""
         who = caller.principal
-        is_new, origin = NEW in scope, scope.pop(NEW, None)
-        if self._arrivals and is_new and isinstance(who, ByHandler) and not self._arrivals.show(origin, who):
+        is_new = scope.pop(NEW, False)
+        agent = who.agent if isinstance(who, ByHandler) else ""
+        if self._arrivals and is_new and is_uuid(agent) and not self._arrivals.show(parse_uuid(agent)):
             await _refuse(send, _TOO_OFTEN, _TOO_MANY_REQUESTS, closes=True)
         elif scope["method"] != "POST":
             await _refuse(send, _ONLY_POST, _NOT_ALLOWED)

@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cn.agency.agency import Agency
-from cn.agency.names import parse_uuid
+from cn.agency.names import Uuid, parse_uuid
 from cn.agency.operations import ByHandler, BySystem, DeliverDue
 from cn.agency.perform import Answer, Asked
 from cn.agency.plan.access import is_current
@@ -28,7 +28,7 @@ from cn.agency.store.behind import follow
 from cn.agency.store.copies import copy_url
 from cn.agency.store.look import live_agents
 from cn.agency.store.ownership import open_parts
-from cn.server.arrivals import Arrivals, Origin
+from cn.server.arrivals import Agents, Arrivals, Origin
 from cn.server.direct import DirectServers
 from cn.server.door import Door
 from cn.server.far_work import FarWork
@@ -40,7 +40,7 @@ from cn.server.places import ServerPlaces, listen_on
 from cn.server.records import SharedRecords
 from cn.server.secrets import Vault, keep_to_ourselves, take_secrets
 from cn.server.sockets import Sockets
-from cn.server.spawning import HearsCalls, MakeSpawner, NamesProblems, Reach, Spawner, WritesSettings
+from cn.server.spawning import EndsFloods, HearsCalls, MakeSpawner, NamesProblems, Reach, Spawner, WritesSettings
 from cn.server.tool import Tool
 from cn.server.toolbox import Called, Caller, Toolbox
 from cn.system.clock import now
@@ -109,7 +109,7 @@ class _Process:
         self._to_follow = threading.Event()
         self._to_follow.set()
         self._spawner: Spawner | None = None
-        self._arrivals = Arrivals(self._flooded)
+        self._arrivals = Arrivals(self._flooded, Agents(self._launchers))
         self._sockets = Sockets(places, others=bool(plan.settings.users), arrivals=self._arrivals)
         self._listener: Listener | None = None
         self._port = 0
@@ -273,7 +273,7 @@ class _Process:
         once.
         """
         known = self._spawner if isinstance(self._spawner, NamesProblems) else None
-        floods = {parse_uuid(who.agent): _told_of_flood() for who in self._arrivals.told if isinstance(who, ByHandler)}
+        floods = {who: _told_of_flood() for who in self._arrivals.told if isinstance(who, str)}
         for key, words, found in (
             ("problems", "no agent for handler", known.problems if known else {}),
             ("faults", "agents: something went wrong with", {**floods, **(known.faults if known else {})}),
@@ -303,15 +303,18 @@ class _Process:
 
         return call
 
-    def _flooded(self, who: ByHandler | Origin, refused: int) -> None:
-        """Connections come without pause: an agent that opens them is ended, as far as the spawner has it; where no
-        token came with them their origin is named.
+    def _launchers(self) -> Mapping[int, Uuid]:
+        return self._spawner.launchers() if isinstance(self._spawner, EndsFloods) else {}
+
+    def _flooded(self, who: Origin, refused: int) -> None:
+        """Connections come without pause: an agent that opens them is ended, as far as the spawner has it; a process
+        of nobody is named.
         """
-        if isinstance(who, Origin):
-            self.health.report_error(f"{who} {_FLOODS} to the agents' socket ({refused} were refused)")
+        if isinstance(who, int):
+            self.health.report_error(f"process {who} {_FLOODS} to the agents' socket ({refused} were refused)")
             return
-        if isinstance(self._spawner, HearsCalls):
-            self._spawner.flooded(parse_uuid(who.agent), _told_of_flood(refused))
+        if isinstance(self._spawner, EndsFloods):
+            self._spawner.flooded(who, _told_of_flood(refused))
         self._changed.set()
 
     def _wrote(self, told: Sequence[str]) -> None:

@@ -41,8 +41,16 @@ class HearsCalls(Protocol):
     def heard(self, agent: Uuid, call: str = "", now: float = 0.0) -> None:
         """An agent called: ``call`` is the same for the same tool and arguments, ``now`` in seconds since 1970."""
 
+
+@runtime_checkable
+class EndsFloods(Protocol):
+    """A spawner that knows which processes are its agents', and ends one that takes from all others what they need."""
+
+    def launchers(self) -> Mapping[int, Uuid]:
+        """The process above all of an agent's → the agent."""
+
     def flooded(self, agent: Uuid, why: str) -> None:
-        """An agent takes from all others what they need: it is ended now."""
+        """It is ended now."""
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cn.server.arrivals import NEW, Origin, origin_of
+from cn.server.arrivals import NEW, process_of
 from cn.server.door import CALLER
 from cn.server.toolbox import Caller
 
@@ -22,7 +22,7 @@ FILES = 4096
 MOST = 256
 """Connections that wait at a time; fewer where the system gives us few files."""
 OF_ONE = 64
-"""So many of them of one agent, or of one origin that has shown no token."""
+"""So many of them of one agent, or of one process that has shown no token."""
 SECONDS = 300.0
 """Seconds for a whole request, and for the next one."""
 
@@ -66,13 +66,12 @@ class Patient(H11Protocol):
     waiting: Waiting
     whose: Hashable = None
     is_known = False
-    _origin: Origin | None = None
     _has_asked = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """It may ask."""
         super().connection_made(transport)
-        self.whose = self._origin = origin_of(transport.get_extra_info("socket"))
+        self.whose = process_of(transport.get_extra_info("socket"))
         self._look()
 
     def data_received(self, data: bytes) -> None:
@@ -80,7 +79,7 @@ class Patient(H11Protocol):
         super().data_received(data)
         if self.scope is not None and not self._has_asked:
             self._has_asked = True
-            self.scope[NEW] = self._origin  # type: ignore[typeddict-unknown-key]
+            self.scope[NEW] = True  # type: ignore[typeddict-unknown-key]
         self._look()
 
     def on_response_complete(self) -> None:
