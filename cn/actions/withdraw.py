@@ -12,7 +12,7 @@ from cn.outbox.our_names import find_ours
 from cn.outbox.plan.receipts import plan_end_lost, plan_withdrawn
 from cn.protocol.layout import FINAL, NOTICE
 from cn.protocol.ledger import OUT, Event, Item
-from cn.protocol.sent_life import sent_lives
+from cn.protocol.sent_life import last_state, sent_lives
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.values.errors import Refused
@@ -74,12 +74,13 @@ def _last_there(past: Sequence[Event]) -> Oid | None:
 def _end_lost(run: Run, peer: Name, topic: str) -> None:
     """It is not there any more, and nothing of it is open here: where that is told as a loss, it was none."""
     past, name = run.snapshot.events_of_topic(peer, OUT, topic), f"{peer}/{topic}"
-    if past[-1].kind != "gone":
-        text = f"{peer}:{one_line(topic, 80)} is not there any more: it was {past[-1].kind}"
+    last = last_state(past)
+    if last.kind != "gone":
+        text = f"{peer}:{one_line(topic, 80)} is not there any more: it was {last.kind}"
         raise Refused(text, f"{command('cn why {}', f'{peer}:{topic}')} tells what became of it")
 
     def plan(executor: Executor) -> str:
-        executor.perform(plan_end_lost(peer, past, executor.now))
+        executor.perform(plan_end_lost(peer, last, executor.now))
         executor.notes.done(f"{peer}:{topic} was taken back; it is told as lost no more", source=name)
         return f"cn: withdraw {peer}:{one_line(topic, 60)}"
 

@@ -45,6 +45,7 @@ from cn.protocol.ledger import (
 from cn.protocol.message import About, MessageRefused, parse_message
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, others_can_write
 from cn.protocol.peers_file import PATH as PEERS
+from cn.protocol.sent_life import last_answer, last_state, sent_lives
 from cn.protocol.twins import THERE
 from cn.run.executor import Executor
 from cn.run.memory import Condition
@@ -334,7 +335,7 @@ def _was_taken(executor: Executor, peer: Name, topic: str) -> bool:
 
 
 def _is_taken(past: Sequence[Event]) -> bool:
-    return bool(past) and past[-1].kind == "deleted" and "instead" in past[-1].fields
+    return bool(past) and last_state(past).kind == "deleted" and "instead" in last_state(past).fields
 
 
 def _record_gone(executor: Executor, seen: Observation) -> None:
@@ -409,7 +410,7 @@ def forget_lost(run: Run | Executor) -> None:
         peer, _, topic = key.partition("/")
         old = is_old(conditions.since(LOST, name), run.now, settings.config.notice_days)
         past = run.snapshot.events_of_topic(Name(peer), OUT, topic) if peer in settings.peers and not old else []
-        if not past or (past[-1].kind, past[-1].head) == ("deleted", head):
+        if not past or ((last := last_state(past)).kind, last.head) == ("deleted", head):
             conditions.clear(LOST, name)
 
 
@@ -510,6 +511,21 @@ def _claim_of(executor: Executor, peer: Name, item: Item) -> tuple[str, Oid] | N
     return (events[-1].topic, Oid(answer)) if events else None
 
 
+def _said_of_ended(
+    executor: Executor, peer: Name, about: About, ours: Item | None, past: Sequence[Event]
+) -> Mapping[str, str] | None:
+    """What was answered about a branch of ours that is over, or about to be, at the head that it had last; None: the
+    message is about no such one.
+    """
+    if ours is not None:
+        return ours.fields if (ours.state, ours.head) == ("deleting", about.head) else None
+    life = [*(sent_lives(past)[-1] if past else ()), *executor.recorded(peer, OUT, topic_of(about.branch))]
+    return last_answer(life) if life and not _is_taken(life) and last_state(life).head == about.head else None
+
+
+_OVER = "it is cleaned up, or about to be"
+
+
 def apply_notice(
     executor: Executor, seen: Observation, arrival: Arrival, about: About, past: Sequence[Event]
 ) -> Arrival:
@@ -526,18 +542,20 @@ def apply_notice(
     listed = seen.listed[OUT].get((peer.name, topic))
     is_ours = about.branch == expected and (ours is not None or listed is not None)
     said = arrival.topic, arrival.head
-    proof = check_claim(executor, seen, peer, about, arrival.signature, said) if is_ours else None
     known = ours is not None and ours.head == about.head
     deleted = about.branch == expected and not known and any(e.head == about.head for e in past)
+    proof = check_claim(executor, seen, peer, about, arrival.signature, said) if is_ours or deleted else None
     taken_name = ours is None and _is_taken(past)
     strange = ours is not None and listed is not None and not may_be_ours(executor, peer.name, ours, listed[1])
     tip = listed[1] if listed and not taken_name and not strange else None
     arrival = arrival._replace(left=left_head(about, ours, expected, tip, deleted=deleted))
-    plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
+    before = _said_of_ended(executor, peer.name, about, ours, past) if about.branch == expected else None
+    plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted, before=before)
     executor.perform(plan)
     source = f"{peer.name}/{topic}"
     reason = f": {in_quotes(about.reason)}" if about.reason else ""
     text = f"{peer.name} says {about.branch} is {about.status}"
+    claimed = f" (claimed, unproven: {proof.reason})" if proof is not None else ""
     taken = any(isinstance(e, Record) and e.event.kind == "answered" for e in plan.effects)
     if taken_name and not deleted:  # its creator is not who is told here
         text = f"{text} at {about.head[:8]}; that is not ours: somebody else made it, and ours went under another name"
@@ -545,20 +563,18 @@ def apply_notice(
     elif taken and ours is not None and not known:
         text = f"{text}{reason}; that is about {about.head[:8]}, and ours was at {ours.head[:8]}: somebody moved it"
         executor.notes.info(text, source=source)
+    elif deleted or (about.branch == expected and ours and (ours.state, ours.head) == ("deleting", about.head)):
+        where = f"that was at {about.head[:8]}, and it has moved since" if deleted and ours is not None else _OVER
+        executor.notes.info(f"{text}{claimed}{reason}; {where}", source=source)
     elif taken and proof is None:
         executor.notes.done(f"{text}{reason}", source=source)
-    elif taken and proof is not None:
-        executor.notes.info(f"{text} (claimed, unproven: {proof.reason}){reason}", source=source)
-    elif deleted and ours is not None:
-        executor.notes.info(f"{text}{reason}; that was at {about.head[:8]}, and it has moved since", source=source)
+    elif taken:
+        executor.notes.info(f"{text}{claimed}{reason}", source=source)
     elif strange and ours is not None and not known and about.branch == expected:
         text = f"{text} at {about.head[:8]}{reason}; ours is {ours.head[:8]}, and nobody here made the other"
         executor.notes.info(f"{text}: nothing follows", source=source)
     elif known and proof is not None and about.branch == expected:
-        why = f"(claimed, unproven: {proof.reason})"
-        executor.notes.info(f"{text} {why}{reason}; what was said before stands", source=source)
-    elif deleted or (about.branch == expected and ours and (ours.state, ours.head) == ("deleting", about.head)):
-        executor.notes.info(f"{text}{reason}; it is cleaned up, or about to be", source=source)
+        executor.notes.info(f"{text}{claimed}{reason}; what was said before stands", source=source)
     else:
         executor.notes.info(f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source)
     return arrival

@@ -183,8 +183,8 @@ def publishes_nothing_private(facts: MergeFacts) -> Refusal | None:
     """A merge publishes the history of its branch too, where main is published without cn's own folders."""
     if not facts.private:
         return None
-    why = f"{facts.private[:8]} in its history holds what is not published (threads/, logs/ or state/)"
-    remedy = "rebase it on what is published, without that commit, and push it again"
+    why = f"{facts.private[:8]} in its history adds what is not published (threads/, logs/ or state/)"
+    remedy = "rebase it on what is published, without that commit and what others change there, and push it again"
     return Refusal(PROTECTED_PATHS, why, remedy, notify=True)
 
 

@@ -23,16 +23,22 @@ def sent_lives(events: Iterable[Event]) -> list[list[Event]]:
     """The events of each branch that had this name, oldest first: each ends when it is gone."""
     lives: list[list[Event]] = []
     for event in events:
-        if not lives or (event.kind in _BEGINS and lives[-1][-1].kind in _ENDS):
+        if not lives or (event.kind in _BEGINS and last_state(lives[-1]).kind in _ENDS):
             lives.append([])
         lives[-1].append(event)
     return lives
 
 
+def last_state(life: Sequence[Event]) -> Event:
+    """The event that says where it is now: an answer to what was over, or about to be, changes nothing of that."""
+    ends = [event for event in life if event.kind in (*_ENDS, "deleting")][-1:]
+    return ends[0] if ends and all(event.kind == "answered" for event in life[life.index(ends[0]) + 1 :]) else life[-1]
+
+
 def sent_chain(life: Sequence[Event], shown: Mapping[str, str]) -> tuple[Link, ...]:
     """The links of one branch of ours, then what is waited for. ``shown``: head of an answer → thread that shows it."""
     links = [_link(event, life[:number], shown) for number, event in enumerate(life)]
-    last = life[-1]
+    last = last_state(life)
     if last.kind == "queued":
         links.append(Link(DELIVERED, None, "it waits in the outbox", since=last.at))
     elif last.kind == "deleting":

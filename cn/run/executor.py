@@ -347,6 +347,10 @@ class Executor:
         """An open item."""
         return self._open(peer).get((side, topic))
 
+    def recorded(self, peer: Name, side: str, topic: str) -> list[Event]:
+        """What this run has added to the ledger of a topic, oldest first."""
+        return [event for event in self._events.get(peer, ()) if (event.side, event.topic) == (side, topic)]
+
     def _open(self, peer: Name) -> ledger.Open:
         if peer not in self._items:
             self._items[peer] = dict(self.snapshot.open_items.get(peer, {}))

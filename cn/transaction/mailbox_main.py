@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from cn.git.fast_import import build_commit
-from cn.git.objects import list_tree, read_info
-from cn.git.process import Git
+from cn.git.objects import OUTPUT_BYTES, list_tree, read_info
+from cn.git.process import Git, GitError
 from cn.git.repository import Hub
 from cn.values.names import OWNED, HubPath, Oid, is_owned
 
@@ -36,8 +36,17 @@ def publish(hub: Hub, last: Oid | None, main: Oid, head: Oid | None, message: st
 def private_in(git: Git, heads: Sequence[str], published: Sequence[str]) -> str:
     """A commit with cn's own folders that these heads would bring into what is published; empty: there is none.
 
-    A commit that changes nothing there is none. What is ``published`` and is not here counts as nothing.
+    A commit that changes nothing there is none. What is ``published`` and is not here counts as nothing. Of several it
+    is the first that adds something there: a later one may only take it away.
     """
     commits = [*heads, *(f"^{one}" for one in published)]
-    words = ("rev-list", "--ignore-missing", "--full-history", "--max-count=1", *commits, "--", *OWNED)
-    return git.run(*words).text.strip()
+    among = ("--ignore-missing", "--full-history")
+    found = git.run("rev-list", *among, "--max-count=1", *commits, "--", *OWNED).text.strip()
+    if not found:
+        return ""
+    adding = ("--topo-order", "--reverse", "-m", "--diff-filter=d", "--raw", "--format=%H")
+    try:
+        adds = git.run("log", *among, *adding, *commits, "--", *OWNED, max_out=OUTPUT_BYTES).lines
+    except GitError:  # more of them than are read
+        adds = []
+    return adds[0] if adds else found

@@ -16,7 +16,7 @@ from cn.protocol.layout import OUTBOX, PROPOSAL, SENT
 from cn.protocol.ledger import IN, OUT, Event
 from cn.protocol.message import parse_message
 from cn.protocol.outbox_entry import Deliver, Entry, entry_head, file_names, is_about, parse_entry
-from cn.protocol.sent_life import is_withdrawn, last_answer, sent_chain, sent_lives
+from cn.protocol.sent_life import is_withdrawn, last_answer, last_state, sent_chain, sent_lives
 from cn.protocol.thread_life import Link
 from cn.run.view import View
 from cn.values.errors import CnError, Refused
@@ -98,7 +98,7 @@ def show_sent(view: View, text: str) -> SentDocument | None:
         head=begin.head,
         kind=get("kind", "") or PROPOSAL,
         subject=get("subject", ""),
-        state=life[-1].kind,
+        state=last_state(life).kind,
         sent=life[0].at,
         status=last.get("status", ""),
         reason=last.get("reason", ""),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.support.hubs import branches, clone, cn, git, identify
@@ -122,3 +124,20 @@ def test_where_origin_does_not_answer_nothing_is_taken_back(world: World, sigma:
     away.rename(sigma.home)
     sigma.cn("withdraw", "early-word")
     assert "sigma/early-word" not in branches(pi.home)
+
+
+def test_an_answer_that_comes_after_it_was_taken_back_is_shown(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    pi.sync()
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    pi.cn("withdraw", "proposal")
+    world.settle(pi, sigma)
+    for words in (("why", "sigma:proposal"), ("thread", "show", "sigma:proposal")):
+        told = " ".join(pi.cn(*words).stdout.split())
+        assert "taken back by us, cleaned up; merged as" in told
+        assert "unproven" not in told
+    shown = json.loads(pi.cn("thread", "show", "sigma:proposal", "--json").stdout)
+    assert (shown["state"], shown["status"], shown["unproven"]) == ("deleted", "merged", None)
+    assert "answered" in [link["step"] for link in shown["chain"]]
+    pi.cn("status", "--check")

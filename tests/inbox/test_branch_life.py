@@ -266,6 +266,30 @@ def test_a_notice_in_a_shared_mailbox_without_key_deletes_nothing(world: World, 
     assert "claimed, unproven" in pi.cn("inbox", "--all").stdout + pi.cn("status").stdout + pi.cn("log").stdout
 
 
+@pytest.mark.parametrize("end", ["taken back", "discarded"])
+def test_a_forged_notice_about_what_is_over_is_told_as_claimed(world: World, sigma: Node, pi: Node, end: str) -> None:
+    world.link(pi, world.hub("omega"))
+    head = world.propose(pi, sigma)
+    pi.sync()
+    if end == "taken back":
+        pi.cn("withdraw", "proposal")
+    else:
+        sigma.sync()
+        sigma.decide("pi/proposal", "delete:no")
+    world.settle(pi, sigma)
+    about = {"branch": "pi/proposal", "head": head, "status": "merged", "merge": "ab" * 20}
+    text = message("sigma", "pi", kind="notice", about=about)
+    send_raw(world.folder / "forger", pi.url, "sigma/forged", text)
+    claimed = "claimed, unproven: sigma's main did not make abababab"
+    assert f"sigma says pi/proposal is merged ({claimed}); it is cleaned up" in pi.sync().stdout
+    assert [row[2] for row in pi.rows("sigma/proposal") if row[1] == "notice:merged"] == [claimed]
+    (shown,) = [line for line in pi.cn("why", "sigma:proposal").stdout.split("\n") if line.startswith("  is ")]
+    if end == "taken back":
+        assert f"taken back by us, cleaned up; merged as {'ab' * 20} ({claimed}" in shown
+    else:
+        assert shown.endswith('cleaned up; discarded: "no"'), "what nothing proves takes no other answer's place"
+
+
 def test_a_notice_by_pickup_without_key_deletes_nothing(world: World) -> None:
     """omega can push pi/* to sigma's hub too, and pi cannot know that."""
     sigma, pi = world.hub("sigma"), world.hub("pi")

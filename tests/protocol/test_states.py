@@ -65,7 +65,7 @@ EXPECTED = {
         queued    | queued  | queued    | queued    | queued    | queued   | -        | -       | -
         adopted   | adopted | adopted   | adopted   | adopted   | adopted  | adopted  | -       | -
         delivered | none    | delivered | delivered | delivered | answered | deleting | -       | -
-        answered  | -       | answered  | answered  | answered  | answered | -        | -       | -
+        answered  | none    | answered  | answered  | answered  | answered | deleting | -       | -
         deleting  | -       | deleting  | deleting  | deleting  | deleting | -        | -       | -
         deleted   | none    | deleted   | deleted   | deleted   | deleted  | deleted  | -       | -
         gone      | -       | -         | gone      | gone      | gone     | gone     | -       | -

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -105,9 +105,8 @@ def plan_withdrawn(peer: Name, item: Item, there: Oid, waiting: Sequence[HubPath
     return Plan(source, (*(Edit(path, None) for path in waiting), deletion))
 
 
-def plan_end_lost(peer: Name, past: Sequence[Event], at: datetime) -> Plan:
-    """What is not there any more was taken back by us. ``past`` are the events of its topic."""
-    gone = past[-1]
+def plan_end_lost(peer: Name, gone: Event, at: datetime) -> Plan:
+    """What is not there any more was taken back by us. ``gone`` is the event that tells it."""
     source, fields = f"{peer}/{gone.topic}", {WITHDRAWN: format_second(at)}
     row = Row(at, source, "ours", "taken back by us", head=gone.head, outcome="deleted")
     return Plan(source, (Record(peer, Event(at, OUT, "deleted", gone.topic, gone.head, fields)), Log(row)))
@@ -154,13 +153,15 @@ def plan_notice(
     proof: Refusal | None,
     *,
     deleted: bool = False,
+    before: Mapping[str, str] | None = None,
 ) -> Plan:
     """An authentic notice about one of our branches.
 
     ``ours`` is the open item of the branch it names, ``expected`` how a branch of ours on
     that topic is called, ``tip`` where it is at the remote now (None: gone or not seen), and
     ``proof`` a refusal where nothing proves what it claims.
-    ``deleted`` tells that it was ours at that head, and is cleaned up already. One that is known is looked at again.
+    ``deleted`` tells that it was ours at that head, and is cleaned up already, ``before`` what was answered,
+    where it is over and the last of its name. One that is known is looked at again.
     """
     message = arrival.message
     assert message is not None
@@ -174,36 +175,39 @@ def plan_notice(
     meets = _meets(about, ours, expected, tip)
     if meets not in ("mine", "adopt"):
         deleted = deleted or meets == "deleting"
-        told = _told(about) if deleted else "it names no branch and head of ours"
+        told = _claim(about, proof) if deleted else "it names no branch and head of ours"
         if not deleted and ours is not None and about.branch == expected:
             told += f": that is about {about.head[:8]}, and ours is {ours.head[:8]}"
+        if before is not None and (not before.get("status") or (before.get("unproven") and proof is None)):
+            effects.append(_answered(arrival, about, proof, before))
         return Plan(arrival.source, (*effects, _our_row(arrival, about, told, source)))
     if meets == "adopt":
         effects.append(adopted(arrival.peer, about.branch, about.head, arrival.at))
-    fields = {"status": about.status, "reason": about.reason, "merge": about.merge or "", "answer": arrival.head}
-    mine = ours if meets == "mine" else None
-    if about.status == COMMENTED and mine is not None and (mine.get("status") or COMMENTED) != COMMENTED:
-        fields = {"answer": arrival.head}  # words about it change nothing of what became of it
-    if message.kind != NOTICE:
-        fields["words"] = arrival.head
-    if proof is not None:
-        fields["unproven"] = proof.reason
-        told = f"claimed, unproven: {proof.reason}"
-    else:
-        told = _told(about)
-        if ours is not None and ours.get("unproven"):
-            fields["unproven"] = ""  # what an earlier answer claimed
-    event = Event(arrival.at, OUT, "answered", topic_of(about.branch), about.head, fields)
+    event = _answered(arrival, about, proof, ours.fields if ours is not None and meets == "mine" else {})
     # What nothing proves takes no other answer's place, but for an end, which is looked for in the peer's main.
     if proof is None or about.final or ours is None or ours.state != "answered":
-        effects.append(Record(arrival.peer, event))
+        effects.append(event)
         if about.status in TO_MEND:
             effects.append(Wake(f"{arrival.peer}:{topic_of(about.branch)}"))
-    effects.append(_our_row(arrival, about, told, source))
+    effects.append(_our_row(arrival, about, _claim(about, proof), source))
     if about.final and proof is None:
         reason = f"{arrival.peer} says {about.status}"
         effects.append(CleanUp(Remove(arrival.peer, about.branch, about.head, arrival.at, reason, "", source)))
     return Plan(arrival.source, tuple(effects))
+
+
+def _answered(arrival: Arrival, about: About, proof: Refusal | None, before: Mapping[str, str]) -> Record:
+    """What a message says of a branch of ours, of which it was said ``before``."""
+    fields = {"status": about.status, "reason": about.reason, "merge": about.merge or "", "answer": str(arrival.head)}
+    if about.status == COMMENTED and (before.get("status") or COMMENTED) != COMMENTED:
+        fields = {"answer": str(arrival.head)}  # words about it change nothing of what became of it
+    if arrival.message is not None and arrival.message.kind != NOTICE:
+        fields["words"] = str(arrival.head)
+    if proof is not None:
+        fields["unproven"] = proof.reason
+    elif before.get("unproven"):
+        fields["unproven"] = ""  # what an earlier answer claimed
+    return Record(arrival.peer, Event(arrival.at, OUT, "answered", topic_of(about.branch), about.head, fields))
 
 
 def plan_words(arrival: Arrival, ours: Item) -> Plan:
@@ -224,6 +228,10 @@ def plan_proven(peer: Name, item: Item, status: str, at: datetime, *, final: boo
     proven = Record(peer, Event(at, OUT, "answered", item.topic, item.head, fields))
     row = Log(Row(at, source, f"notice:{status}", reason, "", item.get("branch"), item.head, status))
     return Plan(source, (proven, row, *([clean_up(peer, item, at, reason, source)] if final else [])))
+
+
+def _claim(about: About, proof: Refusal | None) -> str:
+    return _told(about) if proof is None else f"claimed, unproven: {proof.reason}"
 
 
 def _told(about: About) -> str:
