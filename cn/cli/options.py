@@ -118,6 +118,14 @@ def _into_env(name: str) -> dict[str, Any]:
     return {"expose_value": False, "callback": callback}
 
 
+def not_empty(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """The callback of an option without which a command does something else: a script whose variable is not set."""
+    given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+    if given and isinstance(value, str) and not value.strip():
+        raise click.BadParameter("it is empty; name one, or leave the option out", ctx, param)
+    return value
+
+
 ONE: Any = functools.cache(click.Option)
 """``cls`` of an option that many commands have: it is made once, which takes half of the time to load a group."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.options import ONE, Env
+from cn.cli.options import ONE, Env, not_empty
 
 if TYPE_CHECKING:  # every command names a function of here, and only a shell calls it
     from click.shell_completion import CompletionItem
@@ -87,6 +87,7 @@ AS = click.option(
     "acting",
     cls=ONE,
     default="",
+    callback=not_empty,
     metavar="HANDLER",
     shell_complete=complete_handler,
     help="Act for this handler; recorded as you, acting for it.",

@@ -531,6 +531,12 @@ def test_a_refusal_names_what_why_and_the_next_step(
     ("words", "says"),
     [
         (["outcome", "create", "x", "--request-id", ""], "it is empty; name the request"),
+        (["outcome", "create", "x", "--as", ""], "it is empty; name one"),
+        (["outcome", "block", "root", "--until", ""], "it is empty; name one"),
+        (["outcome", "list", "--search", " "], "it is empty; name one"),
+        (["mail", "send", "root", "Hello", "--at", ""], "it is empty; name one"),
+        (["grant", "add", "{shop}", "read", "{plan}", "--scope", ""], "it is empty; name one"),
+        (["handler", "move", "{site}", "--below", ""], "it is empty; name one"),
         (["outcome", "list", "--depth", f"{10**20}"], "is not in the range"),
         (["kb", "read", "root", "--version", f"{10**20}"], "is not in the range"),
     ],

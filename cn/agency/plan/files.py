@@ -51,7 +51,8 @@ def plan_write(operation: WriteFile, principal: Principal, facts: Facts, moment:
         return refused
     stored = content(file.id, operation.content)
     if stored.hash == file.hash:
-        return Refused(NOTHING, f"version {file.version} of {file.id} says the very same", "go on: it is written")
+        remedy = "go on: it is written; where it cannot be read, 'cn doctor --full' says what brings it back"
+        return Refused(NOTHING, f"version {file.version} of {file.id} says the very same", remedy)
     change = FileWritten(file.id, file.version + 1, stored.hash, len(stored.data), _links(operation.content))
     return Planned((change,), (stored,), reason.grant.id if reason.grant else None)
 

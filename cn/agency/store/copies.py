@@ -6,6 +6,7 @@ clone does not was written by another, and nothing is pushed over it.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from contextlib import closing
@@ -375,7 +376,12 @@ def _list(git: Git, url: str) -> Oid:
 
 
 def _unread(url: str, why: str, otherwise: str = "check the URL") -> Refused:
-    return Refused(f"the copy at {redact(url)} cannot be read: {redact(why)}", remedy_of(why, otherwise))
+    text = f"the copy at {redact(url)} cannot be read: {redact(why)}"
+    here = any(full in why for full in _FULL) and "remote:" not in why  # git marks so what the host says
+    return Refused(text, "make room on this machine's disk, then run it again" if here else remedy_of(why, otherwise))
+
+
+_FULL = os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT)
 
 
 def _noted(url: str) -> str:

@@ -12,7 +12,7 @@ import click
 from cn.cli.commands.agency_agents import agent_lines, said_command, seen_agents, stop_command
 from cn.cli.desk import Desk, desk
 from cn.cli.known_here import warn_of_unknown
-from cn.cli.options import DRY_RUN, REQUEST, SINCE, Env, body_options, options
+from cn.cli.options import DRY_RUN, REQUEST, SINCE, Env, body_options, not_empty, options
 from cn.cli.suggest import AS, complete_handler, complete_outcome
 from cn.values.errors import EXIT_REFUSED
 
@@ -37,7 +37,12 @@ def agency() -> None:
 @agency.command("init")
 @click.argument("title", default=_ROOT_TITLE)
 @body_options("More about the root outcome.")
-@click.option("--runner", default="", help="What works for the root handler: 'person', or one of this machine.")
+@click.option(
+    "--runner",
+    default="",
+    callback=not_empty,
+    help="What works for the root handler: 'person', or one of this machine.",
+)
 @options(REQUEST, DRY_RUN)
 def init_command(env: Env, title: str, body: str, runner: str) -> None:
     """Begin: a root outcome with TITLE, which is never completed, and its handler, whose boss you are.
@@ -337,7 +342,14 @@ def _name(opened: Desk, id: str) -> str:
 
 @agency.command("log")
 @SINCE
-@click.option("--about", default="", metavar="UUID", shell_complete=complete_outcome, help="Only what names this.")
+@click.option(
+    "--about",
+    default="",
+    callback=not_empty,
+    metavar="UUID",
+    shell_complete=complete_outcome,
+    help="Only what names this.",
+)
 @click.option(
     "--by", default="", metavar="WHO", shell_complete=complete_handler, help="Only by this handler, or user:NAME."
 )

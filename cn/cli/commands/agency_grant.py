@@ -9,7 +9,7 @@ import click
 from cn.agency.plan.shown import Shown
 from cn.cli.desk import desk, short
 from cn.cli.known_here import warn_of_unknown
-from cn.cli.options import DRY_RUN, REQUEST, Env, options
+from cn.cli.options import DRY_RUN, REQUEST, Env, not_empty, options
 from cn.cli.render.text import SHORT, wrap
 from cn.cli.suggest import AS, complete_grant, complete_handler, complete_outcome
 
@@ -57,7 +57,9 @@ def grant_line(row: dict[str, Any], shown: Shown) -> str:
 @click.argument("holder", shell_complete=complete_handler)
 @click.argument("level")
 @click.argument("resource")
-@click.option("--scope", default="", shell_complete=complete_outcome, help="The outcome with which it ends.")
+@click.option(
+    "--scope", default="", callback=not_empty, shell_complete=complete_outcome, help="The outcome with which it ends."
+)
 @options(AS, REQUEST, DRY_RUN)
 def add_command(env: Env, holder: str, level: str, resource: str, scope: str, acting: str) -> None:
     """Grant HOLDER a LEVEL on RESOURCE: read on kb:1a2b, use on mcp:NAME, clone on repo:NAME.

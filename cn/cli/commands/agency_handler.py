@@ -10,7 +10,7 @@ import click
 from cn.agency.names import NO_ID, Uuid
 from cn.cli.desk import Desk, desk
 from cn.cli.known_here import warn_of_unknown
-from cn.cli.options import DRY_RUN, REQUEST, Env, options
+from cn.cli.options import DRY_RUN, REQUEST, Env, not_empty, options
 from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_handler, complete_outcome
 from cn.values.errors import UsageError
@@ -110,7 +110,9 @@ def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     return lines
 
 
-_RUNNER = click.option("--runner", default="", help="What works for it: 'person', or one that this machine defines.")
+_RUNNER = click.option(
+    "--runner", default="", callback=not_empty, help="What works for it: 'person', or one that this machine defines."
+)
 _GRANT = click.option("--grant", "grants", multiple=True, metavar="LEVEL:RESOURCE", help="What it may do besides.")
 _MESSAGE = click.option("--message", default="", help="Its first mail.")
 
@@ -206,7 +208,13 @@ def _parents(opened: Desk, id: Uuid) -> list[Uuid]:
 @handler.command("move")
 @_HANDLER
 @click.argument("boss", shell_complete=complete_handler)
-@click.option("--below", default="", shell_complete=complete_outcome, help="The outcome of the new boss it serves.")
+@click.option(
+    "--below",
+    default="",
+    callback=not_empty,
+    shell_complete=complete_outcome,
+    help="The outcome of the new boss it serves.",
+)
 @options(AS, REQUEST, DRY_RUN)
 def move_command(env: Env, handler: str, boss: str, below: str, acting: str) -> None:
     """Give a handler another BOSS: a handler, or user:NAME."""

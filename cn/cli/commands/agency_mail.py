@@ -8,7 +8,7 @@ import click
 
 from cn.agency.names import Party
 from cn.cli.desk import Desk, desk
-from cn.cli.options import DRY_RUN, REQUEST, Env, body_options, list_group, options
+from cn.cli.options import DRY_RUN, REQUEST, Env, body_options, list_group, not_empty, options
 from cn.cli.render.text import SHORT
 from cn.cli.suggest import AS, complete_file, complete_handler, complete_mail
 
@@ -124,7 +124,11 @@ def show_command(env: Env, mail: str, acting: str) -> None:
 
 _SUBJECT = click.option("--subject", default="", help="Its subject; else the beginning of the text.")
 _AT = click.option(
-    "--at", default="", metavar="WHEN", help="Not before a date, a time (UTC), tomorrow, or 3d from now."
+    "--at",
+    default="",
+    callback=not_empty,
+    metavar="WHEN",
+    help="Not before a date, a time (UTC), tomorrow, or 3d from now.",
 )
 
 
@@ -133,7 +137,13 @@ _AT = click.option(
 @click.argument("text", required=False, default="")
 @_SUBJECT
 @body_options("More text, or the text.")
-@click.option("--file", default="", shell_complete=complete_file, help="Send this file of yours instead of a text.")
+@click.option(
+    "--file",
+    default="",
+    callback=not_empty,
+    shell_complete=complete_file,
+    help="Send this file of yours instead of a text.",
+)
 @_AT
 @options(AS, REQUEST, DRY_RUN)
 def send_command(env: Env, to: str, text: str, subject: str, body: str, file: str, at: str, acting: str) -> None:

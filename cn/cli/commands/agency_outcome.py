@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cn.cli.options import DRY_RUN, REQUEST, Env, body_options, options
+from cn.cli.options import DRY_RUN, REQUEST, Env, body_options, not_empty, options
 from cn.cli.render.text import SHORT, clean, columns, cut, paint, rows_that_fit
 from cn.cli.suggest import AS, complete_handler, complete_outcome
 
@@ -38,9 +38,17 @@ def outcome() -> None:
 
 @outcome.command("list")
 @click.option("--workable", is_flag=True, help="Only those about which something can be done now.")
-@click.option("--handler", default="", shell_complete=complete_handler, help="Only those of this handler.")
+@click.option(
+    "--handler", default="", callback=not_empty, shell_complete=complete_handler, help="Only those of this handler."
+)
 @click.option("--depth", type=click.IntRange(0, _MOST), help="At most so many links below the root, or the handler's.")
-@click.option("--search", default="", metavar="WORDS", help="Only those with all these words in title or text.")
+@click.option(
+    "--search",
+    default="",
+    callback=not_empty,
+    metavar="WORDS",
+    help="Only those with all these words in title or text.",
+)
 @click.option("--all", "everything", is_flag=True, help="Also ended ones, and more than a screen.")
 @options(AS)
 def list_command(
@@ -230,7 +238,13 @@ def _stale(opened: Desk, id: Uuid) -> dict[str, str]:
 @outcome.command("block")
 @_OUTCOME
 @click.argument("reason", required=False, default="")
-@click.option("--until", default="", metavar="WHEN", help="Until a date or time (UTC), tomorrow, or 3d from now.")
+@click.option(
+    "--until",
+    default="",
+    callback=not_empty,
+    metavar="WHEN",
+    help="Until a date or time (UTC), tomorrow, or 3d from now.",
+)
 @click.option("--lift", is_flag=True, help="Something can be done about it again.")
 @options(AS, REQUEST, DRY_RUN)
 def block_command(env: Env, outcome: str, reason: str, until: str, acting: str, *, lift: bool) -> None:

@@ -15,7 +15,7 @@ import pytest
 from cn.agency.names import parse_uuid
 from cn.agency.perform import read_content
 from cn.agency.rows import Rows
-from cn.agency.store import behind
+from cn.agency.store import behind, copies
 from cn.agency.store.behind import follow
 from cn.agency.store.check import check_copy
 from cn.agency.store.copies import Lag, copy_url, lag, push_copy, refuse_second_home, restore
@@ -358,3 +358,14 @@ def test_a_copy_is_never_where_others_fetch_the_hub_from(settings: dict[str, str
         assert "agency.remote" in found.reason
     else:
         assert found == url
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("fatal: write error: No space left on device", "make room on this machine's disk"),
+        ("remote: fatal: write error: No space left on device", "the host's disk is full"),
+    ],
+)
+def test_a_restore_says_whose_disk_is_full(said: str, remedy: str) -> None:
+    assert remedy in copies._unread("ssh://host/agency.git", said).hint
