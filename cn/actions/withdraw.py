@@ -16,7 +16,7 @@ from cn.protocol.sent_life import last_state, sent_lives
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.values.errors import Refused
-from cn.values.names import Name, Oid, topic_of
+from cn.values.names import HubPath, Name, Oid, topic_of
 from cn.values.report import Report
 from cn.values.shell_words import command
 from cn.values.text import one_line
@@ -43,12 +43,13 @@ def withdraw(hub: Hub, sent: str, *, dry_run: bool = False) -> Report:
     return run.report
 
 
-def _check(peer: Name, item: Item) -> None:
+def _check(peer: Name, item: Item, waiting: Sequence[HubPath]) -> None:
+    """``waiting`` are its entries in the outbox: a deletion that somebody took out of it can be asked for again."""
     branch = item.get("branch")
     if item.get("kind") == NOTICE or item.get("about_status") in FINAL:
         text = f"{branch} tells {peer} what became of {item.get('about')}, and {peer} waits for that"
         raise Refused(text, f"{command('cn send {} MESSAGE', peer)} says more")
-    if item.state == "deleting":
+    if item.state == "deleting" and waiting:
         remedy = f"{command('cn outbox')} shows why it waits, {command('cn outbox flush')} tries again"
         raise Refused(f"{branch} is about to be deleted at {peer}", remedy)
 
@@ -57,9 +58,9 @@ def _take_back(executor: Executor, peer: Name, topic: str) -> str | None:
     item = executor.item(peer, OUT, topic)
     if item is None:
         return None  # another clone was first
-    _check(peer, item)
     outbox = executor.snapshot.outbox()[0]
     waiting = [path for path, entry in outbox if (entry.to, topic_of(entry.branch)) == (peer, topic)]
+    _check(peer, item, waiting)
     there = _last_there(executor.snapshot.events_of_topic(peer, OUT, topic)) if item.state == "queued" else None
     executor.perform(plan_withdrawn(peer, item, there or item.head, waiting, executor.now))
     return f"cn: withdraw {peer}:{one_line(topic, 60)}"

@@ -92,7 +92,7 @@ SENDER = Machine(
 | adopted   | adopted | adopted   | adopted   | adopted   | adopted  | adopted  |
 | delivered | none    | delivered | delivered | delivered | answered | deleting |
 | answered  | none    | answered  | answered  | answered  | answered | deleting |
-| deleting  | —       | deleting  | deleting  | deleting  | deleting | —        |
+| deleting  | —       | deleting  | deleting  | deleting  | deleting | deleting |
 | deleted   | none    | deleted   | deleted   | deleted   | deleted  | deleted  |
 | gone      | —       | —         | gone      | gone      | gone     | gone     |
 """,
@@ -103,7 +103,8 @@ SENDER = Machine(
 The topic of a message is used once for ever (own_topic), so it is queued from nothing, or as the very same message once
 more; a proposal is queued again each time it moves. An answer to what is over, or about to be, is kept with it and
 opens nothing. What we decide (queue, take an answer, delete) must fit what we
-know; what waits in the outbox is taken back by a deletion too, since it may have been delivered unconfirmed. What a
+know; what waits in the outbox is taken back by a deletion too, since it may have been delivered unconfirmed, and a
+deletion that somebody took out of the outbox is queued again. What a
 remote confirmed (``delivered``, ``deleted``) has happened in the world already: it fits everywhere, since refusing to
 write it down would make the outbox do it again.
 """

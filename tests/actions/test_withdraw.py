@@ -141,3 +141,25 @@ def test_an_answer_that_comes_after_it_was_taken_back_is_shown(world: World, sig
     assert (shown["state"], shown["status"], shown["unproven"]) == ("deleted", "merged", None)
     assert "answered" in [link["step"] for link in shown["chain"]]
     pi.cn("status", "--check")
+
+
+def test_what_its_peer_moved_can_be_taken_back_again_once_it_is_what_we_sent(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    sigma.cn("send", "pi", "Early word", "--body", "x")
+    ours, other = branches(pi.home)["sigma/early-word"], branches(pi.home)["main"]
+    git(pi.home, "update-ref", "refs/heads/sigma/early-word", other)
+    told = " ".join(sigma.cn("withdraw", "early-word", check=1).stderr.split())
+    assert "creator-only-delete" in told
+    assert "'git rm' of this entry in the outbox, and a commit, ends that" in told
+    (entry,) = sigma.outbox()
+    again = " ".join(sigma.cn("withdraw", "early-word", check=1).stderr.split())
+    assert "'cn outbox' shows why it waits" in again
+    git(sigma.root, "rm", "-q", "--", f"threads/mail/outbox/{entry}")
+    git(sigma.root, "commit", "-qm", "let it stand")
+    sigma.sync()
+    git(pi.home, "update-ref", "refs/heads/sigma/early-word", ours)
+    assert "deleted sigma/early-word" in sigma.cn("withdraw", "early-word").stdout
+    assert "sigma/early-word" not in branches(pi.home)
+    assert "taken back by us" in sigma.cn("why", "pi:early-word").stdout
+    sigma.cn("status", "--check")

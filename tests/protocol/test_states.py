@@ -66,7 +66,7 @@ EXPECTED = {
         adopted   | adopted | adopted   | adopted   | adopted   | adopted  | adopted  | -       | -
         delivered | none    | delivered | delivered | delivered | answered | deleting | -       | -
         answered  | none    | answered  | answered  | answered  | answered | deleting | -       | -
-        deleting  | -       | deleting  | deleting  | deleting  | deleting | -        | -       | -
+        deleting  | -       | deleting  | deleting  | deleting  | deleting | deleting | -       | -
         deleted   | none    | deleted   | deleted   | deleted   | deleted  | deleted  | -       | -
         gone      | -       | -         | gone      | gone      | gone     | gone     | -       | -
     """,
