@@ -85,7 +85,7 @@ def kinds(executor: Executor, side: str) -> list[str]:
         (IN, ["received", "deferred"], "enqueued", "deferred"),
         (OUT, ["queued"], "gone", "queued"),
         (OUT, ["queued", "delivered", "deleting"], "deleting", "deleting"),
-        (OUT, [], "answered", "none"),
+        (OUT, [], "deleting", "none"),
     ],
 )
 def test_an_event_that_cannot_be_commits_nothing(
