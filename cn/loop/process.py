@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -170,7 +170,8 @@ def gather_process(
     restore_pending(executor)
     answered = execute_output(run, executor)
     subjects = [answered] if answered else []
-    subjects += _execute(executor, _read_decided(executor, later))
+    tips = {key: tip for key, (_, tip) in seen.listed[IN].items()}
+    subjects += _execute(executor, _read_decided(executor, later), tips)
     update_queue(run, executor, may_give=may_give)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
@@ -249,7 +250,7 @@ def _waiting(executor: Executor) -> dict[tuple[Oid, str], str]:
     return {_asked(item): f"{peer}/{item.topic}" for peer, item in pending if not item.get("gone")}
 
 
-def _execute(executor: Executor, decided: Sequence[Decided]) -> list[str]:
+def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[ThreadKey, Oid]) -> list[str]:
     """Decide thread by thread; returns the lines for the commit message."""
     if not decided:
         executor.memory.conditions.tell("undone", {}, executor.notes)
@@ -265,7 +266,7 @@ def _execute(executor: Executor, decided: Sequence[Decided]) -> list[str]:
             actor, decision, own = triage.actor, format_decision(triage.decision), _own(working)
             facts = replace(facts, identities=people.get(actor, (str(actor),)))
             try:
-                outcome = _outcome(executor, facts, triage, merges)
+                outcome = _outcome(executor, facts, triage, tips, merges)
             except GitError as error:
                 if error.done.disk_full:
                     raise  # nothing else could be done either, and it says what helps
@@ -306,7 +307,15 @@ def _keys_and_people(executor: Executor) -> tuple[dict[str, str], dict[str, tupl
     return keys, {**people, str(config.name): (str(config.name), *hub.identity)}
 
 
-def _outcome(executor: Executor, facts: Facts, triage: Triage, merges: Merges) -> Plan | Refusal:
+def _outcome(
+    executor: Executor, facts: Facts, triage: Triage, tips: Mapping[ThreadKey, Oid], merges: Merges
+) -> Plan | Refusal:
+    tip = tips.get((facts.peer, facts.item.topic), facts.item.head)
+    if tip != facts.item.head:  # it moved to what was refused, or could not be fetched
+        why = f"void: the branch moved from {facts.item.head[:8]} to {tip[:8]}, which did not come in"
+        ends = command("cn delete {}", facts.source)
+        remedy = f"wait until its creator has pushed it well, or taken it away; then {ends} ends it"
+        return Refusal(rules.VALID_TRIAGE, why, remedy)
     if isinstance(triage.decision, Merge) and facts.peer in facts.peers:
         subject = f"Merge {facts.branch}"
         text = f"{subject}\n\nApproved by {triage.actor} in {facts.thread}"

@@ -37,7 +37,7 @@ def test_a_decision_is_void_when_the_branch_was_at_what_did_not_come_in(
         told = sigma.cn("inbox", "sync", check=None).stdout
         assert f"pi/proposal moved from {head[:8]} to {bad[:8]}, which did not come in" in told
     if seen != "sync":
-        assert "moved to what did not come in" in sigma.process(check=1).stderr
+        assert "which did not come in" in sigma.process(check=1).stderr
         assert "pi/proposal" in sigma.cn("status").stdout
     assert not merged(sigma, head)
     put(sigma, "pi/proposal", head)
@@ -82,7 +82,9 @@ def test_a_proposal_whose_branch_moved_to_what_did_not_come_in_can_be_ended_and_
     assert f"it moved to {bad[:8]}, which did not come in" in sigma.cn("why", "pi/proposal").stdout
     assert "'cn delete pi/proposal' ends" in sigma.triage("pi/proposal", "do:merge", check=1).stderr
     sigma.triage("pi/proposal", "delete:replaced")
-    sigma.process(check=None)
+    assert "then 'cn delete pi/proposal' ends it" in " ".join(sigma.process(check=1).stderr.split())
+    world.withdraw(pi, sigma)
+    sigma.process()
     assert sigma.threads() == []
 
 

@@ -274,7 +274,7 @@ def test_a_pending_branch_that_moves_to_an_unsigned_tip_is_not_merged(
     bad = world.propose(pi, sigma, files={"docs/bad.md": "bad\n"}, force=True)
     done = sigma.process(check=1)
     assert "signature-policy" in done.stderr
-    assert "moved to what did not come in" in done.stderr
+    assert "void: the branch moved" in done.stderr
     again = sigma.process()
     assert (again.stdout, again.stderr) == ("", "")
     assert not is_in_main(sigma, head)

@@ -84,7 +84,7 @@ def kinds(executor: Executor, side: str) -> list[str]:
         (IN, ["received"], "claimed", "received"),
         (IN, ["received", "deferred"], "enqueued", "deferred"),
         (OUT, ["queued"], "gone", "queued"),
-        (OUT, ["queued", "delivered", "deleting"], "deleting", "deleting"),
+        (OUT, ["queued", "delivered", "deleting"], "queued", "deleting"),
         (OUT, [], "deleting", "none"),
     ],
 )
