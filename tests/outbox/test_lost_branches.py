@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from cn.protocol.layout import BRANCH_GONE, BRANCH_LEFT
 from tests.support.hubs import bare, branches, clone, commit, git, identify, make_ssh_key, tip
 from tests.support.world import Node, World
 
@@ -131,7 +132,6 @@ def test_a_message_that_was_refused_at_the_door_had_not_come_in(world: World, si
 
 def test_nobody_is_said_to_have_taken_a_branch_away(world: World, sigma: Node, pi: Node) -> None:
     """Creator and host delete alike: each side says what it saw."""
-    gone = "not there any more (withdrawn, or deleted at the host)"
     for topic in ("mine", "hosts"):
         world.propose(pi, sigma, topic)
     settled = (pi.sync(), sigma.sync())
@@ -140,11 +140,11 @@ def test_nobody_is_said_to_have_taken_a_branch_away(world: World, sigma: Node, p
     world.withdraw(pi, sigma, "mine")
     git(sigma.home, "update-ref", "-d", "refs/heads/pi/hosts")
     pi.sync()
-    assert gone in pi.cn("why", "sigma:mine").stdout
+    assert BRANCH_GONE in pi.cn("why", "sigma:mine").stdout
     sigma.process(check=1)
     for words in (("status",), ("inbox",), ("inbox", "show", "pi/hosts")):
         shown = " ".join(sigma.cn(*words).stdout.split())
-        assert gone in shown
+        assert BRANCH_LEFT in shown
         assert "creator" not in shown.replace("creator informed", "")
 
 

@@ -27,7 +27,7 @@ HEADERS = {"accept": "application/json, text/event-stream", "content-type": "app
 ONE, OTHER = (Uuid(Party(f"{digit * 8}-1111-4111-8111-111111111111")) for digit in "12")
 FIRST, SECOND = Pid(7), Pid(8)
 NOBODY = Agents(dict)
-_SECONDS = 60.0
+_SECONDS = 100.0
 
 
 def test_who_comes_without_pause_is_refused_and_told_once() -> None:
@@ -139,7 +139,8 @@ sys.exit(serve(open_agency(hub), places_of(hub), Plan(Settings(Path("agency.toml
 """
 _FLOODS = """
 import os, socket, sys
-path, token, anew = sys.argv[1:]
+path, token, how = sys.argv[1:]
+anew = how != "by few"
 lines = "POST /mcp HTTP/1.1", "Host: localhost", f"Authorization: Bearer {token}", "Content-Length: 5000", "", "{"
 half = "\\r\\n".join(lines if token else lines[:1])
 for _ in range(4):
@@ -154,6 +155,9 @@ while True:
     try:
         one.connect(path)
         one.sendall(half.encode())
+        if how == "a process for each":
+            one.settimeout(0.2)
+            one.recv(1)
     except OSError:
         pass
     if anew:
@@ -165,10 +169,11 @@ while True:
 
 
 @pytest.mark.parametrize("token", [True, False], ids=["token", "none"])
-@pytest.mark.parametrize("anew", [True, False], ids=["a process for each", "by few"])
+@pytest.mark.parametrize("how", ["by few", "a process for each", "gone at once"])
 def test_connections_without_pause_name_their_agent_and_keep_no_other_out(
-    office: Office, tmp_path: Path, *, token: bool, anew: bool
+    office: Office, tmp_path: Path, how: str, *, token: bool
 ) -> None:
+    """Whose a process is that is gone when somebody looks nobody can say: it is let be, and keeps nobody out either."""
     hostile = office.lease(office.handler("Opens connections"))
     script, launcher, health = tmp_path / "serve.py", tmp_path / "launcher", office.root / ".git/cn/agency/server.json"
     script.write_text(_SERVES)
@@ -181,24 +186,26 @@ def test_connections_without_pause_name_their_agent_and_keep_no_other_out(
         _until(lambda: health.exists() and json.loads(health.read_text())["pid"] == serves.pid)
         server = Server(serves, json.loads(health.read_text()))
         other = office.lease(office.handler("Asks beside them"))  # of this server: at its port others do not count
-        floods = [sys.executable, "-c", _FLOODS, server.socket, hostile.token if token else "", "1" if anew else ""]
+        floods = [sys.executable, "-c", _FLOODS, server.socket, hostile.token if token else "", how]
         flood = subprocess.Popen(floods, start_new_session=True)
         launcher.write_text(str(flood.pid))
         stack.callback(flood.wait)
         stack.callback(lambda: os.killpg(flood.pid, 9))
-        _until(lambda: hostile.principal.agent in _faults(health))
-        _until((tmp_path / "flooded").exists)
-        assert hostile.principal.agent in (tmp_path / "flooded").read_text()
+        if how != "gone at once":
+            _until(lambda: hostile.principal.agent in _faults(health))
+            _until((tmp_path / "flooded").exists)
+            assert hostile.principal.agent in (tmp_path / "flooded").read_text()
         headers = {**HEADERS, "authorization": f"Bearer {other.token}"}
         for made in (_OverSocket(server.socket), HTTPConnection("localhost", int(server.health["port"]), timeout=30)):
             made.request("POST", "/mcp", json.dumps(CALL), headers)
             assert made.getresponse().status == 200
             made.close()
         told = " ".join(cn("agency", "status", hub=office.root).stdout.split())
-        assert "opens one connection after the other" in told
-        assert list(_faults(health)) == [hostile.principal.agent], "nobody else is blamed"
+        assert set(_faults(health)) <= {hostile.principal.agent}, "nobody else is blamed"
+        assert ("opens one connection after the other" in told) == bool(_faults(health))
+        assert bool(_faults(health)) or how == "gone at once"
         assert flood.poll() is None
-    assert (tmp_path / "log").read_text().count(f"{hostile.principal.agent}: it opens one connection") == 1
+    assert (tmp_path / "log").read_text().count(f"{hostile.principal.agent}: it opens one connection") <= 1
 
 
 class _OverSocket(HTTPConnection):
