@@ -7,8 +7,11 @@ import json
 import os
 import resource
 import socket
+import subprocess
+import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import httpx2
@@ -29,6 +32,15 @@ from tests.support.agency_server import Office, start_server, stop_server
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "permissions_list", "arguments": {}}}
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 ASK = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+
+_HOLDS = """
+import socket, sys
+held = [socket.socket(socket.AF_UNIX) for _ in range(80)]
+for one in held:
+    one.connect(sys.argv[1])
+print(len(held), flush=True)
+sys.stdin.read()
+"""
 
 
 async def _answer(scope: Any, receive: Any, send: Any) -> None:
@@ -135,16 +147,14 @@ def test_half_a_request_has_its_time_and_no_more(tmp_path: Path) -> None:
 
 def test_more_idle_connections_than_files_keep_no_agent_out(tmp_path: Path, office: Office) -> None:
     agent = office.lease(office.handler("Asks beside a flood"))
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
-    try:
-        server = start_server(office.root)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    server = start_server(office.root, files=256)
     try:
         with ExitStack() as stack:
-            for _ in range(320):
-                _open(stack, Path(server.socket))
+            for _ in range(4):  # of one process 100 are taken at once
+                idle = subprocess.Popen([sys.executable, "-c", _HOLDS, server.socket], stdin=PIPE, stdout=PIPE)
+                stack.enter_context(idle)
+                assert idle.stdout is not None
+                assert idle.stdout.readline() == b"80\n"
             headers = {**HEADERS, "authorization": f"Bearer {agent.token}"}
             for _ in range(3):
                 with httpx2.Client(transport=httpx2.HTTPTransport(uds=server.socket), timeout=30) as http:
@@ -167,7 +177,7 @@ def test_streams_that_an_agent_opens_are_refused_and_keep_nobody_out(office: Off
     request = "\r\n".join(["GET /mcp HTTP/1.1", "host: localhost", *lines, "", ""]).encode()
     try:
         with ExitStack() as stack, httpx2.Client(transport=httpx2.HTTPTransport(uds=server.socket)) as http:
-            opened = [_open(stack, Path(server.socket), request) for _ in range(300)]
+            opened = [_open(stack, Path(server.socket), request) for _ in range(90)]
             assert {_begin(one) for one in opened} <= {b"HTTP/1.1 405", b""}
             assert http.post("http://localhost/mcp", content=json.dumps(CALL), headers=headers).status_code == 200
             assert sum(map(_is_open, opened)) <= OF_ONE

@@ -109,14 +109,19 @@ class Server(NamedTuple):
         return str(self.health["socket"])
 
 
-def start_server(root: Path, *words: str, env: Mapping[str, str] | None = None, agents: bool = False) -> Server:
-    """Start it, and wait until it answers; only with ``agents`` it starts some."""
+def start_server(
+    root: Path, *words: str, env: Mapping[str, str] | None = None, agents: bool = False, files: int = 0
+) -> Server:
+    """Start it, and wait until it answers; only with ``agents`` it starts some, and with ``files`` it may open no more
+    at once.
+    """
     health = root / ".git/cn/agency/server.json"
     log = (root.parent / "server.log").open("ab")
     command = [sys.executable, "-P", "-m", "cn", "--hub", str(root), "agency", "serve", *words]
     command += [] if agents else ["--no-agents"]
+    limited = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
     process = subprocess.Popen(
-        command, stdout=log, stderr=log, env={**os.environ, **(env or {})}, start_new_session=True
+        limited if files else command, stdout=log, stderr=log, env={**os.environ, **(env or {})}, start_new_session=True
     )
     log.close()
     deadline = time.monotonic() + _START_SECONDS
