@@ -42,6 +42,7 @@ from cn.inbox.plan.arrivals import (
     plan_renamed,
     plan_repeated,
     plan_revived,
+    plan_void,
     said_again,
     stepped_back,
     takes_words,
@@ -50,6 +51,7 @@ from cn.inbox.plan.arrivals import (
 )
 from cn.inbox.working_copies import (
     Working,
+    has_triage,
     is_stale,
     lenient_text,
     may_decide,
@@ -918,6 +920,7 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
 def record_moved_on(executor: Executor, seen: Observation, later: Container[ThreadKey]) -> None:
     """Pending proposals whose branch stands at another commit, which did not come in. It is gone from the commit that
     was shown: nobody merges what its creator has replaced, and if it comes back, that is said as of any other branch.
+    What was decided before this was known is void; who knows it can end the thread, not merge it.
 
     ``later``: what comes of these branches is not recorded yet.
     """
@@ -928,9 +931,15 @@ def record_moved_on(executor: Executor, seen: Observation, later: Container[Thre
         branch, tip = there
         if tip == item.head or item.get("kind") not in ("", PROPOSAL) or not item.get("thread"):
             continue
-        source = f"{peer}/{item.topic}"
+        source, path = f"{peer}/{item.topic}", inbox_path(ThreadName(item.get("thread")))
         with executor.apart(source):
             executor.perform(Plan(source, (Pin(peer, IN, item.topic, None), Keep(item.head))))
+            decided = path not in executor.changed and has_triage(executor.hub, ThreadName(item.get("thread")))
+            if decided and (working := use_working_text(executor, ThreadName(item.get("thread")))) is not None:
+                fresh, shown = own_text(executor.snapshot, executor.settings.us, peer, item)
+                masked = mask_thread(executor, ThreadName(item.get("thread")), working, shown)
+                executor.perform(plan_void(peer, item, tip, masked, fresh, shown))
             executor.perform(plan_moved_on(peer, item, branch, tip, executor.now))
             text = f"{source} moved from {item.head[:8]} to {tip[:8]}, which did not come in: nothing of it is merged"
-            executor.notes.info(text, source=source)
+            void = f"; what was decided is void, {command('cn delete {}', source)} ends it" if decided else ""
+            executor.notes.info(f"{text}{void}", source=source)

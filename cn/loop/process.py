@@ -311,7 +311,7 @@ def _outcome(
     executor: Executor, facts: Facts, triage: Triage, tips: Mapping[ThreadKey, Oid], merges: Merges
 ) -> Plan | Refusal:
     tip = tips.get((facts.peer, facts.item.topic), facts.item.head)
-    if tip != facts.item.head:  # it moved to what was refused, or could not be fetched
+    if tip != facts.item.head and not facts.item.get("gone"):  # what it moved to was refused, or could not be fetched
         why = f"void: the branch moved from {facts.item.head[:8]} to {tip[:8]}, which did not come in"
         ends = command("cn delete {}", facts.source)
         remedy = f"wait until its creator has pushed it well, or taken it away; then {ends} ends it"

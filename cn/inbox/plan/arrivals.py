@@ -431,6 +431,13 @@ def plan_moved_on(peer: Name, item: Item, branch: Branch, head: Oid, at: datetim
     return Plan(source, (gone, Log(Row(at, source, "gone", why, branch=branch, head=item.head, outcome="gone"))))
 
 
+def plan_void(peer: Name, item: Item, head: Oid, text: str, fresh: str, known: Sequence[str]) -> Plan:
+    """What was decided in ``text``, before anybody here knew that the branch stands at ``head``, decides nothing."""
+    reason = f"The branch moved from {item.head} to {head}, which did not come in; decide again."
+    path = inbox_path(ThreadName(item.get("thread")))
+    return Plan(f"{peer}/{item.topic}", (Put(path, refresh(text, fresh, reason, known)),))
+
+
 def plan_refused_arrival(arrival: Arrival, refusal: Refusal, us: Name, already: bool) -> Plan:
     """A branch that may not enter: logged, and its creator told, once per head."""
     if already:
