@@ -43,12 +43,16 @@ def withdraw(hub: Hub, sent: str, *, dry_run: bool = False) -> Report:
     return run.report
 
 
-def _check(peer: Name, item: Item, waiting: Sequence[HubPath]) -> None:
-    """``waiting`` are its entries in the outbox: a deletion that somebody took out of it can be asked for again."""
+def _check(peer: Name, item: Item, waiting: Sequence[HubPath], *, known: bool) -> None:
+    """``waiting`` are its entries in the outbox: a deletion that somebody took out of it can be asked for again;
+    ``known``: is that one a peer?
+    """
     branch = item.get("branch")
     if item.get("kind") == NOTICE or item.get("about_status") in FINAL:
         text = f"{branch} tells {peer} what became of {item.get('about')}, and {peer} waits for that"
-        raise Refused(text, f"{command('cn send {} MESSAGE', peer)} says more")
+        more = f"{command('cn send {} MESSAGE', peer)} says more"
+        owed = f"{peer} is no peer now: it goes when {command('cn peer add {} URL', peer)} adds it again"
+        raise Refused(text, more if known else owed)
     if item.state == "deleting" and waiting:
         remedy = f"{command('cn outbox')} shows why it waits, {command('cn outbox flush')} tries again"
         raise Refused(f"{branch} is about to be deleted at {peer}", remedy)
@@ -60,7 +64,7 @@ def _take_back(executor: Executor, peer: Name, topic: str) -> str | None:
         return None  # another clone was first
     outbox = executor.snapshot.outbox()[0]
     waiting = [path for path, entry in outbox if (entry.to, topic_of(entry.branch)) == (peer, topic)]
-    _check(peer, item, waiting)
+    _check(peer, item, waiting, known=peer in executor.settings.peers)
     there = _last_there(executor.snapshot.events_of_topic(peer, OUT, topic)) if item.state == "queued" else None
     executor.perform(plan_withdrawn(peer, item, there or item.head, waiting, executor.now))
     return f"cn: withdraw {peer}:{one_line(topic, 60)}"

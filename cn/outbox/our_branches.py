@@ -68,6 +68,8 @@ LOST = "gone"
 """The kind of condition that a message of ours is gone where it was delivered, and nobody has it."""
 _ANSWERS = ("delivered", "answered")
 _LOOKS = 3
+_MOST_DELETED = 5
+"""So often the same commit is deleted that a host shows again: one that does not forget would be asked at each run."""
 """How often a branch is not listed before it counts as gone where nothing else shows it."""
 
 
@@ -284,7 +286,10 @@ def _record_found(
     source, settings = f"{peer}/{topic}", executor.settings
     mine = known.get(topic, [])
     sent = [event for event in mine if event.kind == "queued"]
-    if any(event.kind in ("deleting", "deleted") for event in mine):
+    if sum(event.kind == "deleted" and event.head == tip for event in mine) >= _MOST_DELETED:
+        text = f"{branch} at {peer} comes back whenever it is deleted; cn did that {_MOST_DELETED} times, and leaves it"
+        executor.notes.info(f"{text} there: whoever keeps that host can delete it", source=source)
+    elif any(event.kind in ("deleting", "deleted") for event in mine):
         executor.perform(plan_deleted_again(peer, branch, mine, executor.now))
         told = next((f" ({e.fields['status']})" for e in reversed(mine) if e.fields.get("status")), "")
         text = f"{branch} is at {peer} again; it was deleted before{told}, and is again: only a new commit is looked at"

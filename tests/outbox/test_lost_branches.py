@@ -49,6 +49,25 @@ def test_what_was_deleted_and_comes_back_with_a_backup_is_deleted_again(world: W
     assert "healthy" in sigma.cn("doctor").stdout
 
 
+def test_what_a_host_shows_again_whenever_it_is_deleted_is_left_there(world: World, sigma: Node, pi: Node) -> None:
+    sigma.cn("send", "pi", "First", "--body", "x")
+    pi.sync()
+    head = tip(pi.home, "sigma/first")
+    sigma.cn("withdraw", "pi:first")
+    for _ in range(4):
+        git(pi.home, "update-ref", "refs/heads/sigma/first", head)
+        assert "it was deleted before" in sigma.sync().stdout
+        assert "sigma/first" not in branches(pi.home)
+        assert "taken back by us" in sigma.cn("why", "pi:first").stdout
+    git(pi.home, "update-ref", "refs/heads/sigma/first", head)
+    assert "comes back whenever it is deleted; cn did that 5 times" in sigma.sync().stdout
+    rows = sigma.rows()
+    for _ in range(2):
+        assert sigma.sync().stdout == ""
+    assert "sigma/first" in branches(pi.home)
+    assert sigma.rows() == rows
+
+
 def test_a_mailbox_that_lost_our_main_gets_it_again(world: World) -> None:
     box = bare(world.folder / "box.git")
     sigma, pi = world.hub("sigma"), world.hub("pi")

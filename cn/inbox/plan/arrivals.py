@@ -382,7 +382,10 @@ def _sentence_of(why: str) -> str:
     return why[0].upper() + why[1:]
 
 
-SIGN_ANEW = "'git commit --amend --no-edit -S' signs a proposal, then push it again; a message is sent again"
+SIGN_ANEW = (
+    "'cn sign KEY' lets a clone sign with that key; then 'git commit --amend --no-edit -S' signs a proposal, which is "
+    "pushed again, and a message is sent again"
+)
 GOT_PART = "main has got a part of it since"
 
 

@@ -23,6 +23,7 @@ from cn.protocol.outbox_entry import (
     outbox_path,
     sent_path,
 )
+from cn.protocol.sent_life import is_withdrawn
 from cn.protocol.states import Step
 from cn.protocol.thread_file import Header
 from cn.values.errors import Refusal
@@ -275,7 +276,7 @@ def plan_deleted_again(peer: Name, branch: Branch, past: Sequence[Event], at: da
         events.insert(1, Event(at, OUT, "delivered", begun.topic, begun.head))
     item = Item(OUT, begun.topic, begun.head, "answered", at, {**begun.fields, "branch": branch})
     row = Log(Row(at, source, "ours", "there again", "", branch, begun.head, "delivered"))
-    again = clean_up(peer, item, at, "it was deleted before", source)
+    again = clean_up(peer, item, at, "it was deleted before", source)._replace(withdrawn=is_withdrawn(past))
     return Plan(source, (*(Record(peer, event._replace(at=at)) for event in events), row, again))
 
 
