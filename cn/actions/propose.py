@@ -13,6 +13,7 @@ from cn.actions.signed import refuse_unsigned, refuse_withdrawn
 from cn.git.entries import read_changes
 from cn.git.fetch import fetch_commits
 from cn.git.objects import is_ancestor, read_info, read_objects
+from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_histories
 from cn.git.remote import HEADS, list_refs_of
 from cn.git.repository import Hub, open_hub, share
@@ -290,7 +291,18 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
     """Where it leaves the peer's main. Raises :class:`Refused` for what can never be merged, or holds a secret."""
     peer, git = target.peer, run.hub.git
     whose = f"{peer.name}'s {target.main}"
-    facts = read_facts(git, target.tip, head)
+    try:
+        facts = read_facts(git, target.tip, head)
+    except GitError as error:
+        if not (error.done.limited or error.done.died):
+            raise
+        push = command("git push {} {}:refs/heads/{}", target.hub, head, target.branch)
+        text = f"{whose} has more files, or more that changed since {head[:8]} left it, than cn compares"
+        raise Refused(
+            text,
+            f"{command('cn send {} MESSAGE', peer.name)} asks whether that is meant; {push} does "
+            "without cn what the host allows",
+        ) from error
     if not facts.common:
         clone = command("git clone {}", peer.hub)
         remedy = f"commit in a clone of its hub ({clone}), and propose from there"

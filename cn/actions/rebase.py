@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from cn.actions.drafts import telling_what_waits
 from cn.actions.propose import Target, find_target, queue_proposal
-from cn.git.entries import read_changes
+from cn.git.entries import diff_commits
 from cn.git.fetch import fetch_commits
 from cn.git.objects import merge_bases, read_info
+from cn.git.process import Git, GitError
 from cn.git.rebase import commits_to_rebase, rebase, says_the_same
 from cn.git.remote import HEADS, list_remotes
 from cn.git.repository import Hub
@@ -50,14 +51,29 @@ def _needless(run: Run, target: Target, head: Oid) -> str:
 
     A new head would void a decision for nothing.
     """
-    main = own_main(run.hub.git, target.tip, head)
-    bases, whose = merge_bases(run.hub.git, main, head), f"{target.peer.name}'s"
+    git, whose = run.hub.git, f"{target.peer.name}'s"
+    bases = merge_bases(git, own_main(git, target.tip, head), head)
+    if not bases:
+        text = f"{target.branch} has no history in common with {whose} {target.main} now: that was replaced"
+        remedy = f"ask {target.peer.name} about it, or commit anew in a clone of its hub, and propose from there"
+        raise Refused(text, remedy)
     if target.tip in bases:
         return f"{target.branch} is on {whose} latest {target.main} already"
-    if any(all(is_owned(c.path) for c in read_changes(run.hub.git, base, target.tip)) for base in bases):
+    if any(_changed_records_only(git, base, target.tip) for base in bases):
         only = "only the hub's own records have changed since"
         return f"{target.branch} needs no rebase: in {whose} {target.main} {only}"
     return ""
+
+
+def _changed_records_only(git: Git, base: Oid, tip: Oid) -> bool:
+    """Where more has changed than cn compares, it is more than a hub's records."""
+    try:
+        changes = diff_commits(git, [(base, tip)])[base, tip]
+    except GitError as error:
+        if error.done.limited or error.done.died:
+            return False
+        raise
+    return all(is_owned(change.path) for change in changes)
 
 
 def _find(run: Run, text: str) -> tuple[Name, Item]:
@@ -95,7 +111,14 @@ def _require_there(run: Run, target: Target, item: Item) -> None:
 
 def _rebased(run: Run, target: Target, head: Oid) -> Oid:
     """The new tip. Raises :class:`Refused` with the commands that a person uses where it conflicts."""
-    commits = commits_to_rebase(run.hub.git, own_main(run.hub.git, target.tip, head), head)
+    main = own_main(run.hub.git, target.tip, head)
+    if roots := run.hub.git.run("rev-list", "--max-parents=0", f"{main}..{head}").lines:
+        again = command("cn propose {}", target.topic)
+        text = (
+            f"{target.branch} takes in a history that began apart, with {roots[0][:8]}: no rebase lays that onto main"
+        )
+        raise Refused(text, f"on your branch merge {target.peer.name}'s {target.main} instead, then {again}")
+    commits = commits_to_rebase(run.hub.git, main, head)
     new = rebase(run.hub, target.tip, commits, run.now)
     if new.conflicts:
         paths = ", ".join(one_line(path, 80) for path in new.conflicts[:10])

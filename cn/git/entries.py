@@ -160,10 +160,11 @@ def _entry(mode: str, oid: str) -> Entry | None:
     return None if mode == "000000" else Entry(sys.intern(mode), Oid(oid))
 
 
-def list_entries(git: Git, commit: str, below: Iterable[str] = ()) -> dict[str, Entry]:
-    """The files of ``commit``, or those at or below some paths."""
+def list_entries(git: Git, commit: str, below: Iterable[str] = (), *, max_out: int | None = None) -> dict[str, Entry]:
+    """The files of ``commit``, or those at or below some paths; ``max_out`` limits the bytes that tell them."""
     found = {}
-    for line in git.run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit, *below).fields:
+    how = ("ls-tree", "-r", "-z", "--full-tree", "--end-of-options")
+    for line in git.run(*how, commit, *below, max_out=max_out).fields:
         meta, _, path = line.partition("\t")
         mode, _, oid = meta.split()
         found[path] = Entry(sys.intern(mode), Oid(oid))

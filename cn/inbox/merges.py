@@ -40,6 +40,8 @@ from cn.values.names import NameRefused, Oid, fold, folders_above, is_oid, is_ow
 
 MOST_COMMITS = 500
 _HEADS = 500
+_MOST_OF_ANOTHER = 64 << 20
+"""Bytes that name the files of a peer's main and what they hold: some 600,000 files."""
 _FILES = ("100644", "100755")
 _ABSENT = "000000"
 
@@ -229,9 +231,10 @@ def _with_private(git: Git, published: Sequence[Oid], candidates: Sequence[Merge
 class MainFiles:
     """The files of main outside cn's folders, as the merges of a run leave them."""
 
-    def __init__(self, git: Git, main: Oid) -> None:
+    def __init__(self, git: Git, main: Oid, max_out: int | None = None) -> None:
+        """``max_out``: of another's main no more is read, in bytes."""
         wanted = [e.path for e in list_tree(git, main) if not is_owned(e.path)]
-        self._files = list_entries(git, main, wanted) if wanted else {}
+        self._files = list_entries(git, main, wanted, max_out=max_out) if wanted else {}
         self._below = Counter(folder for path in self._files for folder in folders_above(path))
         self._names = {fold(name): name for name in sorted([*self._files, *self._below])}
 
@@ -367,7 +370,10 @@ def own_base(git: Git, main: Oid, head: Oid) -> Oid | None:
 
 
 def read_facts(git: Git, main: Oid, head: Oid) -> MergeFacts:
-    """What a merge of a head into this main would meet, as far as its creator can know before it is read there."""
+    """What a merge of a head into this main would meet, as far as its creator can know before it is read there.
+
+    Raises :class:`GitError`, limited, where there is more of that main than cn compares.
+    """
     shown = own_base(git, main, head) or ""
     candidate = read_candidates(git, main, [(head, shown)], {})[head, shown]
     if candidate.failed is not None:
@@ -378,7 +384,7 @@ def read_facts(git: Git, main: Oid, head: Oid) -> MergeFacts:
         return MergeFacts(head, True, merged_already=True)
     if why := _too_many(candidate):
         return MergeFacts(head, True, conflicts=(why,))
-    files, changes = MainFiles(git, main), candidate.changes
+    files, changes = MainFiles(git, main, _MOST_OF_ANOTHER), candidate.changes
     if files.differing(changes) and _all_there(git, main, files, candidate):
         return MergeFacts(head, True, all_there=True)
     crossing, clashing = files.obstacles(changes)

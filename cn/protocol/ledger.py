@@ -25,6 +25,8 @@ FOLDER = HubPath("state/ledger")
 IN, OUT = "in", "out"
 WITHDRAWN = "withdrawn"
 """The field of a deletion of ours by which we took back what we sent: when."""
+SAID = "said"
+"""When words came to a thread that waited for the agent, so that its question is another, with an id of its own."""
 _MACHINES = {IN: THREAD, OUT: SENDER}
 """The machine of each side: its events are the kinds, its states the ``state`` of open items."""
 _SAFE = "/:.,-_@+~"

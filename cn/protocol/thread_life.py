@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from cn.protocol.layout import FINAL, MERGED_BEFORE
-from cn.protocol.ledger import IN, OUT, Event
+from cn.protocol.ledger import IN, OUT, SAID, Event
 from cn.values.timestamps import format_stamp, parse_stamp
 
 RECEIVED, MOVED, DEFERRED, RETURNED = "received", "moved", "deferred", "returned"
@@ -162,7 +162,7 @@ def _inbound(event: Event, shown: str) -> tuple[Link, ...]:
     anew = (RECEIVED, "shown anew, the same head; what was decided before, if anything was, is void")
     steps = {
         "received": (RECEIVED, get("branch", "")),
-        "refreshed": said if get("words") else anew if event.head == shown else moved,
+        "refreshed": said if get("words") or get(SAID) else anew if event.head == shown else moved,
         "deferred": (DEFERRED, _join(_until(event), get("reason", ""), by)),
         "returned": (RETURNED, "deferred until now"),
         "assigned": (ASSIGNED, _join(f"to {get('actor', '')}", "", by)),

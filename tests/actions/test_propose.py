@@ -598,6 +598,47 @@ def test_a_rebase_of_what_is_no_proposal_of_ours_is_refused(shared: Desk) -> Non
         assert "no proposal of ours is called" in desk.cn("rebase", name, check=1).stderr
 
 
+def test_a_main_that_was_replaced_is_called_that_and_nothing_damaged(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    before = desk.there()
+    apart = git(desk.sigma.home, "commit-tree", "-m", "another", "main^{tree}")
+    git(desk.sigma.home, "update-ref", "refs/heads/main", apart)
+    refused = desk.cn("rebase", "fix", check=1).stderr
+    assert "pi/fix has no history in common with sigma's main now: that was replaced" in refused
+    assert "damaged" not in refused
+    assert "no run can work" not in desk.pi.cn("doctor", check=None).stdout
+    assert desk.there() == before
+
+
+def test_a_history_that_began_apart_is_named_where_it_cannot_be_rebased(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    apart = git(desk.root, "commit-tree", "-m", "apart", git(desk.root, "mktree", stdin=""))
+    git(desk.root, "merge", "--quiet", "--allow-unrelated-histories", "-m", "Take it in", apart)
+    desk.cn("propose", "fix")
+    desk.sigma.write({"docs/else.md": "else\n"}, "main moves")
+    refused = desk.cn("rebase", "fix", check=1).stderr
+    assert f"takes in a history that began apart, with {apart[:8]}" in refused
+
+
+def test_a_main_of_more_files_than_can_be_compared_is_named(desk: Desk) -> None:
+    """A few objects name any number of files."""
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    home = desk.sigma.home
+    blob = git(home, "hash-object", "-w", "--stdin", stdin="x\n")
+    bomb = git(home, "mktree", stdin="".join(f"100644 blob {blob}\tf{n}\n" for n in range(10)))
+    for _ in range(7):
+        bomb = git(home, "mktree", stdin="".join(f"040000 tree {bomb}\td{n}\n" for n in range(10)))
+    tree = git(home, "mktree", stdin=f"{git(home, 'ls-tree', 'main')}\n040000 tree {bomb}\tbomb\n")
+    git(home, "update-ref", "refs/heads/main", git(home, "commit-tree", "-p", "main", "-m", "more", tree))
+    commit(desk.root, {"docs/second.md": "two\n"}, "Second", author="Pia <pia@people.example>")
+    for words in ("rebase", "fix"), ("propose", "second"):
+        refused = desk.cn(*words, check=1).stderr
+        assert "sigma's main has more files, or more that changed" in refused
+        assert "'cn send sigma MESSAGE' asks whether that is meant" in refused
+
+
 def test_a_rebase_leaves_out_no_change_that_a_merge_holds(desk: Desk) -> None:
     first = desk.begin({"docs/fix.md": "one\n"})
     checkout(desk.root, "side", f"{first}~1")

@@ -55,6 +55,31 @@ def asked(world: World, sigma: Node, pi: Node) -> str:
     return found
 
 
+def test_what_waits_for_the_agent_gets_another_id_when_words_come(
+    world: World, sigma: Node, pi: Node, asked: str
+) -> None:
+    """Main shows the id of what waits: who read it there could write an answer under it into the question."""
+    second = world.propose(pi, sigma, "second", {"docs/second.md": "second\n"})
+    sigma.sync()
+
+    def waiting() -> str:
+        (path,) = (sigma.root / "state/queue").glob("inbox-*.md")
+        return path.stem.removeprefix("inbox-")
+
+    known = [waiting()]
+    for number in range(3):
+        say(sigma, second, f"About {known[-1]}, {number}.", f"re-{number}")
+        sigma.sync()
+        assert waiting() not in known
+        known.append(waiting())
+    assert events(sigma, "pi", topic="second").count("refreshed") == 3
+    assert "words about it" in sigma.cn("why", "pi/second").stdout
+    answer(sigma, "---\nid: ID\ndelete: ID|no\n---\n")
+    sigma.process()
+    assert current(sigma) == known[-1]
+    assert all(f"About {id}, {number}." in shown(sigma) for number, id in enumerate(known[:-1]))
+
+
 @pytest.mark.parametrize("wrote_before", [False, True])
 def test_the_agent_is_asked_again_with_the_words_that_came_after_it_was_given_a_thread(
     sigma: Node, pi: Node, asked: str, wrote_before: bool
@@ -104,12 +129,10 @@ def test_an_item_that_waits_for_its_turn_is_given_with_the_words_and_no_other_on
 ) -> None:
     other = world.propose(pi, sigma, "other")
     sigma.sync()
-    (waiting,) = (one["id"] for one in queue(sigma)["waiting"])
     for topic in ("re-one", "re-two"):
         say(sigma, other, topic, topic)
         sigma.sync()
-    assert [one["id"] for one in queue(sigma)["waiting"]] == [waiting]
-    assert "refreshed" not in events(sigma, "pi", topic="other")
+    (waiting,) = (one["id"] for one in queue(sigma)["waiting"])
     answer(sigma, "---\nid: ID\ndelete: ID|no\n---\n")
     sigma.process()
     assert current(sigma) == waiting

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cn.outbox.plan.receipts import Arrival, notice
 from cn.protocol.effects import Drop, Effect, Log, Plan, Put, Record, Wake
 from cn.protocol.layout import ACKED, NOTICE, inbox_path
-from cn.protocol.ledger import IN, Event, Item
+from cn.protocol.ledger import IN, SAID, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About
 from cn.protocol.states import RECEIVER, read_step
@@ -141,6 +141,11 @@ def plan_continued(
         back = plan_returned(arrival.peer, item, arrival.at, message.hops).effects[:1]
     if held:
         back = (*back, *hold(arrival.peer, item, arrival.at))
+    elif item.get("input"):
+        # It waits under an id that main shows, and who wrote these words may have read: it gets another.
+        at = {SAID: format_second(arrival.at)}
+        anew = Record(arrival.peer, Event(arrival.at, IN, "refreshed", item.topic, item.head, at))
+        back = (*back, anew, *_stays(arrival.peer, item, arrival.at))
     shown = f"shown in {name}{'; what was decided without it is void' if held else ''}"
     row = arrival.row("answered", shown, thread=name)
     about = About(arrival.branch, arrival.head, ACKED, None, "shown in the thread that it answers")
