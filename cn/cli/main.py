@@ -235,6 +235,9 @@ def _invoke(env: Env) -> int:
     return 0
 
 
+_SHOWS = "'cn status' and 'cn log', of an Agency 'cn agency log', show"
+
+
 def _not_shown(env: Env, error: NotShown) -> tuple[str, str]:
     """The report could not be written: what is known of the work, which was done before it."""
     done: bool | None = env.did or None
@@ -244,11 +247,11 @@ def _not_shown(env: Env, error: NotShown) -> tuple[str, str]:
         done = what_became()
     if done:
         told = f"it was done; only the report of it could not be written: {error.strerror}"
-        return told, "do not repeat it; 'cn status' and 'cn log' show what is there"
+        return told, f"do not repeat it; {_SHOWS} what is there"
     if done is False:
         return f"the answer could not be written: {error.strerror}", "nothing was committed"
     told = f"what it has to say could not be written: {error.strerror}"
-    return told, "'cn status' and 'cn log' show what was done; repeat it only if they do not show it"
+    return told, f"{_SHOWS} what was done; repeat it only if they do not show it"
 
 
 def _by_system(error: OSError) -> tuple[str, str]:

@@ -166,6 +166,28 @@ def test_a_handler_moves_to_another_boss_by_one_above_both(records: Records, roo
     assert records.no(MoveHandler(other, boss, goal)).rule == "one-handler"
 
 
+def test_what_a_person_is_the_boss_of_no_handler_above_moves_nor_is_told_to_stop(
+    records: Records, root: Uuid, boss: Uuid
+) -> None:
+    other = records.handler_for("Other", boss)
+    under = records.handler_for("Under", boss)
+    deep = records.handler_for("Deep", under)
+    bob = Party("user:bob")
+    records.do(MoveHandler(under, bob))
+    for who, moved, to in (boss, under, boss), (boss, under, other), (root, under, boss), (boss, deep, other):
+        refused = records.no(MoveHandler(moved, Party(to)), records.agent(who))
+        assert (refused.rule, refused.ask) == ("access", bob)
+    refused = records.no(MoveHandler(other, Party(under)), records.agent(boss))
+    assert refused.ask == bob, "nor is anybody put below that one"
+    for work in CreateOutcome("More", "", (under,)), CreateOutcome("More", "", (deep,)):
+        refused = records.no(work, records.agent(boss))
+        assert (refused.rule, refused.ask) == ("delegation-boundary", bob)
+        assert "stop" not in refused.remedy
+    records.do(MoveHandler(deep, Party(boss)))
+    records.do(MoveHandler(under, Party(boss)))
+    assert line(records, under) == (True, boss, boss)
+
+
 def test_a_user_can_be_the_boss_at_any_node(records: Records, root: Uuid, boss: Uuid) -> None:
     under = records.handler_for("Under", boss)
     cto = Party("user:cto")

@@ -63,6 +63,9 @@ def _not_yours(principal: Principal, outcome: Outcome, decider: Party, facts: Fa
     line = [Uuid(decider), *above(Uuid(decider), facts)]
     if me in line:
         underling = line[line.index(me) - 1]
+        found = facts.handler(underling)
+        if found is not None and is_user(found.boss):
+            return Refused(BOUNDARY, f"{name} is delegated", f"ask {found.boss}, the boss of {underling}", found.boss)
         remedy = f"send mail to your underling {underling}, or stop it to have its outcomes again"
         return Refused(BOUNDARY, f"{name} is delegated", remedy, underling)
     return Refused(ACCESS, f"{name} is {decider}'s to decide", f"ask your boss, {boss}", boss)
@@ -73,6 +76,9 @@ def not_delegated(outcome: Outcome, facts: Facts) -> Refused | None:
     handler = delegated(outcome, facts)
     if handler is None:
         return None
+    if is_user(handler.boss):
+        remedy = f"ask {handler.boss}, the boss of its handler {handler.id}"
+        return Refused(BOUNDARY, f"{_named(outcome)} is delegated", remedy, handler.boss)
     remedy = f"send mail to its handler {handler.id}, or stop it"
     return Refused(BOUNDARY, f"{_named(outcome)} is delegated", remedy, handler.id)
 

@@ -288,17 +288,28 @@ def _move_below(
 
 
 def _above_both(handler: Handler, boss: Handler, principal: Principal, facts: Facts) -> Refused | None:
-    """Who moves a handler is above it, and above its new boss or that one itself."""
+    """Who moves a handler is above it, and above its new boss or that one itself, with no person in between."""
     if not isinstance(principal, ByHandler):
         return None
     me = principal.handler
     if me in above(handler.id, facts) and me in (boss.id, *above(boss.id, facts)):
-        return None
+        return _a_person_s(me, handler, facts) or _a_person_s(me, boss, facts)
     asked = boss_of(principal, facts)
     line = {boss.id, *above(boss.id, facts)}
     both = next((id for id in above(handler.id, facts) if id in line), None)
     who = f"; {both} is above both" if both and both != asked else ""
     return Refused(ACCESS, f"you are not above both {handler.id} and {boss.id}", f"ask {asked}, your boss{who}", asked)
+
+
+def _a_person_s(me: Uuid, handler: Handler, facts: Facts) -> Refused | None:
+    """Whose boss a person is, or who stands below such a one, is that person's to decide, and no handler's above."""
+    for id in (handler.id, *above(handler.id, facts)):
+        if id == me:
+            return None
+        found = facts.handler(id)
+        if found is not None and is_user(found.boss):
+            return Refused(ACCESS, f"{handler.id} is {found.boss}'s to decide", f"ask {found.boss}", found.boss)
+    return None
 
 
 def _not_the_boss_s(serves: Outcome, boss: Handler) -> Refused:

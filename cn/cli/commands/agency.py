@@ -117,7 +117,7 @@ def status_command(env: Env) -> None:
             "user": opened.agency.me,
             "boss": top.boss if top else opened.agency.me,
             "mail": mail["mail"],
-            "copy": {"url": url, "behind": behind.writes} if behind else None,
+            "copy": {"url": redact(url), "behind": behind.writes} if behind else None,
             "server": seen._asdict(),
             **seen_agents(opened, {*seen.problems}),
         }
