@@ -55,6 +55,12 @@ def make_room(folders: Folders, agents: Iterable[Uuid]) -> None:
                 folders.empty(folder)
 
 
+def launchers_of(folders: Folders) -> dict[int, Uuid]:
+    """The process above all of an agent's → the agent, as far as they run."""
+    found = {folder.agent: read_launcher(folder.path) for folder in folders.live()}
+    return {launcher.pid: agent for agent, launcher in found.items() if launcher and launcher.is_running}
+
+
 def end_rest(folders: Folders, folder: Folder) -> int:
     """End what an agent left whose launcher is gone; how many were found. Raises :class:`Blocked`, with what helps,
     where some of it lives on, or nobody knows whether it does.
@@ -63,7 +69,7 @@ def end_rest(folders: Folders, folder: Folder) -> int:
     for user in users:
         if left := left_by(folder.path):
             kill_as(user, left)
-    killed = kill_processes_of(folder.agent, folders.hub, users)
+    killed = kill_processes_of(folder.agent, folders.hub, users, launchers_of(folders))
     end = time.monotonic() + _DYING
     while (rest := _rest_of(folders, folder)) and time.monotonic() < end:
         time.sleep(_LOOK)
@@ -85,7 +91,7 @@ def _asked(folder: Folder) -> tuple[str, ...]:
 
 def _rest_of(folders: Folders, folder: Folder) -> dict[str, str]:
     """The numbers of what lives of it, and what ends each."""
-    found = find_processes(folder.agent, folders.hub, _asked(folder))
+    found = find_processes(folder.agent, folders.hub, _asked(folder), launchers_of(folders))
     left = {str(pid): command("kill -KILL {}", str(pid)) for pid in left_by(folder.path)}
     return left | {str(one.pid): command_to_kill(one) for one in found}
 
@@ -94,14 +100,20 @@ def end_strays(folders: Folders, known: Collection[str], users: Collection[str] 
     """End what works for this very folder of the hub, though nobody knows its agent any more: its lease ended while no
     server ran that has its folder. ``users`` are those whom wraps take; raises :class:`NotKnown`.
     """
+    launchers = launchers_of(folders) if folders.hub else {}
     for some in ((), *((user,) for user in users)) if folders.hub else ():
-        for agent in {one.agent for one in find_processes(hub=folders.hub, users=some)} - {*known}:
-            kill_processes_of(agent, folders.hub, some)
+        found = find_processes(hub=folders.hub, users=some, launchers=launchers)
+        for agent in {one.agent for one in found} - {*known}:
+            kill_processes_of(agent, folders.hub, some, launchers)
 
 
 def _is_ending(folders: Folders, agent: Uuid, launcher: Launcher | None) -> bool:
     """Does a launcher still run, or the other half of one that was killed?"""
     return launcher is not None and (launcher.is_running or not _exit(folders, agent))
+
+
+def _end_without_folder(folders: Folders, agent: Uuid) -> int:
+    return kill_processes_of(agent, folders.hub, launchers=launchers_of(folders))
 
 
 def _exit(folders: Folders, agent: Uuid) -> Exit | None:
@@ -130,7 +142,7 @@ def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
             lives += f"; where it does not, {command_to_kill_all(user)} ends all that {user} runs"
         return lives
     try:
-        killed = end_rest(folders, folder) if folder else kill_processes_of(agent, folders.hub)
+        killed = _end_without_folder(folders, agent) if folder is None else end_rest(folders, folder)
     except Blocked as why:
         return f"{name}: its lease has ended, and {why.text}: {why.hint}"
     told = _exit(folders, agent)
@@ -141,7 +153,7 @@ def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
         return f"{name}: {what}, so some may be left: ps -ef"
     if folder or folders.ended(agent).path.is_dir():
         return ""  # it had ended before
-    if others := processes_of(agent):
+    if others := processes_of(agent, launchers=launchers_of(folders)):
         numbers = ", ".join(map(str, others))
         return f"{name} works for another folder of this hub, a copy or where it was before: left alone (pid {numbers})"
     return f"{name} was not started by this account on this machine: end its processes where it runs, if it does"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cn.agents import launcher, marks
@@ -19,6 +20,7 @@ from cn.agents.launcher import Exit, Word
 from cn.agents.marks import marked
 from cn.agents.wraps import as_user
 from cn.system import removal
+from cn.system.ancestors import ancestors
 from cn.system.closed import open_again
 from cn.system.files import read_regular, write_file
 from cn.values.errors import Blocked
@@ -33,6 +35,7 @@ the same agents in its records, and the processes are the original's.
 """
 HANDLER = "CN_HANDLER"
 """And the handler for which it works."""
+_NONE: Mapping[int, str] = MappingProxyType({})
 _ENDING = "ending.json"
 _MOST = 1 << 16
 _LOOK = 0.01
@@ -173,15 +176,26 @@ class Found(NamedTuple):
     user: str = ""
 
 
-def find_processes(agent: str = "", hub: str | None = None, users: Collection[str] = ()) -> list[Found]:
+def find_processes(
+    agent: str = "", hub: str | None = None, users: Collection[str] = (), launchers: Mapping[int, str] = _NONE
+) -> list[Found]:
     """Every living process of an agent, of a hub's folder, as far as its environment tells: of any agent where none is
     named, of any folder for None. Empty without ``/proc``. ``users`` are those whom a wrap takes, who look too. Raises
     :class:`NotKnown` where one of these does not.
+
+    ``launchers`` are those that run, process → agent: what runs below another agent's is that one's, whatever it says
+    that it is.
     """
     processes = [_found(pid, found) for pid, found in marked() if MARK in found]
     for user in users if os.geteuid() else ():  # root sees all
         processes += [_found(pid, found, user) for pid, found in _marked_as(user)]
-    return [one for one in processes if agent in ("", one.agent) and hub in (None, one.hub)]
+    meant = (one for one in processes if agent in ("", one.agent) and hub in (None, one.hub))
+    return [one for one in meant if _launched(one.pid, launchers) in ("", one.agent)]
+
+
+def _launched(process: int, launchers: Mapping[int, str]) -> str:
+    """The agent below whose launcher it runs; empty: none of these."""
+    return next((launchers[one] for one in ancestors(process) if one in launchers), "") if launchers else ""
 
 
 def command_to_kill(one: Found) -> str:
@@ -195,9 +209,11 @@ def _found(pid: int, told: Mapping[str, str], user: str = "") -> Found:
     return Found(pid, told[MARK], told.get(OF_HUB, ""), told.get(HANDLER, ""), user)
 
 
-def processes_of(agent: str, hub: str | None = None, users: Collection[str] = ()) -> list[int]:
+def processes_of(
+    agent: str, hub: str | None = None, users: Collection[str] = (), launchers: Mapping[int, str] = _NONE
+) -> list[int]:
     """The numbers of the living processes of an agent."""
-    return [one.pid for one in find_processes(agent, hub, users)]
+    return [one.pid for one in find_processes(agent, hub, users, launchers)]
 
 
 def command_to_kill_all(user: str) -> str:
@@ -256,14 +272,16 @@ def _not_known(user: str, why: str) -> NotKnown:
     return NotKnown(text, f"{command_to_kill_all(user)} ends all that {user} runs")
 
 
-def kill_processes_of(agent: str, hub: str | None = None, users: Collection[str] = ()) -> int:
-    """Kill what an agent left whose launcher was killed; how many there were. ``users`` and what it raises as
-    :func:`find_processes`.
+def kill_processes_of(
+    agent: str, hub: str | None = None, users: Collection[str] = (), launchers: Mapping[int, str] = _NONE
+) -> int:
+    """Kill what an agent left whose launcher was killed; how many there were. ``users``, ``launchers`` and what it
+    raises as :func:`find_processes`.
     """
     killed: set[int] = set()  # one that is dying is found once more
     nothing = 0
     for _ in range(100):  # what is being started meanwhile is found the next time
-        found = [one for one in find_processes(agent, hub, users) if launcher.start_time(one.pid)]
+        found = [one for one in find_processes(agent, hub, users, launchers) if launcher.start_time(one.pid)]
         nothing = 0 if found else nothing + 1
         if nothing == 2:  # once is not enough: while a process starts a program, it shows no environment
             break

@@ -35,7 +35,7 @@ from cn.agency.tokens import hash_token, new_token
 from cn.agents import outputs
 from cn.agents.examine import NotTried, examine
 from cn.agents.launcher import ERRORS, OUTPUT
-from cn.agents.leftover import end_rest, end_strays
+from cn.agents.leftover import end_rest, end_strays, launchers_of
 from cn.agents.letters import NO_LETTER, Ended, Letter, Whose, letter_of_end
 from cn.agents.machine import Machine, Runner
 from cn.agents.place import Address, Place
@@ -216,10 +216,10 @@ class Spawner:
         """End a lease whose agent has no folder here, and first what it started: after the hub or the agents' folder
         was moved it works on, unseen, and another one would be started beside it.
         """
-        hub = self.place.folders.hub
-        ended = await self._now_and_then(agent, now, kill_processes_of, agent, hub, self._users)
+        hub, launchers = self.place.folders.hub, self.launchers()
+        ended = await self._now_and_then(agent, now, kill_processes_of, agent, hub, self._users, launchers)
         why = f"its folder is not where this server has them: its processes were ended ({ended})" if ended else ""
-        if others := await self._in_thread(processes_of, agent):
+        if others := await self._in_thread(processes_of, agent, None, (), launchers):
             numbers = ", ".join(map(str, others))
             why = why or f"it works for another folder of this hub, a copy or where it was before (pid {numbers})"
             self.faults[agent] = f"agent {agent[:8]} lives, and does not work for this folder: pid {numbers}"
@@ -265,8 +265,7 @@ class Spawner:
 
     def launchers(self) -> dict[int, Uuid]:
         """The process above all of an agent's → the agent."""
-        found = {folder.agent: read_launcher(folder.path) for folder in self.place.folders.live()}
-        return {launcher.pid: agent for agent, launcher in found.items() if launcher and launcher.is_running}
+        return launchers_of(self.place.folders)
 
     def flooded(self, agent: Uuid, why: str) -> None:
         """An agent takes from all others what they need: it is ended now."""

@@ -11,10 +11,11 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, NewType, TypeAlias
 
 from cn.agency.names import Uuid
+from cn.system.ancestors import ancestors
 
 A_SECOND: Final = 10.0
 """New connections of an agent, or of a process that is no agent's, in the long run."""
@@ -23,7 +24,6 @@ AT_ONCE: Final = 100
 REFUSED: Final = 1000
 """Who had so many refused without a rest is named, and ended where it is an agent."""
 _MOST_KNOWN: Final = 2000
-_MOST_ABOVE: Final = 1000
 _SILENT: Final = 60.0
 _IN_A_TURN: Final = 256
 """So many are refused before others are served again."""
@@ -60,21 +60,9 @@ class Agents:
         return self._found[process]
 
     def _look(self, process: int) -> Origin:
-        above = list(_above(process))
+        above = list(ancestors(process))
         agents = (self._now[one] for one in above if one in self._now)
         return next(agents, Pid(process) if above or _is_there(process) else GONE)
-
-
-def _above(process: int) -> Iterator[int]:
-    """A process and those above it, as far as the system shows them (proc_pid_stat(5))."""
-    for _ in range(_MOST_ABOVE):
-        try:
-            with open(f"/proc/{process}/stat", "rb") as file:
-                above = int(file.read().rpartition(b")")[2].split()[1])
-        except (OSError, IndexError):
-            return
-        yield process
-        process = above
 
 
 def _is_there(process: int) -> bool:

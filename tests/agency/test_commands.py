@@ -36,7 +36,8 @@ from cn.cli.desk import TYPED, desk
 from cn.cli.options import Env
 from cn.git.repository import open_hub
 from cn.system.clock import now
-from tests.support.hubs import ROOT, cn, git
+from tests.support.agents import until
+from tests.support.hubs import ROOT, branches, cn, git
 from tests.support.organisation import Org, make_org
 
 CLOCK = ROOT / "tests/support/clock"
@@ -858,6 +859,8 @@ def test_a_restore_counts_what_was_not_here_and_says_where_else_writes_may_be(or
     shutil.copytree(records, tmp_path / "backup")
     org.cn("outcome", "create", "One more")
     org.cn("agency", "tick")
+    # What the command before it began to copy, after its answer, may go on beside the tick.
+    until(lambda: branches(copy).get("main") == git(records, "rev-parse", "main"))
     shutil.rmtree(records)
     shutil.copytree(tmp_path / "backup", records)
     said = org.cn("agency", "restore", copy).stdout

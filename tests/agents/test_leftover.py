@@ -28,6 +28,7 @@ from cn.agents.processes import (
     read_launcher,
 )
 from cn.agents.workspace import folders_of
+from cn.system.ancestors import ancestors
 from tests.support.agents import Staff, script_runner, until
 from tests.support.hubs import ROOT, cn
 
@@ -44,6 +45,37 @@ def working(staff: Staff) -> tuple[Uuid, Uuid]:
     until(lambda: (staff.folder(agent) / "workspace/up").exists())
     until(lambda: len(processes_of(agent)) >= 2)
     return handler, agent
+
+
+POSES = script_runner(
+    "one",
+    "touch up; while :; do sleep 0.1; [ ! -f pose ] || { CN_AGENT_ID=$(cat pose) sleep 600 & mv pose posed; }; done",
+)
+
+
+def test_who_passes_for_another_agent_keeps_nothing_of_that_one_alive(staffed: Callable[..., Staff]) -> None:
+    """Its id may be known to others: it stands where that one wrote."""
+    staff = staffed(POSES)
+    staff.place = staff.place._replace(folders=folders_of(staff.agency.hub))
+    staff.restart()
+    handlers = [staff.handler(title) for title in ("Passes for another", "Is passed for")]
+    for _ in handlers:
+        staff.step()
+    hostile, other = (staff.agents()[one].id for one in handlers)
+    for one in hostile, other:
+        until(lambda one=one: (staff.folder(one) / "workspace/up").exists())  # type: ignore[misc]
+    noted = read_launcher(staff.folder(hostile))
+    assert noted
+    (staff.folder(hostile) / "workspace/new").write_text(other)
+    (staff.folder(hostile) / "workspace/new").rename(staff.folder(hostile) / "workspace/pose")
+    until(lambda: any(noted.pid in ancestors(pid) for pid in processes_of(other)))
+    said = " ".join(cn("agency", "stop", other, hub=staff.agency.hub.root).stdout.split())
+    assert f"agent {other[:8]} and all that it started are ended" in said
+    assert "live on" not in said
+    assert processes_of(other), "what the other one runs is its own, and lives with it"
+    again = " ".join(cn("agency", "stop", hostile, hub=staff.agency.hub.root).stdout.split())
+    assert f"agent {hostile[:8]} and all that it started are ended" in again
+    until(lambda: not processes_of(other))
 
 
 @pytest.mark.parametrize("launcher_lives", [True, False])

@@ -102,6 +102,7 @@ def status_command(env: Env) -> None:
     from cn.agency.store.look import sums
     from cn.cli.commands.agency_mail import inbox_lines
     from cn.values.errors import Refusal
+    from cn.values.text import redact
 
     with desk(env) as opened:
         counted = sums(opened.facts, opened.now)
@@ -117,7 +118,7 @@ def status_command(env: Env) -> None:
             "user": opened.agency.me,
             "boss": top.boss if top else opened.agency.me,
             "mail": mail["mail"],
-            "copy": {"url": redact(url), "behind": behind.writes} if behind else None,
+            "copy": {"url": redact(str(url)), "behind": behind.writes} if behind else None,
             "server": seen._asdict(),
             **seen_agents(opened, {*seen.problems}),
         }
