@@ -122,7 +122,7 @@ def not_empty(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """The callback of an option without which a command does something else: a script whose variable is not set."""
     given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
     if given and isinstance(value, str) and not value.strip():
-        raise click.BadParameter("it is empty; name one, or leave the option out", ctx, param)
+        raise click.BadParameter("it is empty; say what is meant, or leave the option out", ctx, param)
     return value
 
 
@@ -155,19 +155,14 @@ REQUEST = click.option(
 QUIET = _flag("-q", "--quiet", into="quiet", help="Only errors.")
 VERBOSE = _flag("-v", "--verbose", into="verbose", help="Also what was told before.")
 
-SINCE = click.option("--since", default="", metavar="WHEN", help="A date or time (UTC), yesterday, or 3d back.")
-
-
-def _not_empty(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Refuse an option that was given with nothing in it: what is half said decides nothing."""
-    if not value.strip() and ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE:
-        raise click.BadParameter("it is empty; say something, or leave the option out", ctx, param)
-    return value
+SINCE = click.option(
+    "--since", default="", callback=not_empty, metavar="WHEN", help="A date or time (UTC), yesterday, or 3d back."
+)
 
 
 def deciding(name: str, help: str) -> Callable[[Any], Any]:
     """An option whose text decides something: absent, or not empty."""
-    return click.option(name, default="", callback=_not_empty, help=help)
+    return click.option(name, default="", callback=not_empty, help=help)
 
 
 @contextmanager

@@ -153,7 +153,8 @@ def merged_as_read(facts: MergeFacts) -> Refusal | None:
     remedy = "rebase the branch on the latest main and push it again"
     if not facts.common:
         why = "it has no history in common with main, or its thread could not name all its files"
-        return Refusal(REBASE_BEFORE_MERGE, why, remedy, notify=True)
+        parts = f"{remedy}; with more files than a thread names, propose it in parts"
+        return Refusal(REBASE_BEFORE_MERGE, why, parts, notify=True)
     if facts.stale:
         return Refusal(REBASE_BEFORE_MERGE, f"{_SINCE}{_some(facts.stale)}", remedy, notify=True)
     return None

@@ -114,7 +114,7 @@ _RUNNER = click.option(
     "--runner", default="", callback=not_empty, help="What works for it: 'person', or one that this machine defines."
 )
 _GRANT = click.option("--grant", "grants", multiple=True, metavar="LEVEL:RESOURCE", help="What it may do besides.")
-_MESSAGE = click.option("--message", default="", help="Its first mail.")
+_MESSAGE = click.option("--message", default="", callback=not_empty, help="Its first mail.")
 
 
 @handler.command("delegate")
