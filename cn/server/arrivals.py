@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Hashable, Mapping
+from itertools import islice
 from typing import Any, Final, NewType, TypeAlias
 
 from cn.agency.names import Uuid
@@ -24,6 +25,7 @@ AT_ONCE: Final = 100
 REFUSED: Final = 1000
 """Who had so many refused without a rest is named, and ended where it is an agent."""
 _MOST_KNOWN: Final = 2000
+_DEEP: Final = 2000
 _SILENT: Final = 60.0
 _IN_A_TURN: Final = 256
 """So many are refused before others are served again."""
@@ -35,7 +37,7 @@ Pid = NewType("Pid", int)
 Origin: TypeAlias = Uuid | Pid
 """From where connections come: an agent, or a process that is no agent's."""
 GONE: Final = Pid(0)
-"""All processes that were gone when somebody looked."""
+"""All processes that were gone when somebody looked, or of which nobody can say whose they are."""
 
 
 class Agents:
@@ -47,22 +49,33 @@ class Agents:
     """
 
     def __init__(self, launchers: Callable[[], Mapping[int, Uuid]]) -> None:
-        self._launchers, self._found = launchers, dict[int, Origin]()
-        self._now, self._second = dict[int, Uuid](), -1
+        self._launchers, self._now, self._second = launchers, dict[int, Uuid](), -1
+        self._known: dict[int, Origin | None] = {}
+        """For this second the agent of each process that was looked at; None: of none. Of a flood by ever new
+        processes, however deep, each costs one step to what is known."""
 
     def whose(self, process: int) -> Origin:
-        """The agent, else the process itself, :data:`GONE` where there is none any more."""
+        """The agent, else the process itself; :data:`GONE` where nobody can say, since there is none any more, or it is
+        one of more than :data:`_DEEP`, each started by the other.
+        """
         if self._second != (second := int(time.monotonic())):
             self._second, self._now = second, dict(self._launchers())
-            self._found.clear()
-        if process not in self._found:
-            self._found[process] = self._look(process)
-        return self._found[process]
+            self._known.clear()
+        if process not in self._known:
+            self._look(process)
+        known = self._known[process]
+        return Pid(process) if known is None else known
 
-    def _look(self, process: int) -> Origin:
-        above = list(ancestors(process))
-        agents = (self._now[one] for one in above if one in self._now)
-        return next(agents, Pid(process) if above or _is_there(process) else GONE)
+    def _look(self, process: int) -> None:
+        above, found = list[int](), None
+        for one in islice(ancestors(process), _DEEP):
+            if one in self._now or one in self._known:
+                found = self._now.get(one, self._known.get(one))
+                break
+            above.append(one)
+        if len(above) == _DEEP or (not above and found is None and not _is_there(process)):
+            found = GONE
+        self._known |= dict.fromkeys([*above, process], found)
 
 
 def _is_there(process: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-_MOST: Final = 1000
+_MOST: Final = 1 << 15
 
 
 def ancestors(process: int) -> Iterator[int]:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from http.client import HTTPConnection
 from pathlib import Path
@@ -100,6 +100,29 @@ def test_each_process_below_a_launcher_is_its_agents(tmp_path: Path, script: str
 def test_each_process_in_a_sandbox_is_the_agents_also_where_that_makes_sandboxes(tmp_path: Path) -> None:
     sandbox = "bwrap", "--die-with-parent", "--unshare-user", "--unshare-pid", "--dev-bind", "/", "/"
     assert origins(tmp_path, *sandbox, "--proc", "/proc", *sandbox) == [ONE, ONE]
+
+
+def test_however_deep_a_process_is_it_is_its_agents_or_nobody_s_and_its_second_look_is_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = list[int]()
+
+    def above(process: int) -> Iterator[int]:
+        """Each is started by the one with the number before it; 1000 is a launcher."""
+        for one in range(process, 0, -1):
+            looks.append(one)
+            yield one
+
+    monkeypatch.setattr("cn.server.arrivals.ancestors", above)
+    monkeypatch.setattr("cn.server.arrivals.time.monotonic", lambda: 5.0)
+    agents = Agents(lambda: {1000: ONE})
+    assert agents.whose(2900) == ONE
+    assert len(looks) == 1901
+    looks.clear()
+    assert [agents.whose(pid) for pid in (2901, 2902, 2903)] == [ONE] * 3
+    assert len(looks) == 6
+    assert [agents.whose(pid) for pid in (9000, 9001)] == [GONE, GONE], "one of thousands is not looked for to its end"
+    assert agents.whose(900) == 900, "who is above the launcher is itself"
 
 
 def test_who_is_below_no_launcher_is_one_process_and_who_is_gone_is_nobody() -> None:

@@ -98,7 +98,7 @@ def fit_line(text: str, what: str) -> Refused | None:
     """A title, subject or description: on one line, and something."""
     if text and text == one_line(text, MOST_TITLE):
         return None
-    remedy = f"write one line of visible characters, at most {MOST_TITLE}"
+    remedy = f"write one line of at most {MOST_TITLE} visible characters, one space between words, none at the ends"
     return Refused(WORDS, f"{what} {one_line(text, 40)!r} does not do", remedy)
 
 
