@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -287,22 +287,28 @@ def _is_of(entry: object, target: Target) -> bool:
     return isinstance(entry, Propose) and (entry.to, entry.branch) == (target.peer.name, target.branch)
 
 
+@contextmanager
+def comparing(target: Target, head: Oid) -> Iterator[None]:
+    """Where git does not come to an end within limits of time and memory, the peer's main is to blame, and named."""
+    try:
+        yield
+    except GitError as error:
+        if not (error.done.limited or error.done.died):
+            raise
+        whose = f"{target.peer.name}'s {target.main}"
+        push = command("git push {} {}:refs/heads/{}", target.hub, head, target.branch)
+        text = f"{whose} has more or larger files, or more that changed since {head[:8]} left it, than cn compares"
+        asks = command("cn send {} MESSAGE", target.peer.name)
+        remedy = f"{asks} asks whether that is meant; {push} does without cn what the host allows"
+        raise Refused(text, remedy) from error
+
+
 def _check(run: Run, target: Target, head: Oid) -> Oid:
     """Where it leaves the peer's main. Raises :class:`Refused` for what can never be merged, or holds a secret."""
     peer, git = target.peer, run.hub.git
     whose = f"{peer.name}'s {target.main}"
-    try:
+    with comparing(target, head):
         facts = read_facts(git, target.tip, head)
-    except GitError as error:
-        if not (error.done.limited or error.done.died):
-            raise
-        push = command("git push {} {}:refs/heads/{}", target.hub, head, target.branch)
-        text = f"{whose} has more files, or more that changed since {head[:8]} left it, than cn compares"
-        raise Refused(
-            text,
-            f"{command('cn send {} MESSAGE', peer.name)} asks whether that is meant; {push} does "
-            "without cn what the host allows",
-        ) from error
     if not facts.common:
         clone = command("git clone {}", peer.hub)
         remedy = f"commit in a clone of its hub ({clone}), and propose from there"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cn.actions.drafts import telling_what_waits
-from cn.actions.propose import Target, find_target, queue_proposal
+from cn.actions.propose import Target, comparing, find_target, queue_proposal
 from cn.git.entries import diff_commits
 from cn.git.fetch import fetch_commits
 from cn.git.objects import merge_bases, read_info
@@ -36,7 +36,8 @@ def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_r
         if needless := _needless(run, target, item.head):
             run.report.info(needless, source=target.source)
             return run.report
-        new = _rebased(run, target, item.head)
+        with comparing(target, item.head):
+            new = _rebased(run, target, item.head)
         queue_proposal(run, target, new, lambda old: old == item.head, subject="cn: rebase")
         deliver(run, force=True)
         now = run.snapshot.item(name, OUT, item.topic)

@@ -291,9 +291,12 @@ class Merged(NamedTuple):
     conflicts: tuple[str, ...]
 
 
-def merge_trees(git: Git, ours: str, theirs: str) -> Merged:
-    """The merge of two commits; :class:`GitError` where git could not tell."""
-    done = git.run(*_MERGE, stdin=f"{ours} {theirs}\n".encode())
+def merge_trees(git: Git, ours: str, theirs: str, *, max_out: int | None = None) -> Merged:
+    """The merge of two commits; :class:`GitError` where git could not tell.
+
+    With ``max_out``, in bytes, within the limits of what is another's: a large text takes fifty times its size.
+    """
+    done = git.run(*_MERGE, stdin=f"{ours} {theirs}\n".encode(), max_out=max_out)
     for merged in read_answers(done.out):
         return merged
     raise GitError(done)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cn.git.entries import merge_trees
 from cn.git.fast_import import commit_again, commit_tree
-from cn.git.objects import read_info, unreadable
+from cn.git.objects import OUTPUT_BYTES, read_info, unreadable
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.values.names import Oid
@@ -38,7 +38,7 @@ def rebase(hub: Hub, onto: Oid, commits: Sequence[Oid], at: datetime) -> Rebased
         (there, theirs, before), parent = _trees(hub.git, tip, commit, f"{commit}^"), _commit(hub.git, f"{commit}^")
         # git merges by what two commits have in common: this one and the commit's parent is all that it finds.
         ours = commit_tree(hub, there, [parent], "cn: rebase", at, unsigned=True)
-        merged = merge_trees(hub.git, ours, commit)
+        merged = merge_trees(hub.git, ours, commit, max_out=OUTPUT_BYTES)
         if merged.tree is None:
             return Rebased(commit, merged.conflicts)
         if merged.tree != there or theirs == before:
@@ -53,7 +53,7 @@ def says_the_same(git: Git, onto: Oid, head: Oid, rebased: Oid) -> bool:
     """
     if not git.run("rev-list", "--merges", "--max-count=1", f"{onto}..{head}").lines:
         return True
-    return merge_trees(git, onto, head).tree == _trees(git, rebased)[0]
+    return merge_trees(git, onto, head, max_out=OUTPUT_BYTES).tree == _trees(git, rebased)[0]
 
 
 def _trees(git: Git, *names: str) -> list[Oid]:

@@ -77,6 +77,7 @@ from cn.protocol.thread_file import TriageRefused, find_headings, keep_mains, re
 from cn.protocol.twins import rename_to
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
+from cn.transaction.push import encode
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name, topic_of
@@ -926,9 +927,14 @@ def record_moved_on(executor: Executor, seen: Observation, later: Container[Thre
     """
     for peer, known in executor.snapshot.pending():
         there, item = seen.listed[IN].get((peer, known.topic)), executor.item(peer, IN, known.topic)
-        if there is None or item is None or (peer, item.topic) in later or item.get("gone"):
+        if there is None or item is None or (peer, item.topic) in later:
             continue
         branch, tip = there
+        if item.get("gone"):
+            if seen.pins.get((peer, IN, encode(item.topic))) == tip == item.head:
+                # Another clone saw it leave, and this one did not: the next run looks at it as at one that is new.
+                executor.perform(Plan(f"{peer}/{item.topic}", (Pin(peer, IN, item.topic, None), Keep(tip))))
+            continue
         if tip == item.head or item.get("kind") not in ("", PROPOSAL) or not item.get("thread"):
             continue
         source, path = f"{peer}/{item.topic}", inbox_path(ThreadName(item.get("thread")))

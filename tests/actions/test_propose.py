@@ -635,8 +635,18 @@ def test_a_main_of_more_files_than_can_be_compared_is_named(desk: Desk) -> None:
     commit(desk.root, {"docs/second.md": "two\n"}, "Second", author="Pia <pia@people.example>")
     for words in ("rebase", "fix"), ("propose", "second"):
         refused = desk.cn(*words, check=1).stderr
-        assert "sigma's main has more files, or more that changed" in refused
+        assert "sigma's main has more or larger files, or more that changed" in refused
         assert "'cn send sigma MESSAGE' asks whether that is meant" in refused
+
+
+def test_a_text_too_large_to_be_merged_is_named_as_the_peers(desk: Desk) -> None:
+    """A merge of texts takes many times their size."""
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    desk.sigma.write({"docs/fix.md": "a\n" * (40 << 20)})
+    refused = desk.cn("rebase", "fix", check=1).stderr
+    assert "sigma's main has more or larger files" in refused
+    assert "doctor" not in refused
 
 
 def test_a_rebase_leaves_out_no_change_that_a_merge_holds(desk: Desk) -> None:

@@ -118,3 +118,24 @@ def test_what_its_creator_pushes_well_after_all_is_decided_as_ever(world: World,
     assert "**Caution:**" not in text
     sigma.decide("pi/proposal", "do:merge")
     assert merged(sigma, better)
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved to what does not come in"])
+def test_what_another_clone_saw_leave_and_is_back_waits_here_too(world: World, sigma: Node, pi: Node, how: str) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    second = world.second(sigma)
+    second.sync()
+    if how == "deleted":
+        git(sigma.home, "update-ref", "-d", "refs/heads/pi/proposal")
+    else:
+        put(sigma, "pi/proposal", lacking(sigma))
+    second.cn("sync", check=None)
+    put(sigma, "pi/proposal", head)
+    told = [sigma.sync().stdout for _ in range(2)]
+    assert "pushed again as the same commit" in "".join(told)
+    (thread,) = json.loads(sigma.cn("inbox", "--json").stdout)
+    assert thread["state"] == "pending"
+    sigma.idle()
+    sigma.decide("pi/proposal", "do:merge")
+    assert merged(sigma, head)
