@@ -170,11 +170,11 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
         lease, spec = f"{branch}:{tip}", f"{item.head}:{HEADS}{branch}"
         back = command("git push --force-with-lease={} {} {}", lease, url, spec)
         keep = command("git branch {} {}", f"ours-{tip[:8]}", tip)
-        text = f"our {branch} at {peer} is not what we sent: {tip[:8]} stands there, which nobody here made; "
-        text += f"ours is {item.head[:8]}"
+        text = f"our {branch} at {peer} is not what we sent: {tip[:8]} stands there, and cn saw nobody here "
+        text += f"make it; ours is {item.head[:8]}"
         gone = command("git push {} {}", url, f":{branch}")
-        remedy = f"{back} brings ours back; if somebody here pushed the other, {keep} says so before it is answered"
-        remedy += f", and {gone} ends it where it was"
+        remedy = f"if somebody here pushed the other, {keep} says so, also after it was answered; "
+        remedy += f"else {back} brings ours back, and {gone} ends it where it was"
         found[f"{peer}:{known.topic}"] = Condition(text, remedy, f"{peer}/{known.topic}")
     conditions = executor.memory.conditions
     for name in conditions.names(REPLACED):  # where nobody looked it stays as it was

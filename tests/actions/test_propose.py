@@ -756,9 +756,8 @@ def test_a_strangers_commit_in_the_place_of_a_proposal_is_not_recorded_as_ours(d
     other = commit(stranger, {"docs/fix.md": "two\n"}, "Mend it")
     push(stranger, sigma.url, "+HEAD:refs/heads/pi/fix")
     told = pi.cn("sync", check=1).stderr
-    said = (
-        f"our pi/fix at sigma is not what we sent: {other[:8]} stands there, which nobody here made; ours is {head[:8]}"
-    )
+    said = f"our pi/fix at sigma is not what we sent: {other[:8]} stands there, and cn saw nobody here make it; "
+    said += f"ours is {head[:8]}"
     assert said in told
     assert pi.cn("sync").stderr == "", "it is told once"
     sigma.sync()
@@ -773,6 +772,10 @@ def test_a_strangers_commit_in_the_place_of_a_proposal_is_not_recorded_as_ours(d
     assert f"is at sigma; no answer head {head}" in why
     assert f"that is about {other[:8]}, and ours is {head[:8]}" in why
     assert desk.there() == other, "nobody's branch is deleted as if ours were done"
+    refused = " ".join(pi.cn("withdraw", "sigma:fix", check=1).stderr.split())
+    assert said in refused
+    assert f"'git branch ours-{other[:8]} {other}' says so, also after it was answered" in refused
+    assert "fix" not in pi.cn("outbox").stdout
     (lease,) = set(re.findall(r"'(git push --force-with-lease.*?)' brings ours back", pi.cn("status").stdout))
     git(pi.root, *shlex.split(lease)[1:])
     assert desk.there() == head

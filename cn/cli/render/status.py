@@ -251,6 +251,8 @@ def _origin(main: Main, *, stopped: bool) -> str:
         return "in step with origin as of the last good run" if stopped else "in step with origin"
     if main.ahead and main.behind:
         return f"{main.ahead} ahead of origin, where the next run takes it, and {main.behind} behind"
+    if main.ahead and stopped:
+        return f"{main.ahead} ahead of origin as of the last good run"
     return f"{main.ahead} ahead of origin; the next run pushes that" if main.ahead else f"{main.behind} behind origin"
 
 
