@@ -49,7 +49,7 @@ def working(staff: Staff) -> tuple[Uuid, Uuid]:
 
 POSES = script_runner(
     "one",
-    "touch up; while :; do sleep 0.1; [ ! -f pose ] || { CN_AGENT_ID=$(cat pose) sleep 600 & mv pose posed; }; done",
+    "touch up; while :; do sleep 0.1; [ ! -f pose ] || { id=$(cat pose); rm pose; CN_AGENT_ID=$id sleep 600 & }; done",
 )
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def _scripted(path: Path, script: Script) -> Iterator[list[bytes]]:
             threading.Thread(target=talk, args=(connection,), daemon=True).start()
 
     def talk(connection: socket.socket) -> None:
-        with connection:
+        with connection, suppress(ConnectionError):  # who asked may be gone
             while request := _read(connection):
                 seen.append(request)
                 said = script(request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -182,7 +183,10 @@ def test_records_that_cannot_be_written_refuse_to_read_with_what_opens_them_and_
         for words in (("kb", "read", file), ("agency", "export", str(away))):
             refused = obedient(sigma, *words)
             assert refused.returncode == 1
-            assert f"'chmod u+rwX -- {state}/agency.git/objects'" in refused.stderr
+            # One of its folders where git has that already: names of objects are as chance has it.
+            assert re.search(
+                f"'chmod u\\+rwX -- {re.escape(str(state))}/agency.git/objects(/[0-9a-f]{{2}})?'", refused.stderr
+            )
         assert not away.exists()
         assert obedient(sigma, "outcome", "list").returncode == 0
         assert obedient(sigma, "outcome", "create", "More", "--dry-run").returncode == 0
