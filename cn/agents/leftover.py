@@ -112,10 +112,6 @@ def _is_ending(folders: Folders, agent: Uuid, launcher: Launcher | None) -> bool
     return launcher is not None and (launcher.is_running or not _exit(folders, agent))
 
 
-def _end_without_folder(folders: Folders, agent: Uuid) -> int:
-    return kill_processes_of(agent, folders.hub, launchers=launchers_of(folders))
-
-
 def _exit(folders: Folders, agent: Uuid) -> Exit | None:
     folder = folders.find(agent)
     return read_exit(folder.path) if folder else None
@@ -142,7 +138,8 @@ def _told(folders: Folders, agent: Uuid, launcher: Launcher | None) -> str:
             lives += f"; where it does not, {command_to_kill_all(user)} ends all that {user} runs"
         return lives
     try:
-        killed = _end_without_folder(folders, agent) if folder is None else end_rest(folders, folder)
+        launchers = launchers_of(folders)
+        killed = end_rest(folders, folder) if folder else kill_processes_of(agent, folders.hub, (), launchers)
     except Blocked as why:
         return f"{name}: its lease has ended, and {why.text}: {why.hint}"
     told = _exit(folders, agent)

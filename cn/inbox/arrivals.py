@@ -937,13 +937,13 @@ def record_moved_on(executor: Executor, seen: Observation, later: Container[Thre
             continue
         if tip == item.head or item.get("kind") not in ("", PROPOSAL) or not item.get("thread"):
             continue
-        source, path = f"{peer}/{item.topic}", inbox_path(ThreadName(item.get("thread")))
+        source, name = f"{peer}/{item.topic}", ThreadName(item.get("thread"))
         with executor.apart(source):
             executor.perform(Plan(source, (Pin(peer, IN, item.topic, None), Keep(item.head))))
-            decided = path not in executor.changed and has_triage(executor.hub, ThreadName(item.get("thread")))
-            if decided and (working := use_working_text(executor, ThreadName(item.get("thread")))) is not None:
+            decided = inbox_path(name) not in executor.changed and has_triage(executor.hub, name)
+            if decided and (working := use_working_text(executor, name)) is not None:
                 fresh, shown = own_text(executor.snapshot, executor.settings.us, peer, item)
-                masked = mask_thread(executor, ThreadName(item.get("thread")), working, shown)
+                masked = mask_thread(executor, name, working, shown)
                 executor.perform(plan_void(peer, item, tip, masked, fresh, shown))
             executor.perform(plan_moved_on(peer, item, branch, tip, executor.now))
             text = f"{source} moved from {item.head[:8]} to {tip[:8]}, which did not come in: nothing of it is merged"
