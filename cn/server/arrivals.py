@@ -27,7 +27,7 @@ REFUSED: Final = 1000
 _MOST_KNOWN: Final = 2000
 _DEEP: Final = 2000
 _SILENT: Final = 60.0
-_IN_A_TURN: Final = 256
+IN_A_TURN: Final = 64
 """So many are refused before others are served again."""
 _QUEUE: Final = 4096
 """Connections that nobody has taken yet; the system may allow fewer (listen(2))."""
@@ -158,21 +158,28 @@ class Counted(socket.socket):
 
     def __init__(self, arrivals: Arrivals) -> None:
         super().__init__(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._arrivals = arrivals
+        self._arrivals, self._left = arrivals, IN_A_TURN
 
     def listen(self, backlog: int = 0) -> None:
         """With as long a queue as the system gives."""
         super().listen(max(backlog, _QUEUE))
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next one that is read."""
-        for _ in range(_IN_A_TURN):
-            found, address = super().accept()
-            process = process_of(found)
-            if not process or self._arrivals.come(self._arrivals.agents.whose(process)):
-                return found, address
-            found.close()
-        raise BlockingIOError
+        """The next one that is read; none, which ends the turn of the event loop, once :data:`IN_A_TURN` were refused
+        since that came last: else the more is taken in a turn, the more is refused in it, and the longer the next is.
+        """
+        try:
+            while self._left:
+                found, address = super().accept()
+                process = process_of(found)
+                if not process or self._arrivals.come(self._arrivals.agents.whose(process)):
+                    return found, address
+                found.close()
+                self._left -= 1
+            raise BlockingIOError
+        except BlockingIOError:
+            self._left = IN_A_TURN
+            raise
 
 
 def process_of(sock: socket.socket | None) -> int:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,19 @@ from typing import Any
 import pytest
 
 from cn.agency.names import Party, Uuid
-from cn.server.arrivals import A_SECOND, AT_ONCE, GONE, REFUSED, Agents, Arrivals, Origin, Pid, process_of
+from cn.server.arrivals import (
+    A_SECOND,
+    AT_ONCE,
+    GONE,
+    IN_A_TURN,
+    REFUSED,
+    Agents,
+    Arrivals,
+    Counted,
+    Origin,
+    Pid,
+    process_of,
+)
 from tests.support.agency_server import Office, Server, stop_server
 from tests.support.hubs import ROOT, cn
 from tests.support.wraps import NEEDS
@@ -53,6 +65,32 @@ def test_who_comes_from_ever_other_places_is_told_by_its_token() -> None:
     assert sum(arrivals.come(Pid(one)) and arrivals.show(ONE) for one in range(1, 3 * REFUSED)) == AT_ONCE
     assert told == [ONE]
     assert arrivals.show(OTHER)
+
+
+@pytest.mark.parametrize("every", [2, 7, 1000])
+def test_a_turn_refuses_as_many_however_many_are_taken_in_between(tmp_path: Path, every: int) -> None:
+    """Others are served between turns: none may be longer where more is taken."""
+    come = list[bool]()
+
+    class Takes(Arrivals):
+        def come(self, origin: Origin) -> bool:
+            come.append(len(come) % every == every - 1)
+            return come[-1]
+
+    with ExitStack() as stack:
+        listens = stack.enter_context(Counted(Takes(lambda who, refused: None, NOBODY)))
+        listens.bind(str(tmp_path / "socket"))
+        listens.listen()
+        listens.setblocking(False)
+        for _ in range(4 * IN_A_TURN):
+            stack.enter_context(socket.socket(socket.AF_UNIX)).connect(str(tmp_path / "socket"))
+        while len(come) < 4 * IN_A_TURN:
+            before = len(come)
+            with suppress(BlockingIOError):
+                while True:
+                    stack.enter_context(listens.accept()[0])
+            assert come[before:].count(False) <= IN_A_TURN
+        assert come.count(True) == 4 * IN_A_TURN // every
 
 
 def test_of_those_that_are_gone_nobody_is_told() -> None:
