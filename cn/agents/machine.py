@@ -7,6 +7,7 @@ in it, so that no push can add a command. Its tables ``servers`` and ``secrets``
 from __future__ import annotations
 
 import os
+import pwd
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -202,6 +203,19 @@ def _read_runner(name: str, table: _Reader, base: Runner | None = None) -> Runne
     return replace(base, name=name, **given)  # type: ignore[arg-type]
 
 
+def _unfit_user(name: str) -> str:
+    """Why a user of this machine cannot be one of agents; empty where it can. What they leave is ended as all that this
+    user runs (kill(1), ``-1``).
+    """
+    try:
+        number = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return ""  # told where an agent is to start
+    if number == 0:
+        return "is root, from whom nothing is kept"
+    return "is who serves, from whom nothing of the hub is kept" if number == os.geteuid() else ""
+
+
 def _wrap(table: _Reader, base: Wrap | None) -> Wrap | None:
     if not {"wrap", *_WRAP_KEYS} & table.data.keys() or (base is None and "wrap" not in table.data):
         return base
@@ -214,6 +228,8 @@ def _wrap(table: _Reader, base: Wrap | None) -> Wrap | None:
     user = table.text("user", base.user if base else "")
     if (found == "sudo") is not bool(user):
         raise table.wrong("user", "wrap = 'sudo' needs a user, and no other takes one", "user = 'NAME' says who")
+    if user and (why := _unfit_user(user)):
+        raise table.wrong("user", f"{user} {why}", "name a user that runs these agents and nothing else")
     paths = table.texts("visible", base.visible if base else ())
     if wrong := next((one for one in paths if not one.startswith("/")), None):
         raise table.wrong("visible", f"{wrong!r} is no absolute path", "begin it with /")

@@ -56,6 +56,7 @@ from cn.agents.turns import Claim, in_turn
 from cn.agents.unanswered import UNANSWERED, Away, wait_longer
 from cn.agents.workspace import Folder
 from cn.agents.wraps import hidden_of, missing
+from cn.system.clock import read_seconds
 from cn.system.extras import template_dir
 from cn.values.errors import Blocked, CnError
 from cn.values.text import one_line
@@ -312,8 +313,8 @@ class Spawner:
             heard.checked = problem is not None
             if problem:
                 return f"it did not begin as asked: {problem}"
-        said = (one for one in _changed(folder) if one <= now.timestamp())
-        quiet = now.timestamp() - max(self._since, heard.last, self._begun(agent, now).timestamp(), *said)
+        last = max(self._since, heard.last, self._begun(agent, now).timestamp(), _said_last(folder))
+        quiet = now.timestamp() - last
         return f"it was silent for {int(quiet)} s" if quiet > self.machine.watch.silence else ""
 
     def _told_of_end(self, folder: Folder, agent: Agent, now: datetime) -> tuple[str, Letter]:
@@ -646,10 +647,12 @@ def _own(change: Change, handler: Uuid, facts: Facts) -> set[Uuid]:
     return own
 
 
-def _changed(folder: Folder) -> list[float]:
-    """When an agent said something last."""
-    found = []
+def _said_last(folder: Folder) -> float:
+    """When an agent said something last; 0: never. A time to come, which a clock that was set back leaves, is none, by
+    the clock of now: a word of this second is later than the time at which the look began.
+    """
+    found = [0.0]
     for name in (OUTPUT, ERRORS):
         with suppress(OSError):
             found.append(Path(folder.path, name).stat().st_mtime)
-    return found or [0.0]
+    return max(one for one in found if one <= read_seconds())

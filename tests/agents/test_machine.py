@@ -1,5 +1,7 @@
 """``agency.toml``: what can execute on this machine, and errors that name the place."""
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,7 @@ def test_where_it_is(tmp_path: Path) -> None:
         ("[runners.x]\nargv = ['x']\nwrap = 'paper'", "runners.x.wrap: it is 'paper'"),
         ("[runners.x]\nargv = ['x']\nwrap = 'sudo'", "runners.x.user: wrap = 'sudo' needs a user"),
         ("[runners.x]\nargv = ['x']\nwrap = 'bwrap'\nuser = 'ann'", "runners.x.user: "),
+        ("[runners.x]\nargv = ['x']\nwrap = 'sudo'\nuser = 'root'", "runners.x.user: root is root"),
         ("[runners.x]\nargv = ['x']\nwrap = 'bwrap'\nvisible = ['opt']", "runners.x.visible: 'opt'"),
         ("[runners.x]\nargv = ['x']\nresult = 'poem'", "runners.x.result: it is 'poem'"),
         ("[runners.'Not A Name']\nargv = ['x']", "is no name"),
@@ -125,6 +128,14 @@ def test_what_is_wrong_is_told_with_its_place_and_a_next_step(text: str, said: s
     assert said in raised.value.text
     assert raised.value.text.startswith("agency.toml: ")
     assert raised.value.hint
+
+
+def test_who_serves_is_no_user_of_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "[runners.x]\nargv = ['x']\nwrap = 'sudo'\nuser = 'daemon'"
+    assert machine_of(text).runner("x")
+    monkeypatch.setattr(os, "geteuid", lambda: pwd.getpwnam("daemon").pw_uid)
+    with pytest.raises(ConfigError, match=r"daemon is who serves"):
+        machine_of(text)
 
 
 def test_a_machine_is_a_plain_value() -> None:

@@ -26,6 +26,7 @@ from cn.agency.operations import (
 from cn.agency.plan.result import Refused
 from cn.agency.tokens import principal_of_token
 from cn.agents import outputs
+from cn.agents.launcher import ERRORS, OUTPUT
 from cn.agents.processes import Launcher, processes_of, read_exit, read_launcher
 from cn.agents.workspace import Folder, Folders
 from cn.values.errors import Blocked
@@ -228,6 +229,25 @@ def test_silence_past_its_limit_ends_an_agent_and_its_boss_is_told(staffed: Call
     assert f"Agent {agent[:8]} of {handler[:8]} (Build the site) was ended: it was silent for" in said
     assert "It said last: I look at the start page" in said
     assert processes_of(agent) == []
+
+
+def test_a_word_of_the_second_of_the_look_is_no_silence_and_a_time_to_come_is_no_word(
+    staffed: Callable[..., Staff],
+) -> None:
+    staff = staffed(script_runner("one", "echo I look; touch up; sleep 600") + "[agents]\nsilence = 300")
+    handler = staff.handler("Build the site")
+    staff.skip = timedelta(seconds=-2000)
+    staff.step()
+    until(lambda: up(staff, handler))
+    agent = staff.agents()[handler].id
+    staff.step()
+    staff.skip = timedelta(seconds=-1000)
+    staff.step()
+    assert not staff.spawner._heard[agent].ending, "it spoke after this look began"
+    for name in (OUTPUT, ERRORS):
+        os.utime(staff.folder(agent) / name, (staff.now.timestamp() + 10_000,) * 2)
+    staff.step_until(lambda: staff.ends(handler))
+    assert staff.ends(handler)[0].startswith("it was silent for")
 
 
 def test_a_server_that_stops_before_it_recorded_an_end_leaves_the_reason(staffed: Callable[..., Staff]) -> None:
