@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from cn.actions.drafts import telling_what_waits
 from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
-from cn.outbox.our_branches import forget_lost
+from cn.outbox.our_branches import UNHEARD, forget_lost
 from cn.outbox.our_names import REPLACED, find_ours
 from cn.outbox.plan.receipts import plan_end_lost, plan_withdrawn
-from cn.protocol.layout import FINAL, NOTICE
+from cn.peers.observe import head_name
+from cn.protocol.layout import FINAL, NOTICE, TO_MEND
 from cn.protocol.ledger import OUT, Event, Item
 from cn.protocol.sent_life import last_state, sent_lives
 from cn.run.executor import Executor
@@ -50,7 +51,8 @@ def _check(peer: Name, item: Item, waiting: Sequence[HubPath], *, known: bool) -
     ``known``: is that one a peer?
     """
     branch = item.get("branch")
-    if item.get("kind") == NOTICE or item.get("about_status") in FINAL:
+    waits = item.get("about_status") in FINAL and item.get("status") not in TO_MEND
+    if item.get("kind") == NOTICE or waits:
         text = f"{branch} tells {peer} what became of {item.get('about')}, and {peer} waits for that"
         more = f"{command('cn send {} MESSAGE', peer)} says more"
         owed = f"{peer} is no peer now: it goes when {command('cn peer add {} URL', peer)} adds it again"
@@ -81,7 +83,11 @@ def _last_there(past: Sequence[Event]) -> Oid | None:
 def _end_lost(run: Run, peer: Name, topic: str) -> None:
     """It is not there any more, and nothing of it is open here: where that is told as a loss, it was none."""
     past, name = run.snapshot.events_of_topic(peer, OUT, topic), f"{peer}/{topic}"
-    last = last_state(past)
+    last, told = last_state(past), run.memory.conditions
+    if told.get(UNHEARD, key := head_name((peer, topic), last.head)):
+        told.clear(UNHEARD, key)
+        run.report.done(f"{peer}:{topic} needs nothing more; it is told as refused no more", source=name)
+        return
     if last.kind != "gone":
         text = f"{peer}:{one_line(topic, 80)} is not there any more: it was {last.kind}"
         raise Refused(text, f"{command('cn why {}', f'{peer}:{topic}')} tells what became of it")

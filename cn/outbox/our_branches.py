@@ -29,7 +29,7 @@ from cn.peers.older_state import A_DAY
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
 from cn.protocol.hub_config import PATH as CONFIG
-from cn.protocol.layout import ACKED, FINAL
+from cn.protocol.layout import ACKED, FINAL, NOTICE, PROPOSAL, TO_MEND
 from cn.protocol.ledger import (
     FOLDER,
     IN,
@@ -45,7 +45,7 @@ from cn.protocol.ledger import (
 from cn.protocol.message import About, MessageRefused, parse_message
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, others_can_write
 from cn.protocol.peers_file import PATH as PEERS
-from cn.protocol.sent_life import last_answer, last_state, sent_lives
+from cn.protocol.sent_life import is_withdrawn, last_answer, last_state, sent_lives
 from cn.protocol.twins import THERE
 from cn.run.executor import Executor
 from cn.run.memory import Condition
@@ -66,6 +66,8 @@ THEIRS = "theirs"
 """The kind of condition that a peer's own branch lies where ours would, since it goes by another route than we do."""
 LOST = "gone"
 """The kind of condition that a message of ours is gone where it was delivered, and nobody has it."""
+UNHEARD = "unheard"
+"""The kind of condition that a message of ours was refused after it was cleaned up: it has to be said anew."""
 _ANSWERS = ("delivered", "answered")
 _LOOKS = 3
 _MOST_DELETED = 5
@@ -407,16 +409,17 @@ def _what_became(executor: Executor, seen: Observation, peer: Name, item: Item) 
 
 def forget_lost(run: Run | Executor) -> None:
     """What was lost is shown until it is back, somebody says that it was taken back, in whichever clone, its peer is
-    none any more, or it is old.
+    none any more, or it is old; what was refused when it was over, until something else is said by that name.
     """
     conditions, settings = run.memory.conditions, run.settings
-    for name in conditions.names(LOST):
+    for kind, name in [(one, name) for one in (LOST, UNHEARD) for name in conditions.names(one)]:
         key, _, head = name.rpartition(" ")
         peer, _, topic = key.partition("/")
-        old = is_old(conditions.since(LOST, name), run.now, settings.config.notice_days)
+        old = is_old(conditions.since(kind, name), run.now, settings.config.notice_days)
         past = run.snapshot.events_of_topic(Name(peer), OUT, topic) if peer in settings.peers and not old else []
-        if not past or ((last := last_state(past)).kind, last.head) == ("deleted", head):
-            conditions.clear(LOST, name)
+        is_over = bool(past) and ((last := last_state(past)).kind, last.head) == ("deleted", head)
+        if not past or is_over is (kind == LOST):
+            conditions.clear(kind, name)
 
 
 def take_back_answers(executor: Executor, seen: Observation) -> None:
@@ -432,6 +435,8 @@ def take_back_answers(executor: Executor, seen: Observation) -> None:
         item = executor.item(peer, OUT, known.topic)  # this very run may have ended it
         if item is None or not item.get("about") or item.state not in _ANSWERS or peer not in executor.settings.peers:
             continue
+        if item.get("kind") != NOTICE and item.get("status") in TO_MEND:
+            continue  # nobody took what it says: it waits for somebody here
         about, key = topic_of(Branch(item.get("about"))), f"{peer}/{item.topic} {item.head}"
         if (peer, about) in seen.listed[IN]:
             continue
@@ -570,7 +575,10 @@ def apply_notice(
         executor.notes.info(text, source=source)
     elif deleted or (about.branch == expected and ours and (ours.state, ours.head) == ("deleting", about.head)):
         where = f"that was at {about.head[:8]}, and it has moved since" if deleted and ours is not None else _OVER
-        executor.notes.info(f"{text}{claimed}{reason}; {where}", source=source)
+        if before is not None and about.status in TO_MEND and _was_a_message(executor, peer.name, topic, past):
+            _tell_unheard(executor, peer.name, topic, about, f"{text}{claimed}{reason}; {where}")
+        else:
+            executor.notes.info(f"{text}{claimed}{reason}; {where}", source=source)
     elif taken and proof is None:
         executor.notes.done(f"{text}{reason}", source=source)
     elif taken:
@@ -583,6 +591,19 @@ def apply_notice(
     else:
         executor.notes.info(f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source)
     return arrival
+
+
+def _was_a_message(executor: Executor, peer: Name, topic: str, past: Sequence[Event]) -> bool:
+    """Is what went last by that name a message which we did not take back?"""
+    life = [*(sent_lives(past)[-1] if past else ()), *executor.recorded(peer, OUT, topic)]
+    return bool(life) and life[0].fields.get("kind") not in (None, PROPOSAL, NOTICE) and not is_withdrawn(life)
+
+
+def _tell_unheard(executor: Executor, peer: Name, topic: str, about: About, text: str) -> None:
+    away = command("cn withdraw {}", f"{peer}:{topic}")
+    remedy = f"say it anew in a message of its own; {away} says that it needs nothing more"
+    executor.notes.failed(text, remedy, source=f"{peer}/{topic}")
+    executor.memory.conditions.set(UNHEARD, text, remedy, name=head_name((peer, topic), about.head))
 
 
 def _unproven(reason: str) -> Refusal:

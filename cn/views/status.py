@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.inbox.working_copies import unread
+from cn.outbox.our_names import REPLACED
 from cn.protocol.layout import FINAL, NOTICE, TO_MEND
 from cn.protocol.ledger import Item
 from cn.run.memory import Condition
@@ -46,7 +47,7 @@ class Waiting(NamedTuple):
 
     Its ``status`` and ``reason`` are the last answer, ``unproven`` is why a claimed merge is not
     believed; ``old`` is set past ``warn_after`` days. ``mend`` is the next step where it waits for us. ``no_peer``: who
-    has it is no peer now, so that no answer comes.
+    has it is no peer now, so that no answer comes; ``replaced``: another commit stands there, which was not ours.
     """
 
     peer: Name
@@ -54,6 +55,7 @@ class Waiting(NamedTuple):
     old: bool
     mend: str = ""
     no_peer: bool = False
+    replaced: bool = False
 
     @property
     def is_ours_to_mend(self) -> bool:
@@ -130,8 +132,15 @@ def read_status(view: View) -> Status:
 
         queue = read_queue(view)
     days, outbound = view.settings.config.warn_after, view.snapshot.outbound()
+    replaced = conditions.names(REPLACED)
     waiting = [
-        Waiting(peer, item, is_old(item.since, view.now, days), mend_of(view, peer, item, outbound))
+        Waiting(
+            peer,
+            item,
+            is_old(item.since, view.now, days),
+            mend_of(view, peer, item, outbound),
+            replaced=f"{peer}:{item.topic}" in replaced,
+        )
         if peer in view.settings.peers
         else Waiting(peer, item, old=False, no_peer=True)
         for peer, item in outbound

@@ -768,6 +768,7 @@ def test_a_strangers_commit_in_the_place_of_a_proposal_is_not_recorded_as_ours(d
     assert "deleted" not in told
     for shown in (pi.cn("status"), pi.cn("doctor", check=None), pi.cn("why", "sigma:fix")):
         assert said in " ".join(shown.stdout.split())
+    assert "no answer about our commit yet" in pi.cn("status").stdout
     why = " ".join(pi.cn("why", "sigma:fix").stdout.split())
     assert f"is at sigma; no answer head {head}" in why
     assert f"that is about {other[:8]}, and ours is {head[:8]}" in why

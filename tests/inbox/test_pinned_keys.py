@@ -117,6 +117,43 @@ def test_a_first_key_says_what_waits_already_is_worth(world: World, old: tuple[P
     assert is_in_main(sigma, head) == signs
 
 
+def test_nothing_ends_as_done_that_the_pinned_key_did_not_sign(world: World, old: tuple[Path, str]) -> None:
+    sigma, pi = _signed(world)
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.cn("peer", "key", "pi", old[1])
+    assert "signature-policy" in sigma.cn("done", "pi/proposal", check=1).stderr
+    assert _shown(sigma) == ("unverified", "pending")
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["as it stands", "when it is over"])
+def test_a_reply_that_is_refused_by_a_key_waits_to_be_said_anew(
+    world: World, old: tuple[Path, str], *, over: bool
+) -> None:
+    """Its question is gone by then, and the reply with it."""
+    sigma, pi = _signed(world)
+    sigma.cn("send", "pi", "Which day?")
+    pi.sync()
+    pi.cn("reply", "sigma/which-day", "Monday")
+    sigma.sync()
+    if over:
+        pi.sync()
+        assert "branch deleted: by us" in pi.cn("why", "sigma:re-which-day").stdout
+    sigma.cn("peer", "key", "pi", old[1])
+    sigma.sync()
+    pi.sync(check=1 if over else 0)
+    shown = " ".join(pi.cn("status").stdout.split())
+    assert "signature-policy" in shown
+    assert "say it anew in a message of its own" in shown
+    pi.cn("status", "--check", check=1)
+    pi.sync()
+    assert "say it anew" in " ".join(pi.cn("status").stdout.split()), "until somebody does"
+    pi.cn("withdraw", "sigma:re-which-day")
+    assert "which-day" not in pi.cn("status").stdout
+    pi.sync()
+    pi.cn("doctor")
+
+
 def test_an_earlier_key_that_is_pinned_again_counts_again(
     world: World, old: tuple[Path, str], new: tuple[Path, str]
 ) -> None:

@@ -350,7 +350,10 @@ def _end_thread(
         return plan_decision(replace(facts, text=set_triage(facts.text, decided), subject=subject), decided)
     words, status, executed, reason = _closing(order, ending, first)
     record = set_record(facts.text, words, order.actor, facts.now, facts.about_head)
-    refused = rules.valid_actor(order.actor, facts.config)
+    creator = facts.peers.get(facts.peer)
+    refused = rules.valid_actor(order.actor, facts.config) or (
+        rules.signed_by_its_key(facts.signature, creator, facts.source) if creator else None
+    )
     cause = Cause(order.actor, facts.now, words)
     return refused or plan_end(replace(facts, text=record), cause, status, executed, reason)
 

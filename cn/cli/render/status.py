@@ -323,7 +323,8 @@ def answer_text(waiting: Waiting) -> tuple[str, str]:
         answer += f": {in_quotes(clean(get('reason')))}"
     shown = command("cn thread show {}", f"{waiting.peer}:{waiting.item.topic}")
     is_message = waiting.mend and get("kind") not in ("", PROPOSAL)
-    answer = answer or ("answered with words" if waiting.item.get("answer") else "no answer yet")
+    none = "no answer about our commit yet" if waiting.replaced else "no answer yet"
+    answer = answer or ("answered with words" if waiting.item.get("answer") else none)
     return answer, f"{shown} shows it; {waiting.mend}" if is_message else waiting.mend
 
 
