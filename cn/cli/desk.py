@@ -13,7 +13,7 @@ import click
 from cn.agency.agency import Agency, open_agency
 from cn.agency.names import LEVELS, NameRefused, Party, Resource, Uuid, is_user, is_uuid, parse_party, rank
 from cn.agency.operations import ByHandler, Operation, Principal, Seen, Wanted
-from cn.agency.plan.access import no_access, reason_for
+from cn.agency.plan.access import boss_of, no_access, not_below, reason_for
 from cn.agency.plan.result import Refused
 from cn.agency.plan.shown import Shown
 from cn.agency.plan.titles import with_titles
@@ -193,16 +193,10 @@ class Desk(NamedTuple):
 
     def check_above(self, handler: Uuid) -> None:
         """What is a handler's is seen by it, those above it, and users; others are refused."""
-        from cn.agency.plan.access import ACCESS, boss_of
-
         if not self.shown.is_above(handler):
-            boss = boss_of(self.principal, self.facts)
             named = self.title(handler) if self.shown.may_read(handler) else short(handler)
-            why = f"{named} is not below the handler for whom you act"
-            remedy = "a handler sees itself and those below it; ask your boss" + (
-                f", {self.title(boss)}" if boss else ""
-            )
-            self.refuse(Refused(ACCESS, why, remedy, boss))
+            boss = boss_of(self.principal, self.facts)
+            self.refuse(not_below(named, self.principal, self.facts, self.title(boss) if boss else ""))
 
     def do(self, operation: Operation, remedies: Mapping[str, str] | None = None, said: str = "") -> Done | None:
         """Have it done, and told; None where it is only rehearsed. ``remedies``: by rule, what to type here."""

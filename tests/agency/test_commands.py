@@ -179,7 +179,8 @@ def test_nobody_acts_for_a_handler_that_is_no_more(org: Org) -> None:
 
 
 def test_who_looks_at_another_handler_is_refused_by_the_names_that_were_typed(org: Org) -> None:
-    for words in (("handler", "show", "{site}"), ("outcome", "list", "--handler", "{site}")):
+    looks = (("handler", "show", "{site}"), ("outcome", "list", "--handler", "{site}"), ("grant", "list", "{site}"))
+    for words in looks:
         said = org.refused(*words, "--as", "{shop}")
         assert "access: " in said
         assert f"{org.ids['site'][:8]} is not below the handler" in said

@@ -297,6 +297,16 @@ def no_access(principal: Principal, resource: Resource, level: str, facts: Facts
     return Refused(ACCESS, reason, remedy, boss)
 
 
+def not_below(handler: str, principal: Principal, facts: Facts, boss_s: str = "") -> Refused:
+    """The refusal of what a handler has, to who does not stand above it: it tells nothing of that. ``handler`` and
+    ``boss_s`` are how it and the boss to ask are called.
+    """
+    boss = boss_of(principal, facts)
+    asked = f", {boss_s or boss}" if boss else ""
+    why = f"{handler} is not below the handler for whom you act"
+    return Refused(ACCESS, why, f"a handler sees itself and those below it; ask your boss{asked}", boss)
+
+
 def is_current(principal: Principal, facts: Facts) -> Refused | None:
     """Who is no more asks for nothing."""
     if not isinstance(principal, ByHandler):

@@ -29,7 +29,7 @@ from cn.agency.events import (
 from cn.agency.names import FILE, NO_LEVEL, OUTCOME, SYSTEM, Party, Resource, Uuid, is_user, parse_resource
 from cn.agency.operations import ByHandler, ByUser, Principal
 from cn.agency.pages import outcome_page
-from cn.agency.plan.access import KNOWN, access, no_access, reason_for, stands
+from cn.agency.plan.access import KNOWN, access, no_access, not_below, reason_for, stands
 from cn.agency.plan.bounds import fit_words
 from cn.agency.plan.mail import deferred_of
 from cn.agency.plan.result import Refused
@@ -183,7 +183,7 @@ def _own_or_below(handler: Uuid, principal: Principal, facts: Facts) -> Refused 
     if row is None:
         return Refused(KNOWN, f"there is no handler {handler}", "look at the handlers")
     resource = Resource("kb", row.audit)
-    return None if reason_for(principal, resource, "read", facts) else no_access(principal, resource, "read", facts)
+    return None if reason_for(principal, resource, "read", facts) else not_below(handler, principal, facts)
 
 
 def list_permissions(handler: Uuid, principal: Principal, facts: Facts) -> View | Refused:

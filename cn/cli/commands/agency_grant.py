@@ -32,6 +32,8 @@ def list_command(env: Env, handler: str, acting: str) -> None:
         facts = opened.facts
         top = getattr(opened.principal, "handler", "root")
         ids = [opened.handler(handler)] if handler else [opened.handler(top), *below(opened.handler(top), facts)]
+        if handler:
+            opened.check_above(ids[0])
         rows: list[Any] = []
         for id in ids:
             view = list_permissions(id, opened.principal, facts)
