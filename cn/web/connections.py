@@ -10,6 +10,8 @@ import asyncio
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from cn.system.whole_bodies import WholeBodies
+
 MOST = 200
 """Connections that are served at a time; uvicorn refuses what comes beyond them."""
 WAITING = 100
@@ -25,7 +27,7 @@ def patient_protocol(seconds: float = SECONDS, most: int = WAITING) -> type[H11P
     """The protocol of one server's connections."""
     waiting: dict[H11Protocol, asyncio.TimerHandle] = {}
 
-    class Patient(H11Protocol):
+    class Patient(WholeBodies):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self._look()

@@ -111,6 +111,37 @@ def test_of_those_that_wait_of_one_the_oldest_goes(tmp_path: Path) -> None:
     asyncio.run(_flood(path, Bounds(100, 4), steps))
 
 
+@pytest.mark.parametrize("before", [b"", ASK], ids=["first", "behind another"])
+def test_a_body_in_chunks_is_refused_before_one_is_read(tmp_path: Path, before: bytes) -> None:
+    """However many come with it: each would cost what a whole request does."""
+    path, asked = tmp_path / "s", list[str]()
+
+    async def answers(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            asked.append(scope["method"])
+        await _answer(scope, receive, send)
+
+    async def work() -> bytes:
+        listener = Listener(answers, [listen_at(path)], {os.geteuid()}, Bounds(100, 64))
+        await listener.ready()
+        try:
+            reads, writes = await asyncio.open_unix_connection(path)
+            headers = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+            with suppress(ConnectionError):
+                writes.write(before + headers + b"1\r\n \r\n" * 10_000)
+                await writes.drain()
+            said = await asyncio.wait_for(reads.read(), 20)
+            writes.close()
+            return said
+        finally:
+            await listener.close()
+
+    said = asyncio.run(work())
+    assert b"HTTP/1.1 411 Length Required\r\n" in said
+    assert said.endswith(b"say its length, with Content-Length\n")
+    assert asked == ["GET"] * bool(before)
+
+
 def test_who_showed_a_token_goes_after_all_who_showed_none(tmp_path: Path) -> None:
     path = tmp_path / "s"
 

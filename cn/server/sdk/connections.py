@@ -11,11 +11,10 @@ import resource
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 from cn.server.arrivals import NEW, process_of
 from cn.server.door import CALLER
 from cn.server.toolbox import Caller
+from cn.system.whole_bodies import WholeBodies
 
 FILES = 4096
 """Files that the server may have open, where the system lets it."""
@@ -60,7 +59,7 @@ class Waiting:
             timer.cancel()
 
 
-class Patient(H11Protocol):
+class Patient(WholeBodies):
     """One connection. ``waiting`` are all of its server."""
 
     waiting: Waiting
