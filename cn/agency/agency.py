@@ -102,10 +102,12 @@ def open_agency(hub: Hub) -> Agency:
         refuse_unfinished(places)
     if not places.repository.exists() and (url := hub.config.last("agency.remote")):
         from cn.agency.store.copies import copy_from
+        from cn.agency.store.damage import brings_back
 
         where = copy_from(hub.config.url(url, push=True), hub.root)
         restore = command("cn agency restore {}", redact(where))
-        raise ConfigError(f"there is no Agency in {places.state}", f"{restore} brings back what agency.remote holds")
+        remedy = "; ".join(filter(None, (f"{restore} brings back what agency.remote holds", brings_back(places))))
+        raise ConfigError(f"there is no Agency in {places.state}", remedy)
     return Agency(hub, open_store(places, hub.identity), person_of(hub), *read_limits(hub))
 
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from cn.agency.events import type_of
 from cn.agency.pages import README, folder_of, page_of
 from cn.agency.store.contents import list_files, list_versions, other_contents
-from cn.agency.store.copies import ONE_HOME, Lag, forget_parting, lag, look_at_copy
+from cn.agency.store.copies import ONE_HOME, Lag, confirmed, forget_parting, lag, look_at_copy
 from cn.agency.store.copy_notes import ask_again, copy_answered, copy_failure
-from cn.agency.store.damage import aside, find_closed, find_damage, way_out
+from cn.agency.store.damage import aside, find_closed, find_lasting_damage, way_out
 from cn.agency.store.derived import build_in_memory, is_damage, open_file
 from cn.agency.store.index import Index
 from cn.agency.store.look import last_events
@@ -71,12 +71,13 @@ def check_records(
         yield Flaw(
             f"{visible(str(lock))} is there", why, "the next write removes it once nobody holds it", serious=False
         )
+    url = confirmed(repository, url)
     try:
         tip = repository.tip()
     except CnError as error:  # git's own check would only say so in other words
         yield _without_main(repository, url, error.text)
         return
-    if damage := find_damage(repository, full=full):
+    if damage := find_lasting_damage(repository, full=full):
         more = f"; and {len(damage) - _LINES} more" if len(damage) > _LINES else ""
         said = "; ".join(one_line(line) for line in damage[:_LINES])
         what = f"git finds fault with Agency's records: {said}{more}"
@@ -180,7 +181,7 @@ def _or_without(repository: Repository, tip: Commit) -> str:
     """Which contents are lost, where all else is there; they come back from whoever has the same bytes."""
     with closing(build_in_memory(repository, tip)) as index:
         versions = list_versions(index)
-    tree = list_files(repository)
+    tree = list_files(repository, tip.oid)
     lost = list(other_contents(repository, {path: tree[path] for path in versions if path in tree}))
     if not lost:
         return ""
@@ -228,7 +229,7 @@ def _in_its_place(file: Path) -> tuple[str, Path] | None:
 
 def _check_tree(repository: Repository, index: Index, lost: str, *, full: bool) -> Iterator[Flaw]:
     """Is each version there, each page what the state says, and nothing else? ``lost``: what helps where one is not."""
-    tree = list_files(repository)
+    tree = list_files(repository, index.tip)
     pages = {"README.md": README}
     pages |= {f"{folder_of(file.id)}/FILE.md": page_of(index, file) for file in index.files()}
     versions = list_versions(index)

@@ -286,7 +286,7 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
     tip = _list(git, url)
     if damage := find_damage(here, full=True):  # a copy with the same tip may have what is lost here
         what = f"git finds fault with the records that are here: {one_line(damage[0])}"
-        raise Refused(what, way_out(here.places, url))
+        raise Refused(what, way_out(here.places, url))  # which was just listed
     with here.lock.held(_LOCK_SECONDS):
         before = here.tip()
         old = before.oid
@@ -382,6 +382,12 @@ def _unread(url: str, why: str, otherwise: str = "check the URL") -> Refused:
 
 
 _FULL = os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT)
+
+
+def confirmed(repository: Repository, url: str | Refusal) -> str:
+    """The URL of a copy that was seen to have writes; empty: none was, and it cannot take the place of what is here."""
+    known = url if isinstance(url, str) else ""
+    return known if known and list_refs(repository.git._replace(reader=None), _noted(known)) else ""
 
 
 def _noted(url: str) -> str:

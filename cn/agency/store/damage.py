@@ -5,9 +5,11 @@ from __future__ import annotations
 from cn.agency.store.repository import MAIN, Places, Repository
 from cn.git.process import GitError
 from cn.system.files import free_name
-from cn.values.errors import Refusal
+from cn.values.errors import CnError, Refusal
 from cn.values.shell_words import command
 from cn.values.text import redact, visible
+
+_LOCK_SECONDS = 10.0
 
 
 def find_damage(repository: Repository, *, full: bool) -> list[str]:
@@ -19,6 +21,21 @@ def find_damage(repository: Repository, *, full: bool) -> list[str]:
     if done.limited:
         raise GitError(done)
     return [] if done.ok else [*done.lines, *done.err.splitlines()] or [f"git fsck ended with {done.code}"]
+
+
+def find_lasting_damage(repository: Repository, *, full: bool) -> list[str]:
+    """The same beside writers: git lists objects before it reads refs, and misses what was written in between. What is
+    found is looked for again while nobody writes, or, where somebody writes without end, once more.
+    """
+    found = find_damage(repository, full=full)
+    if not found:
+        return []
+    try:
+        with repository.lock.held(_LOCK_SECONDS):
+            again = find_damage(repository, full=full)
+    except CnError:
+        again = find_damage(repository, full=full)
+    return [line for line in again if line in found]
 
 
 def find_closed(repository: Repository, url: str | Refusal) -> tuple[str, str] | None:
@@ -49,12 +66,23 @@ def find_closed(repository: Repository, url: str | Refusal) -> tuple[str, str] |
 
 
 def way_out(places: Places, url: str | Refusal) -> str:
-    """What to type where objects are lost: nothing is thrown away, and the copy at ``url`` comes in its place."""
+    """What to type where objects are lost: nothing is thrown away, and the copy at ``url`` comes in its place. Empty:
+    none is known that has them.
+    """
     known = url if isinstance(url, str) else ""
     take = command("mv -- {} {} && cn agency restore {}", str(places.repository), aside(places), redact(known) or "URL")
     if known:
         return f"{take} takes the copy; writes that it lacks stay in the folder that is put aside"
-    return f"agency.remote names no copy: 'cn agency export DIR' saves what can be read; where one is, {take} takes it"
+    saves = "'cn agency export DIR' saves what can be read"
+    return f"no copy is known to have them: {saves}; where one is, {take} takes it"
+
+
+def brings_back(places: Places) -> str:
+    """What to type where records were put aside, and nothing is in their place; empty: none were."""
+    folder = places.repository
+    if not (found := sorted(folder.parent.glob(f"{folder.name}.aside*"))):
+        return ""
+    return f"{command('mv -- {} {}', str(found[-1]), str(folder))} brings those back that were put aside"
 
 
 def aside(places: Places) -> str:

@@ -13,6 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from cn.agency.events import parse_message
 from cn.agency.rows import Facts, Rows
+from cn.agency.store.damage import brings_back
 from cn.agency.store.derived import DerivedIndex, build_in_memory
 from cn.agency.store.index import Index
 from cn.agency.store.repository import Commit, Draft, Moved, Places, Repository, create_records, open_records
@@ -151,8 +152,9 @@ def open_store(places: Places, identity: tuple[str, str], clock: Callable[[], da
     repository = open_records(places, identity)
     if repository is None:
         begin = "'cn agency init' begins one, with records of its own"
-        where = f"there is no Agency in {places.state}"
-        raise ConfigError(where, f"if another clone of this hub has one, work there; else {begin}")
+        begin = f"if another clone of this hub has one, work there; else {begin}"
+        remedy = "; ".join(filter(None, (brings_back(places), begin)))
+        raise ConfigError(f"there is no Agency in {places.state}", remedy)
     return Store(repository, clock)
 
 

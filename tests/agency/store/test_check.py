@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,14 +15,18 @@ from cn.agency.events import FileWritten
 from cn.agency.names import parse_uuid
 from cn.agency.pages import README, page_of
 from cn.agency.rows import Rows
+from cn.agency.store import check as checks
+from cn.agency.store import damage as damages
 from cn.agency.store.behind import follow
 from cn.agency.store.check import check_copy, check_records
 from cn.agency.store.copies import push_copy, restore
 from cn.agency.store.copy_notes import copy_failure
+from cn.agency.store.derived import build_in_memory
+from cn.agency.store.index import Index
 from cn.agency.store.outcome_list import open_quickly
-from cn.agency.store.repository import Draft, open_records
-from cn.agency.store.store import Base, Decided, Store
-from cn.values.errors import Refusal, Refused
+from cn.agency.store.repository import Commit, Draft, Repository, open_records
+from cn.agency.store.store import Base, Decided, Store, open_store
+from cn.values.errors import ConfigError, Refusal, Refused
 from tests.support.hubs import bare, git
 from tests.support.records import AT, WHO, create, decide, digest, folder_of, found, look, places, reopen
 from tests.support.world import Node
@@ -238,7 +243,63 @@ def test_where_all_objects_are_gone_the_copy_that_is_known_is_named(store: Store
     assert "has no folder objects" in flaw.what
     assert f"cn agency restore {url}" in flaw.remedy
     (flaw,) = check_records(store.repository, AT)
-    assert "agency.remote names no copy" in flaw.remedy
+    assert "no copy is known to have them" in flaw.remedy
+
+
+def test_a_copy_that_never_had_a_write_takes_nothing_s_place(store: Store, tmp_path: Path) -> None:
+    """Whoever put the records aside for it would have none; those that were put aside are named then."""
+    tree = store.repository.git.run("rev-parse", "main~1^{tree}").text
+    store.close()
+    away = store.repository.folder / f"objects/{tree[:2]}/{tree[2:]}"
+    away.rename(tmp_path / "tree")
+    url = str(bare(tmp_path / "copy.git"))
+    for full in (False, True):
+        (flaw,) = check_records(store.repository, AT, url=url, full=full)
+        assert "git finds fault" in flaw.what
+        assert "no copy is known to have them" in flaw.remedy
+        assert url not in flaw.remedy
+    at = places(store.repository.folder.parents[1])
+    at.repository.rename(f"{at.repository}.aside")
+    with pytest.raises(ConfigError) as raised:
+        open_store(at, WHO)
+    (told,) = re.findall(r"'(mv .*?)' brings those back that were put aside", raised.value.hint)
+    subprocess.run(told, shell=True, check=True)
+    (tmp_path / "tree").rename(away)
+    assert list(check_records(store.repository, AT, full=True)) == []
+
+
+def test_what_is_missing_since_it_was_just_written_is_no_damage(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git lists objects, and reads refs later (git-fsck(1)): of a write in between it misses the commit. The first look
+    is as that one is.
+    """
+    looks = list[bool]()
+    asked = damages.find_damage
+
+    def look(repository: Repository, *, full: bool) -> list[str]:
+        looks.append(full)
+        return ["missing commit 1234"] * (len(looks) == 1) + asked(repository, full=full)
+
+    monkeypatch.setattr(damages, "find_damage", look)
+    assert list(check_records(store.repository, AT, full=True)) == []
+    assert looks == [True, True]
+    folder = store.repository.folder / "objects"
+    next(one for one in sorted(folder.glob("??/*")) if one.is_file()).unlink()
+    (flaw,) = check_records(store.repository, AT, full=True)
+    assert "git finds fault" in flaw.what
+
+
+def test_files_that_are_written_meanwhile_are_named_by_their_events(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = build_in_memory
+
+    def write_after(repository: Repository, tip: Commit) -> Index:
+        made = build(repository, tip)
+        store.write(create(b"more\n", file="22222222-1111-4111-8111-111111111111"))
+        return made
+
+    monkeypatch.setattr(checks, "build_in_memory", write_after)
+    assert list(check_records(store.repository, AT, full=True)) == []
 
 
 def test_a_configuration_that_git_cannot_read_is_named(store: Store) -> None:
