@@ -24,7 +24,7 @@ from cn.agency.store.contents import is_named
 from cn.agency.store.repository import Draft, Places
 from cn.agency.store.store import Base, Decided, Store, create_store
 from cn.agency.touched import pages_of, written_by
-from cn.git.process import GitError
+from cn.git.process import OTHER, GitError
 from cn.secrets.findings import refuse
 from cn.secrets.in_turn import find_in_turn
 from cn.secrets.scanner import Text, text_of
@@ -155,7 +155,8 @@ def read_content(store: Store, file: Uuid, hash: str) -> bytes:
     try:
         data = store.repository.read(f"{folder_of(file)}/{hash}")
     except GitError as why:
-        raise Blocked(f"a version of file {file} cannot be read in the records: {why.text}", why.hint) from why
+        what = f"a version of file {file} cannot be read in the records: {why.text}"
+        raise Blocked(what, _MEND if why.hint == OTHER else why.hint) from why
     if data is None:
         what = f"a version of file {file} is missing or damaged in the records: {hash}"
         raise Blocked(what, _MEND)

@@ -112,6 +112,8 @@ MEND_INDEX = "move .git/index away and 'git reset' makes a new one; nothing but 
 _EMPTY_OBJECT = re.compile(r"object file (\S.*?/objects)/[0-9a-f]{2}/[0-9a-f]+ is empty")
 _CORRUPT_OBJECT = re.compile(r"loose object [0-9a-f]+ \(stored in (\S.*?)\) is corrupt")
 _PACK_INDEX = re.compile(r"(\S.*?/pack/pack-[0-9a-f]+)\.idx\b")
+OTHER = "'cn doctor' looks for the cause; when it is mended, run again"
+"""What helps where what git says names nothing that does."""
 RECORDS = "agency.git"
 """Below ``.git/cn``: a repository of its own, whose gits touch nothing of the hub, and whose objects no fetch of the
 hub brings."""
@@ -178,8 +180,7 @@ class GitError(CnError):
         found = [remedy for said, remedy in _REMEDIES if said in done.err]
         found = [objects, *found] if (objects := _remedy_of_objects(done.err)) else found
         found = [RAISE_ULIMIT] if done.reason == BEYOND_ULIMIT else found
-        other = "'cn doctor' looks for the cause; when it is mended, run again"
-        super().__init__(f"git {verb} failed: {done.reason}", next(iter(found), other))
+        super().__init__(f"git {verb} failed: {done.reason}", next(iter(found), OTHER))
         self.done = done
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from cn.agency.plan.views import MOST, browse, list_files
 from cn.agency.store.check import check_records
 from cn.agency.store.store import Store, open_store
 from cn.system.clock import now
+from cn.values.errors import Blocked
 from tests.support.agency_watch import Watch
 from tests.support.records import ANN, WHO, digest, folder_of, places
 
@@ -116,6 +118,24 @@ def test_a_content_is_what_it_was_whatever_its_bytes_are(store: Store, content: 
     read = do(store, ops.ReadFile(file))
     assert (read_content(store, file, str(read["hash"])), read["size"]) == (content, len(content))
     assert list(check_records(store.repository, now(), full=True)) == []
+
+
+@pytest.mark.parametrize("rest", [0, 0.5, None], ids=["emptied", "cut off", "gone"])
+def test_a_content_that_is_lost_is_told_with_what_finds_it(store: Store, rest: float | None) -> None:
+    """The look of each day reads no content."""
+    file = parse_uuid(str(do(store, ops.CreateFile("bytes", os.urandom(3000)))["file"]))
+    hash = str(do(store, ops.ReadFile(file))["hash"])
+    oid = store.repository.git.run("rev-parse", f"main:{folder_of(file)}/{hash}").text
+    lost = store.repository.folder / "objects" / oid[:2] / oid[2:]
+    whole = lost.read_bytes()
+    lost.unlink()
+    if rest is not None:
+        lost.write_bytes(whole[: int(len(whole) * rest)])
+    with pytest.raises(Blocked) as raised:
+        read_content(store, file, hash)
+    assert "'cn doctor --full' tells how to " in raised.value.hint
+    (flaw,) = check_records(store.repository, now(), full=True)
+    assert "git finds fault" in flaw.what
 
 
 def test_a_document_that_asks_for_more_gets_its_reader_no_more(store: Store) -> None:
