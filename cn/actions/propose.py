@@ -21,7 +21,7 @@ from cn.git.told import OWN_CLONE
 from cn.git.work_clone import WorkClone, find_work_clone, work_trees
 from cn.inbox.merges import own_base, read_facts
 from cn.outbox.deliver import deliver
-from cn.outbox.our_names import REPLACED
+from cn.outbox.our_names import told_of
 from cn.outbox.plan.receipts import plan_ours_gone
 from cn.peers.observe import bring_mains, main_of
 from cn.protocol import rules
@@ -280,7 +280,8 @@ def _lost(run: Run, target: Target, head: Oid) -> Item | None:
         return None
     if tip := there.get(ref):
         text = f"{target.branch} is at {tip[:8]} there, and cn knows {head[:8]}: nothing was proposed"
-        raise Refused(text, "'cn sync' tells whose that is, and what may be done")
+        moved = told_of(run.memory.conditions, f"{target.peer.name}:{target.topic}")
+        raise Refused(text, moved.remedy if moved else "'cn sync' and 'cn status' tell what may be done")
     return item
 
 
@@ -317,9 +318,9 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
     if facts.merged_already or facts.all_there:
         remedy = "commit something new, then propose that"
         if run.snapshot.item(peer.name, OUT, target.topic) is not None:  # it waits at an older head
-            replaced = run.memory.conditions.get(REPLACED, f"{peer.name}:{target.topic}")
+            moved = told_of(run.memory.conditions, f"{peer.name}:{target.topic}")
             takes = f"{command('cn withdraw {}', f'{peer.name}:{target.topic}')} takes back what is there"
-            remedy += f"; {replaced.remedy if replaced else takes}"
+            remedy += f"; {moved.remedy if moved else takes}"
         has = head[:8] if facts.merged_already else f"all that {head[:8]} changes"
         raise Refused(f"{whose} has {has} already", remedy)
     if not facts.changes and not facts.conflicts:

@@ -14,7 +14,7 @@ from cn.git.repository import Hub
 from cn.git.work_clone import WorkClone
 from cn.inbox.merges import own_main
 from cn.outbox.deliver import deliver
-from cn.outbox.our_names import find_ours
+from cn.outbox.our_names import find_ours, told_of
 from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import OUT, Item
 from cn.protocol.peers_file import PICKUP
@@ -103,7 +103,9 @@ def _require_there(run: Run, target: Target, item: Item) -> None:
         there = f"is at {tip[:8]} there, and cn knows {item.head[:8]}" if tip else "is not there any more"
         look = command("git fetch {} {}", target.place, HEADS + target.branch) + " shows it; " if tip else ""
         again = command("cn propose {}", target.topic)
-        raise Refused(f"{target.branch} {there}", f"{look}propose it from your clone, with {again}")
+        moved = told_of(run.memory.conditions, f"{target.peer.name}:{target.topic}")
+        remedy = moved.remedy if moved and tip else f"{look}propose it from your clone, with {again}"
+        raise Refused(f"{target.branch} {there}", remedy)
     remote = MAILBOX_KEY if target.peer.deliver == PICKUP else target.peer.name
     told = run.settings.told_to(run.hub, remote, [target.peer.name])
     if read_info(git, [item.head]) == [None] and (why := fetch_commits(git, url, [item.head], seconds, told)):

@@ -8,7 +8,7 @@ from cn.actions.drafts import telling_what_waits
 from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import UNHEARD, forget_lost
-from cn.outbox.our_names import REPLACED, find_ours
+from cn.outbox.our_names import find_ours, told_of
 from cn.outbox.plan.receipts import plan_end_lost, plan_withdrawn
 from cn.peers.observe import head_name
 from cn.protocol.layout import FINAL, NOTICE, TO_MEND
@@ -38,8 +38,8 @@ def withdraw(hub: Hub, sent: str, *, dry_run: bool = False) -> Report:
         peer, topic = found
         if run.snapshot.item(peer, OUT, topic) is None:
             _end_lost(run, peer, topic)
-        elif (replaced := run.memory.conditions.get(REPLACED, f"{peer}:{topic}")) is not None:
-            raise Refused(replaced.text, f"{replaced.remedy}; 'cn sync' looks again")
+        elif (moved := told_of(run.memory.conditions, f"{peer}:{topic}")) is not None:
+            raise Refused(moved.text, f"{moved.remedy}; 'cn sync' looks again")
         else:
             run.commit(lambda executor: _take_back(executor, peer, topic))
             deliver(run, force=True)

@@ -358,7 +358,8 @@ def _looked_at(run: Run, entry: Propose, listing: Listing) -> Outcome | None:
         url = run.settings.delivery_url(run.hub, run.settings.peers[entry.to])
         look = command("git fetch {} {}", url, HEADS + entry.branch)
         reason = f"it is at {tip[:8]} there, which cn did not propose"
-        return Outcome("", reason, f"it waits; {look} shows what somebody pushed there")
+        other = command("cn propose {} {}", "OTHER", entry.to)
+        return Outcome("", reason, f"it waits; {look} shows what somebody pushed there, {other} proposes ours anew")
     return _no_room(entry, listing) or _lacking(run, entry)
 
 

@@ -11,7 +11,7 @@ from cn.git.process import Git, GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
 from cn.git.remote import HEADS
 from cn.git.taken_in import held
-from cn.outbox.our_names import REPLACED
+from cn.outbox.our_names import FORWARD, REPLACED
 from cn.outbox.plan.receipts import (
     LEFT,
     Arrival,
@@ -131,11 +131,18 @@ def may_be_ours(executor: Executor, peer: Name, item: Item, tip: Oid) -> bool:
     What cn sent moves to a commit that holds it, that it had before, or that this hub has in main or a branch of its
     own: what nobody here ever had is another's, who can push there. A branch that was pushed by hand is moved by hand.
     """
+    git = executor.hub.git
+    return _is_from_here(executor, peer, item, tip) or (
+        read_info(git, [tip]) != [None] and is_ancestor(git, item.head, tip)
+    )
+
+
+def _is_from_here(executor: Executor, peer: Name, item: Item, tip: Oid) -> bool:
+    """Was it there before, is it held here, or is the branch one that people move?"""
     begun = [e for e in executor.snapshot.events_of_topic(peer, OUT, item.topic) if e.kind in ("queued", "adopted")]
     if item.head == tip or (begun and begun[-1].kind == "adopted") or any(event.head == tip for event in begun):
         return True
-    git = executor.hub.git
-    return read_info(git, [tip]) != [None] and (is_ancestor(git, item.head, tip) or _is_held_here(executor, tip))
+    return read_info(executor.hub.git, [tip]) != [None] and _is_held_here(executor, tip)
 
 
 def _is_held_here(executor: Executor, tip: Oid) -> bool:
@@ -153,7 +160,7 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
 
     Returns those that a person here has moved, and those at which no other's stands any more.
     """
-    found: dict[str, Condition] = {}
+    found, forward = dict[str, Condition](), dict[str, Condition]()
     moved = list[ThreadKey]()
     for peer, known in executor.snapshot.outbound():
         item = executor.item(peer, OUT, known.topic)  # this very run may have ended it
@@ -163,27 +170,34 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
         not_here = (peer, known.topic) in seen.missing[OUT] or (peer, known.topic) in seen.later
         if not_here or peer not in executor.settings.peers:
             continue
+        branch, url = item.get("branch"), executor.settings.delivery_url(executor.hub, executor.settings.peers[peer])
+        lease, spec = f"{branch}:{tip}", f"{item.head}:{HEADS}{branch}"
+        back = command("git push --force-with-lease={} {} {}", lease, url, spec)
+        gone = command("git push {} {}", url, f":{branch}")
         if may_be_ours(executor, peer, item, tip):
+            if not _is_from_here(executor, peer, item, tip):
+                look = command("git fetch {} {}", url, f"{HEADS}{branch}")
+                text = f"our {branch} at {peer} is at {tip[:8]}, upon {item.head[:8]}, which we sent"
+                remedy = f"{look} shows it; {command('cn propose {} {}', known.topic, peer)}, where it is checked out, "
+                remedy += f"says that it is ours; {back} brings back what we sent, and {gone} ends it where it was"
+                forward[f"{peer}:{known.topic}"] = Condition(text, remedy, f"{peer}/{known.topic}")
             pinned = executor.settings.peers[peer].key
             if not executor.memory.told(LEFT, peer, known.topic, tip, pinned):  # it stays so until somebody answers
                 moved.append((peer, known.topic))
             continue
-        branch, url = item.get("branch"), executor.settings.delivery_url(executor.hub, executor.settings.peers[peer])
-        lease, spec = f"{branch}:{tip}", f"{item.head}:{HEADS}{branch}"
-        back = command("git push --force-with-lease={} {} {}", lease, url, spec)
         keep = command("git branch {} {}", f"ours-{tip[:8]}", tip)
         text = f"our {branch} at {peer} is not what we sent: {tip[:8]} stands there, and cn saw nobody here "
         text += f"make it; ours is {item.head[:8]}"
-        gone = command("git push {} {}", url, f":{branch}")
         remedy = f"if somebody here pushed the other, {keep} says so, also after it was answered; "
         remedy += f"else {back} brings ours back, and {gone} ends it where it was"
         found[f"{peer}:{known.topic}"] = Condition(text, remedy, f"{peer}/{known.topic}")
     conditions = executor.memory.conditions
-    for name in conditions.names(REPLACED):  # where nobody looked it stays as it was
-        peer = Name(name.partition(":")[0])
-        before = conditions.get(REPLACED, name)
-        if before is not None and peer in executor.settings.peers and peer not in seen.saw[OUT]:
-            found.setdefault(name, before)
+    for kind, there in ((REPLACED, found), (FORWARD, forward)):  # where nobody looked it stays as it was
+        for name in conditions.names(kind):
+            peer, before = Name(name.partition(":")[0]), conditions.get(kind, name)
+            if before is not None and peer in executor.settings.peers and peer not in seen.saw[OUT]:
+                there.setdefault(name, before)
+    conditions.replace(FORWARD, forward)
     over = [name.partition(":") for name in conditions.names(REPLACED) if name not in found]
     conditions.tell(REPLACED, found, executor.notes)
     return list(dict.fromkeys([*moved, *((Name(peer), topic) for peer, _, topic in over)]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cn.protocol.ledger import OUT, topics
+from cn.run.memory import Condition, Conditions
 from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
 from cn.values.errors import Refused
@@ -11,6 +12,14 @@ from cn.values.text import one_line
 
 REPLACED = "replaced"
 """The kind of condition that another's commit stands in the place of a branch of ours, by its ``peer:topic``."""
+
+FORWARD = "forward"
+"""The kind of condition that a branch of ours was moved on by git: by a person here, or by who can push there."""
+
+
+def told_of(conditions: Conditions, name: str) -> Condition | None:
+    """What is known of another commit at a branch of ours, ``peer:topic``."""
+    return conditions.get(REPLACED, name) or conditions.get(FORWARD, name)
 
 
 def find_ours(snapshot: Snapshot, settings: Settings, text: str) -> tuple[Name, str] | None:

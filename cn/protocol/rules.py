@@ -412,7 +412,7 @@ def may_delete(prefix_is_ours: bool, known_tip: Oid | None, tip: Oid, *, recorde
         return Refusal(CREATOR_ONLY_DELETE, "another made this branch", "its creator deletes it")
     if not recorded:
         reason = "our ledger does not say that this branch is to be deleted"
-        return Refusal(CREATOR_ONLY_DELETE, reason, "cn did not write this entry")
+        return Refusal(CREATOR_ONLY_DELETE, reason, "cn did not write this entry, or what came since undid it")
     if known_tip is not None and known_tip != tip:
         why = f"it is at {tip[:8]}, we know {known_tip[:8]}"
         return Refusal(CREATOR_ONLY_DELETE, why, _MOVED)

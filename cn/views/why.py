@@ -19,7 +19,7 @@ from cn.agent.plan.turns import source_of
 from cn.git.history import PastCommit, added_by, changes_of, commits_of, read_past
 from cn.git.objects import read_object, read_objects
 from cn.llm.usage import Call, read_calls
-from cn.outbox.our_names import REPLACED
+from cn.outbox.our_names import told_of
 from cn.protocol.layout import OUTBOX, PROPOSAL, SAY, SENT
 from cn.protocol.ledger import IN
 from cn.protocol.log import FOLDER, Row, parse_rows
@@ -332,8 +332,8 @@ def _of_sent(view: View, name: str, sent: Sent) -> Why:
     notes: tuple[str, ...] = ()
     if not mine:
         notes = ("the rows of a message that answers a thread stand at that thread",)
-    replaced = view.memory.conditions.get(REPLACED, sent.name)
-    notes += (replaced.text, replaced.remedy) if replaced is not None else ()
+    moved = told_of(view.memory.conditions, sent.name)
+    notes += (moved.text, moved.remedy) if moved is not None else ()
     return Why(name, None, (), 0, None, sent, mine, None, None, (), notes)
 
 

@@ -786,6 +786,41 @@ def test_a_strangers_commit_in_the_place_of_a_proposal_is_not_recorded_as_ours(d
     assert [name for name in sigma.threads() if "pi-fix" in name], "it is read as what it is"
 
 
+def test_a_commit_upon_our_proposal_is_told_as_long_as_it_stands_there(desk: Desk) -> None:
+    """It may be a person's of this hub, from another clone, or anybody's who can push there."""
+    sigma, pi = desk.sigma, desk.pi
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    stranger = clone(sigma.url, desk.root.parent / "stranger")
+    git(stranger, "checkout", "-q", "-b", "fix", "origin/pi/fix")
+    identify(stranger, "Omega", "omega@people.example")
+    other = commit(stranger, {"docs/more.md": "two\n"}, "And more")
+    push(stranger, sigma.url, "+HEAD:refs/heads/pi/fix")
+    said = f"our pi/fix at sigma is at {other[:8]}, upon {head[:8]}, which we sent"
+    pi.sync()
+    pi.sync()
+    for shown in (pi.cn("status"), pi.cn("doctor", check=None), pi.cn("why", "sigma:fix")):
+        assert said in " ".join(shown.stdout.split())
+    assert "no answer about our commit yet" in pi.cn("status").stdout
+    refused = " ".join(pi.cn("withdraw", "sigma:fix", check=1).stderr.split())
+    assert said in refused
+    for again in ("propose", "rebase"):
+        told = " ".join(desk.cn(again, "fix", check=1).stderr.split())
+        assert "'cn propose fix sigma', where it is checked out, says that it is ours" in told
+    (lease,) = set(re.findall(r"'(git push --force-with-lease.*?)' brings back what we sent", refused))
+    git(pi.root, *shlex.split(lease)[1:])
+    assert desk.there() == head
+    pi.sync()
+    assert "which we sent" not in pi.cn("status").stdout
+    push(stranger, sigma.url, "+HEAD:refs/heads/pi/fix")
+    pi.sync()
+    git(desk.root, "fetch", "-q", sigma.url, "pi/fix")
+    git(desk.root, "merge", "-q", "--ff-only", "FETCH_HEAD")
+    desk.cn("propose", "fix", "sigma")
+    pi.sync()
+    assert "which we sent" not in pi.cn("status").stdout
+
+
 def test_what_a_person_here_holds_may_stand_in_the_place_of_a_proposal(desk: Desk) -> None:
     """Pushed over it with git, from another clone: this hub is told that it is ours."""
     sigma, pi = desk.sigma, desk.pi
