@@ -712,8 +712,9 @@ def _check_merge(executor: Executor, seen: Observation, peer: Peer, about: About
     """*merged* is believed when the peer's main itself made that merge, with our head as a parent, or, where none is
     named, holds our head, and not in its history alone: nothing is lost with the branch then.
 
-    A merge that came in with another branch is that branch's creator's. Where the peer's main cannot be read, a
-    signature of the pinned key is enough.
+    A merge that came in with another branch is that branch's creator's, unless the peer's ledger has it as its own: a
+    merge by hand (``git pull``) may bring the peer's main aside. Where that main cannot be read, a signature of the
+    pinned key is enough.
     """
     if peer.name not in fetch_mains(executor, seen, [peer.name]):
         return None if signature.startswith("verified") else _unproven(f"{peer.name}'s main cannot be read")
@@ -729,8 +730,18 @@ def _check_merge(executor: Executor, seen: Observation, peer: Peer, about: About
             rows = []
         seen.merges[peer.name] = {commit: parents for commit, *parents in rows}
     parents = seen.merges[peer.name].get(about.merge)
+    if parents is None and _records_merge(executor, seen, peer, about):
+        return None
     if parents is None:
         return _unproven(f"{peer.name}'s main did not make {about.merge[:8]}")
     if about.head not in parents[1:]:
         return _unproven(f"{about.merge[:8]} does not merge {about.head[:8]}")
     return None
+
+
+def _records_merge(executor: Executor, seen: Observation, peer: Peer, about: About) -> bool:
+    """Does the peer's main hold that merge, and record that our branch came with it? No branch changes a ledger."""
+    theirs = read_theirs(executor, seen, peer, IN, topic_of(about.branch), about.head)
+    if about.merge is None or not any(event.fields.get("merge") == about.merge for event in theirs):
+        return False
+    return bool(held(executor.hub.git, seen.mains[peer.name][1], [about.merge]))

@@ -54,8 +54,9 @@ def find_former(settings: Settings, items: Mapping[Name, Collection[Item]]) -> d
         was = " and ".join(sorted(former))
         what = counted(len(branches), "branch is", "branches are")
         text = f"this hub is {settings.us} now, and {what} open with {name} under its former name {was}"
-        remedy = f"what it sends as {settings.us} is not looked at there before {name} lists it by that name, which it "
-        remedy += f"does when they are over; write 'name: {sorted(former)[0]}' in {CONFIG} again until then"
+        remedy = f"where {name} lists this hub by its former name, it does not look at what comes from {settings.us}: "
+        remedy += f"'cn peer add {settings.us} URL' there mends that, or 'name: {sorted(former)[0]}' in {CONFIG} here, "
+        remedy += "until they are over"
         found[str(name)] = Condition(f"{text}: {some_of(branches)}", remedy, name)
     return found
 

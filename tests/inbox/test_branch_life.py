@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import branches, clone, git, identify, make_ssh_key, push, sign_with, tip, write_commit
+from tests.support.hubs import branches, clone, commit, git, identify, make_ssh_key, push, sign_with, tip, write_commit
 from tests.support.world import Node, World, is_in_main, merge_commit
 
 
@@ -481,6 +481,24 @@ def test_a_merge_that_came_with_another_branch_is_not_the_peers(world: World, si
     send_raw(world.folder / "forger", pi.url, "sigma/notice-x", message("sigma", "pi", kind="notice", about=about))
     assert "unproven: sigma's main did not make" in pi.sync().stdout
     assert world.has_branch(pi, sigma)
+
+
+def test_a_merge_stays_proven_where_a_merge_by_hand_brings_main_aside(world: World, sigma: Node, pi: Node) -> None:
+    """``git pull`` in another clone makes that one's commit the first parent, and the hub's main the second."""
+    laptop = clone(sigma.url, world.folder / "laptop")
+    identify(laptop, "Sigma", "sigma@people.example")
+    commit(laptop, {"docs/note.md": "note\n"}, "A note")
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    git(laptop, "fetch", "-q", "origin", "main")
+    git(laptop, "merge", "-q", "--no-edit", "FETCH_HEAD")
+    git(laptop, "push", "-q", "origin", "HEAD:main")
+    assert head not in git(laptop, "rev-list", "--first-parent", "--parents", "HEAD")
+    told = pi.sync().stdout
+    assert "unproven" not in told
+    assert "sigma says pi/proposal is merged" in told
+    assert not world.has_branch(pi, sigma)
 
 
 def test_a_forged_claim_hides_no_true_one(world: World, sigma: Node, pi: Node) -> None:
