@@ -103,6 +103,18 @@ def test_it_answers_under_its_own_address_only(looked_at: Site, host: str) -> No
     assert looked_at.ask("/", Host=f"localhost:{port}").status == 200
 
 
+def test_a_form_in_chunks_is_refused_before_one_is_read(looked_at: Site) -> None:
+    """Any user of the machine can send one, and would be paid for each chunk of a byte."""
+    host, _, port = looked_at.host.partition(":")
+    with socket.create_connection((host, int(port)), SECONDS) as one:
+        headers = f"POST /decide HTTP/1.1\r\nHost: {looked_at.host}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        one.sendall(headers.encode() + b"1\r\n \r\n" * 100)
+        said = b""
+        while part := one.recv(4096):
+            said += part
+    assert said.startswith(b"HTTP/1.1 411 ")
+
+
 def test_every_answer_carries_the_policy(looked_at: Site) -> None:
     for path in ("/", "/nowhere", "/thread/none", "/static/htmx.min.js", "/start?token=x"):
         headers = looked_at.ask(path).headers

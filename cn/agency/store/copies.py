@@ -17,7 +17,7 @@ from typing import NamedTuple
 from cn.agency.events import parse_message
 from cn.agency.store.contents import find_wrong
 from cn.agency.store.copy_notes import copy_failure, forget_failure, note_answer
-from cn.agency.store.damage import aside, find_damage, way_out
+from cn.agency.store.damage import aside, find_lasting_damage, way_out
 from cn.agency.store.derived import build_in_memory
 from cn.agency.store.repository import MAIN, Commit, Places, Repository, build_records, open_records, parse_commit
 from cn.git.fetch import fetch_tips
@@ -284,7 +284,7 @@ def _go_on(here: Repository, url: str, *, rehearse: bool = False) -> Restored:
     git = here.git._replace(reader=None)
     here.tip()  # a store without one says so itself
     tip = _list(git, url)
-    if damage := find_damage(here, full=True):  # a copy with the same tip may have what is lost here
+    if damage := find_lasting_damage(here, full=True):  # a copy with the same tip may have what is lost here
         what = f"git finds fault with the records that are here: {one_line(damage[0])}"
         raise Refused(what, way_out(here.places, url))  # which was just listed
     with here.lock.held(_LOCK_SECONDS):
