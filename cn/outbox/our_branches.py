@@ -589,10 +589,13 @@ def apply_notice(
         executor.notes.info(text, source=source)
     elif deleted or (about.branch == expected and ours and (ours.state, ours.head) == ("deleting", about.head)):
         where = f"that was at {about.head[:8]}, and it has moved since" if deleted and ours is not None else _OVER
-        if before is not None and about.status in TO_MEND and _was_a_message(executor, peer.name, topic, past):
+        unheard = before is not None and before.get("status") not in FINAL and about.status in TO_MEND
+        if unheard and _was_a_message(executor, peer.name, topic, past):
             _tell_unheard(executor, peer.name, topic, about, f"{text}{claimed}{reason}; {where}")
         else:
             executor.notes.info(f"{text}{claimed}{reason}; {where}", source=source)
+            if proof is None and about.status not in TO_MEND:
+                executor.memory.conditions.clear(UNHEARD, head_name((peer.name, topic), about.head))
     elif taken and proof is None:
         executor.notes.done(f"{text}{reason}", source=source)
     elif taken:

@@ -55,8 +55,8 @@ def find_former(settings: Settings, items: Mapping[Name, Collection[Item]]) -> d
         what = counted(len(branches), "branch is", "branches are")
         text = f"this hub is {settings.us} now, and {what} open with {name} under its former name {was}"
         remedy = f"where {name} lists this hub by its former name, it does not look at what comes from {settings.us}: "
-        remedy += f"'cn peer add {settings.us} URL' there mends that, or 'name: {sorted(former)[0]}' in {CONFIG} here, "
-        remedy += "until they are over"
+        add = command("cn peer add {} URL", settings.us)
+        remedy += f"{add} there mends that, or 'name: {sorted(former)[0]}' in {CONFIG} here, until they are over"
         found[str(name)] = Condition(f"{text}: {some_of(branches)}", remedy, name)
     return found
 
