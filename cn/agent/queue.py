@@ -38,7 +38,6 @@ from cn.protocol.queue_item import (
     reflection_path,
 )
 from cn.protocol.states import ACTOR, Actor, actor_state
-from cn.protocol.thread_file import without_form
 from cn.run.executor import Executor
 from cn.run.memory import Memory, put_bounded
 from cn.run.run import Run
@@ -141,7 +140,7 @@ def read_output(run: Run) -> bytes | None:
 def is_wanted(executor: Executor, asked: Input) -> bool:
     """Is what an item asks still open, at the head it speaks of?"""
     if asked.topic:
-        item = executor.item(Name(asked.sender), IN, asked.topic)
+        item = _item_of(executor, asked)
         return item is not None and item.get("input") == asked.id and item.head == asked.head
     if not asked.path:
         return True
@@ -152,11 +151,15 @@ def is_wanted(executor: Executor, asked: Input) -> bool:
     return own.state == OPEN and own.get("Input") == asked.id
 
 
+def _item_of(executor: Executor, asked: Input) -> Item | None:
+    """What the ledger has of it; None of a thread of our own, and of what is over."""
+    return executor.item(Name(asked.sender), IN, asked.topic) if asked.topic else None
+
+
 def failing(run: Run, executor: Executor, asked: Input) -> turns.Failing:
     """What the planner of a failed attempt needs."""
-    peer = Name(asked.sender)
-    item = executor.item(peer, IN, asked.topic) if asked.topic else None
-    return turns.Failing(run.settings.config, executor.now, item, peer in run.settings.peers)
+    item = _item_of(executor, asked)
+    return turns.Failing(run.settings.config, executor.now, item, asked.sender in run.settings.peers)
 
 
 # What waits.
@@ -254,7 +257,8 @@ def _promote(run: Run, executor: Executor, may_give: MayGive | None) -> Turn | N
             told_before = run.memory.told("held", asked.id, reason)
             executor.notes.info(f"{source} waits: {reason}", source=source, told_before=told_before)
             continue
-        content = without_form(decode(executor.read(asked.path) or b"")) if asked.path else asked.content
+        thread = decode(executor.read(asked.path) or b"") if asked.path else ""
+        content = turns.content_of(asked, thread, _item_of(executor, asked))
         executor.perform(turns.plan_promote(asked, content, run.machine, executor.now))
         put_bounded(run.memory.section("senders"), asked.sender, 1, most=_SENDERS)
         executor.notes.done(f"{source} is the agent's input ({asked.id})", source=source)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+from cn.protocol.layout import PROPOSAL
 from cn.protocol.states import IN_QUEUE, NONE, SENDER, THREAD, InvalidTransition, Machine
 from cn.values.errors import CnError
 from cn.values.names import HubPath, Name, NameRefused, Oid, parse_branch, parse_oid, parse_thread_name
@@ -78,6 +79,11 @@ class Item(NamedTuple):
     def order(self) -> tuple[datetime, datetime, str]:
         """Sorts oldest first: by the time of writing, then of arrival."""
         return self.written, self.since, self.get("thread")
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Does a proposal's branch not stand any more where its thread shows it? Nothing can be merged then."""
+        return bool(self.get("gone")) and self.get("kind") in ("", PROPOSAL)
 
     def is_due(self, now: datetime) -> bool:
         """Has the time of a deferral come?"""

@@ -286,6 +286,7 @@ def _without_form_end(body: str) -> str:
 # The document.
 
 _BRANCH = "**Branch:** "
+_SIGNATURE = "**Signature:** "
 _HEAD = re.compile(r"\*\*Head:\*\*[ \t]*([0-9a-f]+)[ \t]*")
 _CAUTION = re.compile(r"\*\*Caution:\*\*[ \t]*(.*?)[ \t]*")
 _ANEW = re.compile(r"\*\*Shown:\*\*[ \t]*anew, time ([0-9]{1,9}):.*")
@@ -388,7 +389,7 @@ def format_thread(header: Header, content: str) -> str:
         f"{_BRANCH}{_shown(header.branch)}",
         f"**Received:** {format_stamp(header.received)}",
         f"**Head:** {header.head}",
-        f"**Signature:** {header.signature}",
+        f"{_SIGNATURE}{header.signature}",
     ]
     if header.earlier:
         lines.append(f"**Earlier:** {one_line(header.earlier)}")
@@ -405,11 +406,18 @@ def set_verdict(text: str, signature: str, caution: str) -> str:
     """The thread with another ``Signature`` and ``Caution`` in its header."""
     header, rest = _split_header(text)
     top = [line for line in header if not line.startswith("**Caution:** ")]
-    top = [f"**Signature:** {signature}" if line.startswith("**Signature:** ") else line for line in top]
-    fields = [at for at, line in enumerate(top) if line.startswith(("**Signature:** ", "**Earlier:** "))]
+    top = [f"{_SIGNATURE}{signature}" if line.startswith(_SIGNATURE) else line for line in top]
+    fields = [at for at, line in enumerate(top) if line.startswith((_SIGNATURE, "**Earlier:** "))]
     if caution and fields:
         top.insert(fields[-1] + 1, f"**Caution:** {_caution(caution)}")
     return "\n".join([*top, *rest])
+
+
+def add_caution(text: str, said: str) -> str:
+    """The thread with further words in the ``Caution`` of its header."""
+    header, _ = _split_header(text)
+    signature = next((line for line in header if line.startswith(_SIGNATURE)), "").removeprefix(_SIGNATURE)
+    return set_verdict(text, signature, "; ".join(filter(None, (_in_header(text, _CAUTION), said))))
 
 
 def _caution(back: str) -> str:

@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 
 from cn.agent.interface import read_printed
 from cn.agent.plan.brakes import Burst, Held, count_hops, find_bursts, why_held
-from cn.agent.plan.turns import source_of, time_limit
+from cn.agent.plan.turns import content_of, source_of, time_limit
 from cn.agent.queue import peek_turn
 from cn.protocol import queue_item
 from cn.protocol.hub_config import is_local
+from cn.protocol.ledger import Item
 from cn.protocol.log import FOLDER as LOGS
 from cn.protocol.log import Row, parse_rows
 from cn.protocol.states import Actor, actor_state
@@ -31,7 +32,7 @@ class QueueView:
     """The agent's state, what it has (``here``: on this machine), what waits, what is given up.
 
     ``limit`` is how long a turn may take, ``damaged`` are files of the queue that cannot be read. ``held`` wait
-    for a person, ``bursts`` are of today and yesterday.
+    for a person, ``bursts`` are of today and yesterday. ``withdrawn`` are the ids of proposals whose branch is gone.
     """
 
     actor: Actor
@@ -44,6 +45,7 @@ class QueueView:
     now: datetime
     held: tuple[Held, ...] = ()
     bursts: tuple[Burst, ...] = ()
+    withdrawn: frozenset[str] = frozenset()
 
 
 def read_queue(view: View) -> QueueView:
@@ -67,8 +69,23 @@ def read_queue(view: View) -> QueueView:
         expired=turn is not None and turn.expired(view.now, limit),
     )
     return QueueView(
-        state, turn, here, waiting, dead, tuple(damaged), limit, view.now, _held(view), find_bursts(_rows(view))
+        actor=state,
+        turn=turn,
+        here=here,
+        waiting=waiting,
+        dead=dead,
+        damaged=tuple(damaged),
+        limit=limit,
+        now=view.now,
+        held=_held(view),
+        bursts=find_bursts(_rows(view)),
+        withdrawn=frozenset(id for id, item in _items(view).items() if item.is_withdrawn),
     )
+
+
+def _items(view: View) -> dict[str, Item]:
+    """What the ledger has of the threads that an item of the queue stands for, by its id."""
+    return {id: item for _, item in view.snapshot.pending() if (id := item.get("input"))}
 
 
 def _held(view: View) -> tuple[Held, ...]:
@@ -123,7 +140,8 @@ def find_item(view: View, id: str | None = None) -> Asked | None:
     for where, items in (("waits", queue.waiting), ("given up", queue.dead)):
         for item in items:
             if (id is None and where == "waits") or id in {source_of(item), *item.names}:
-                content = view.snapshot.text(item.path) if item.path else item.content
+                thread = view.snapshot.text(item.path) if item.path else ""
+                content = content_of(item, thread, _items(view).get(item.id))
                 text = queue_item.format_input(item, item.attempts + 1, content)  # as it would be given now
                 return Asked(text, item.queued, where)
     if id is None:

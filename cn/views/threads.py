@@ -242,8 +242,7 @@ def pending_view(
     # Who withdrew a branch and pushed it again has answered what was said before.
     asked = bool(set(answered.get((peer, item.head), ())) - set(item.get("said").split()))
     state = ANSWERED if asked and state == PENDING else state
-    withdrawn = bool(item.get("gone")) and item.get("kind") in ("", PROPOSAL)
-    state = WITHDRAWN if withdrawn and state in (PENDING, ANSWERED) else state
+    state = WITHDRAWN if item.is_withdrawn and state in (PENDING, ANSWERED) else state
     refusal = _refusal(item, written) if state == REFUSED else None
     chain: tuple[Link, ...] = ()
     if life:
@@ -265,7 +264,7 @@ def pending_view(
         received=item.since,
         written=item.written,
         earlier=get("earlier"),
-        withdrawn=parse_stamp(get("gone")) if withdrawn else None,
+        withdrawn=parse_stamp(get("gone")) if item.is_withdrawn else None,
         caution=get("back"),
         in_main=item.head in held and get("kind") in ("", PROPOSAL),
         no_peer=not known,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+from tests.support.desk import shown, work_queue
 from tests.support.world import Node, World
+
+GONE = "the branch is not there any more"
 
 
 def state_of(node: Node) -> str:
@@ -58,3 +61,37 @@ def test_of_a_message_whose_branch_is_gone_nobody_is_said_to_delete_it(world: Wo
     world.withdraw(pi, sigma, "hello")
     sigma.sync()
     assert "pi/hello is gone already" in sigma.cn("inbox", "show", "pi/hello").stdout
+
+
+def test_an_agent_is_told_of_a_proposal_that_is_withdrawn(world: World, sigma: Node, pi: Node) -> None:
+    work_queue(sigma)
+    for topic in ("first", "second"):
+        world.propose(pi, sigma, topic)
+    sigma.sync()
+    world.withdraw(pi, sigma, "second")
+    sigma.sync()
+    assert GONE not in shown(sigma)
+    for command in (("queue",), ("status",)):
+        (line,) = [line for line in sigma.cn(*command).stdout.splitlines() if GONE in line]
+        assert line.startswith("    ")
+    assert GONE in sigma.cn("context", "pi/second", "--text").stdout
+    sigma.cn("done", "pi/first")
+    header = shown(sigma).partition("\n>")[0]
+    assert f"**Caution:** {GONE}" in header
+    assert "nothing can be merged" in header
+    assert "<!--" not in shown(sigma)
+
+
+def test_status_says_so_of_what_was_put_off_or_given_to_somebody(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    world.withdraw(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "defer:later")
+    sigma.process()
+    assert sigma.cn("status").stdout.count(GONE) == 1
+    sigma.write_refused_triage("pi/proposal", "do:merge")
+    sigma.process(check=None)
+    told = sigma.cn("status").stdout
+    assert "refused\n" in told
+    assert told.count(GONE) == 1

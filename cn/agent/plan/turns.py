@@ -14,13 +14,14 @@ from cn.protocol import queue_item as items
 from cn.protocol import rules
 from cn.protocol.effects import Archive, Drop, Effect, Log, Plan, Put, Record, Wake, WriteHere
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.layout import inbox_path
+from cn.protocol.layout import BRANCH_LEFT, inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About
 from cn.protocol.outbox_entry import Say, format_say, is_chat
 from cn.protocol.own_thread import OPEN, Own, format_own
 from cn.protocol.queue_item import INPUT, LOGS, OUTPUT, TURN, Cadence, Input, Turn
+from cn.protocol.thread_file import add_caution, without_form
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, InputId, Name, Oid, ThreadName, parse_oid
 from cn.values.timestamps import format_age, format_stamp
@@ -76,6 +77,17 @@ def _row(asked: Input, at: datetime, words: str, executed: str, outcome: str) ->
 
 def _file(asked: Input) -> str:
     return f"{asked.thread}.md" if asked.topic else asked.path
+
+
+def content_of(asked: Input, thread: str, item: Item | None) -> str:
+    """What is given of an item: its own words, or those of its ``thread`` (the text of the file).
+
+    Of a proposal that can be merged no more, the header of the thread says so; ``item`` is the ledger's, of a peer's.
+    """
+    if not asked.path:
+        return asked.content
+    text = without_form(thread)
+    return add_caution(text, f"{BRANCH_LEFT}: nothing can be merged") if item and item.is_withdrawn else text
 
 
 def plan_promote(asked: Input, content: str, machine: str, at: datetime) -> Plan:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from cn.agent.plan.turns import source_of
 from cn.cli.render.text import age, clean, next_step, paint, wrap, wrap_around_commands
+from cn.protocol.layout import BRANCH_LEFT
 from cn.protocol.queue_item import Input
 from cn.protocol.states import Actor
 from cn.values.shell_words import command
@@ -24,23 +25,29 @@ def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True, margin: st
     def tell(text: str, colour: str = "") -> None:
         lines.extend(paint(line, colour) for line in wrap_around_commands(f"{margin}{text}", deep + 4))
 
+    def tell_withdrawn(item: Input) -> None:
+        lines.extend(wrap(f"{margin}    ", BRANCH_LEFT) if item.id in view.withdrawn else ())
+
     if not fed and (turn or view.waiting or view.dead):
         tell("! hub.yaml says 'interface: triage': nothing here is given to an agent", "yellow")
         lines += next_step("decide the threads; 'cn queue clear' takes what waits out of the queue", deep + 2)
     if turn is not None:
         where = "" if view.here else f", on another machine ({clean(turn.machine, 40)})"
         tell(f"{_asked(turn.input)}: {_AT[view.actor]} for {age(turn.since, now)}{where}")
+        tell_withdrawn(turn.input)
         if turn.attempt > 1:
             lines += wrap(f"{margin}    ", f"attempt {turn.attempt}, since {clean(turn.input.reason, 300)}")
     for item in view.dead[:most]:
         tell(f"{_asked(item)}: given up", "red")
         lines += wrap(f"{margin}    ", clean(item.reason, 300))
+        tell_withdrawn(item)
         again = f", or {command('cn queue retry {}', item.id)}" if fed else ""
         lines += next_step(f"decide the thread{again}", deep + 4)
     _tell_more(tell, view.dead, most, "given up")
     for item in view.waiting[:most]:
         again = f", tried {'once' if item.attempts == 1 else f'{item.attempts} times'}" if item.attempts else ""
         tell(f"{_asked(item)}: waits {age(item.queued, now)}{again}")
+        tell_withdrawn(item)
     _tell_more(tell, view.waiting, most, "waiting")
     for source, _, why in view.held[:most]:
         tell(f"{clean(source)} waits for a person: {why}", "yellow")

@@ -18,7 +18,7 @@ from cn.values.text import counted, in_quotes
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Main, ShownCondition, Status, Waiting
-from cn.views.threads import ThreadView
+from cn.views.threads import WITHDRAWN, ThreadView
 from cn.views.words import assigned_text, state_text
 
 if TYPE_CHECKING:  # not every screen shows them
@@ -279,6 +279,7 @@ def _thread(thread: ThreadView, now: datetime) -> list[str]:
         case "refused":
             rule, reason, remedy, *_ = thread.refused or Refusal("", "")
             lines = [name, *wrap("      ", f"{rule}: {clean(reason)}"), *next_step(remedy, 6)]
+            lines += wrap("      ", BRANCH_LEFT) if thread.withdrawn and reason != BRANCH_LEFT else []
             return [*lines, *wrap("      ", IN_MAIN), *next_step(END_IN_MAIN, 6)] if thread.in_main else lines
         case "decided":
             text = f"{clean(decided.text, 120)} by {decided.actor}"
@@ -293,6 +294,7 @@ def _thread(thread: ThreadView, now: datetime) -> list[str]:
             text += f": {clean(thread.subject, 120)}" if thread.subject else ""
             text += ", of no peer now" if thread.no_peer else ""
             text += f", {thread.caution}" if thread.caution else ""
+    text += f"; {BRANCH_LEFT}" if thread.withdrawn and thread.state != WITHDRAWN else ""  # a section of its own
     if thread.in_main:
         return [*_named(name, f"{text}, {IN_MAIN}"), *next_step(END_IN_MAIN, 6)]
     return _named(name, text)
