@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from cn.git.objects import is_ancestor, read_in_halves, read_object
@@ -117,7 +118,8 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
     out.difference_update(one.key for one, _ in read)
     shown = mark_parts(executor, [arrival for arrival, refusal in read if refusal is None])
     read = [*zip(shown, [None] * len(shown), strict=True), *[pair for pair in read if pair[1] is not None]]
-    read.sort(key=lambda pair: pair[0].written or executor.now)
+    places = _places([arrival for arrival, _ in read], executor.now)
+    read.sort(key=lambda pair: places[pair[0].key])
     told_of = _read_told_of(executor, [arrival for arrival, _ in read])
     said = _read_said(executor, [arrival for arrival, _ in read])
     earlier = read_earlier(executor, [arrival for arrival, _ in read])
@@ -151,6 +153,27 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
         if count:
             executor.notes.refused(f"{peer}: {count} more branches are refused", MORE, source=peer)
     forget_gone(executor, seen, [key for key in keys if key not in out])
+
+
+def _places(arrivals: Sequence[Arrival], now: datetime) -> dict[ThreadKey, tuple[datetime, int]]:
+    """What each is sorted by: oldest first, and what answers another one of them behind that.
+
+    Times are in whole seconds, and by the clocks of others: a proposal and the words that go with it often have one.
+    """
+    heads: dict[tuple[Name, str], Arrival] = {(arrival.peer, arrival.head): arrival for arrival in arrivals}
+    places: dict[ThreadKey, tuple[datetime, int]] = {}
+    for arrival in arrivals:
+        chain: list[Arrival] = []
+        one: Arrival | None = arrival
+        while one is not None and one.key not in places:  # a commit names no commit that names it: this ends
+            chain.append(one)
+            one = heads.get((one.peer, one.message.in_reply_to)) if one.message is not None else None
+        at, depth = places[one.key] if one is not None else (None, -1)
+        for one in reversed(chain):
+            written = one.written or now
+            at, depth = written if at is None else max(at, written), depth + 1
+            places[one.key] = at, depth
+    return places
 
 
 def _record_other_names(executor: Executor, seen: Observation) -> None:

@@ -426,6 +426,15 @@ def test_a_message_goes_beside_it_and_is_shown_in_its_thread(desk: Desk) -> None
     assert desk.there() == head
 
 
+def test_words_stand_in_the_thread_of_their_proposal_whatever_the_clocks_say(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    late = "2099-01-01T00:00:00Z"
+    git(desk.root, "commit", "-q", "--amend", "--no-edit", "--date", late, GIT_COMMITTER_DATE=late)
+    desk.cn("propose", "zed", "--message", "Please look at it.")
+    desk.sigma.sync()
+    assert "> Please look at it." in desk.sigma.thread(desk.sigma.only_thread())
+
+
 def test_what_somebody_else_pushed_is_not_overwritten(desk: Desk) -> None:
     desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")
