@@ -145,7 +145,11 @@ def propose(
         _bring(run, work, head)
         if left := [path for path in work.uncommitted() if not (rev or is_owned(path))]:
             run.report.info(f"not part of it: {some_of(left, 3, 80)}, with changes that are not committed")
+        before = run.snapshot.item(target.peer.name, OUT, target.topic)
         queued = queue_proposal(run, target, head, may_replace, message=message)
+        if queued and before is not None and not is_ancestor(work.git, before.head, head):
+            title = f" ({title})" if (title := one_line(before.get("subject"), 80)) else ""
+            run.report.info(f"it replaces {before.head[:8]}{title}, which is no part of it", source=target.source)
         deliver(run, force=True)
         if queued and (now := run.snapshot.item(target.peer.name, OUT, target.topic)) and not dry_run:
             _tell_what_follows(run, target, now)
@@ -377,18 +381,22 @@ def _settled(run: Run, snapshot: Snapshot, target: Target, head: Oid, may_replac
     if refused := _answered(run, target, item, past, head):
         raise refused
     if item is not None and item.head != head and not may_replace(item.head):
-        raise _by_another_clone(target, item, head)
+        raise _by_another_clone(run, target, item, head)
     return _stands(target, item, head, _twin(snapshot, target, head))
 
 
-def _by_another_clone(target: Target, item: Item, head: Oid) -> Refused:
+def _by_another_clone(run: Run, target: Target, item: Item, head: Oid) -> Refused:
     """What was proposed from elsewhere, and is no part of what is proposed now, would be lost from the branch."""
+    with comparing(target, head):
+        base = own_base(run.hub.git, target.tip, head)
     title = f" ({title})" if (title := one_line(item.get("subject"), 80)) else ""
     text = f"{target.branch} is at {item.head[:8]}{title}, which this clone never had"
     text += " (another one proposed it, or cn rebase made it)"
     text += f", and {head[:8]} does not hold it: nothing was proposed"
     fetch = command("git fetch {} {}", target.place, HEADS + target.branch)
-    take = f"{fetch} and 'git log ..FETCH_HEAD' show it, 'git rebase FETCH_HEAD' puts yours onto it"
+    # What main got since that one began stays out of it: as copies it could not be merged.
+    onto = command("git rebase --onto FETCH_HEAD {}", base[:12]) if base else "'git rebase FETCH_HEAD'"
+    take = f"{fetch} and 'git log ..FETCH_HEAD' show it, {onto} puts yours onto it"
     if item.state == "queued":
         take = f"it waits in the outbox: 'cn outbox flush' delivers it; then {take}"
     return Refused(text, f"{take}; {command('cn propose {} --replace', target.topic)} replaces it")

@@ -452,6 +452,7 @@ def test_what_somebody_else_pushed_is_not_overwritten(desk: Desk) -> None:
 def test_what_another_clone_proposed_is_not_replaced_unless_that_is_said(desk: Desk) -> None:
     theirs = desk.begin({"docs/fix.md": "one\n"}, message="From the desktop")
     desk.cn("propose", "fix")
+    desk.sigma.sync()  # its main has records of its own since, which nobody else may propose
     laptop = clone(desk.sigma.url, desk.world.folder / "laptop")
     identify(laptop, "Pia", "pia@people.example")
     git(laptop, "config", "cn.hub", str(desk.pi.root))
@@ -465,12 +466,15 @@ def test_what_another_clone_proposed_is_not_replaced_unless_that_is_said(desk: D
     fetch(laptop, desk.sigma.url, "pi/fix")
     cn("propose", "fix", cwd=laptop, check=1)
     assert desk.there() == theirs, "what was only fetched is still not part of it"
-    git(laptop, "rebase", "--quiet", "FETCH_HEAD")
+    (onto,) = re.findall(r"'git (rebase --onto FETCH_HEAD [0-9a-f]+)' puts yours onto it", refused)
+    git(laptop, *onto.split(), "--quiet")
     cn("propose", "fix", cwd=laptop)
     assert desk.there() == tip(laptop)
+    assert git(laptop, "rev-parse", "HEAD^") == theirs
     commit(desk.root, {"docs/fix.md": "three\n"})
     desk.cn("propose", "fix", check=1)
-    desk.cn("propose", "fix", "--replace")
+    said = desk.cn("propose", "fix", "--replace").stdout
+    assert f"it replaces {tip(laptop)[:8]} (From the desktop), which is no part of it" in said
     assert desk.there() == tip(desk.root) != mine
 
 
