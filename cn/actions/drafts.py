@@ -14,6 +14,7 @@ from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
 from cn.protocol.draft import ABOUT_THREADS, Draft, format_draft, parse_draft
 from cn.protocol.effects import Drop, Plan, Put, WorkingCopy
+from cn.protocol.layout import KEPT_BY_MAIN
 from cn.run.executor import Executor
 from cn.run.find_thread import look_for_pending
 from cn.run.run import Run, open_run
@@ -208,7 +209,8 @@ def take_back(run: Run, kept: Kept) -> None:
         if executor.snapshot.blob(kept.path) is None:
             return None
         executor.perform(Plan(kept.path, _end(kept)))
-        text = "had come to origin before it was removed here" if late else "was removed here: it is not said"
+        here = f"was removed here: it is not said; {KEPT_BY_MAIN}"
+        text = "had come to origin before it was removed here" if late else here
         executor.notes.info(f"{kept.path} {text}")
         return f"cn: {kept.path.rpartition('/')[2]} is taken back"
 

@@ -74,7 +74,7 @@ from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
 from cn.protocol.message_text import FORM as MESSAGE_FORM
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, fingerprint
-from cn.protocol.thread_file import TriageRefused, find_headings, keep_mains, read_text
+from cn.protocol.thread_file import TriageRefused, find_headings, holds_section, keep_mains, read_text
 from cn.protocol.twins import rename_to
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
@@ -814,6 +814,9 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
         told = f"{back or moved}; {name} is refreshed"
         told += f", and stays assigned to {reviewer}" if reviewer else ""
         executor.notes.done(f"{arrival.source} {told}", source=arrival.source)
+        if working is not None and holds_section(working):
+            void = f"what was decided about {item.head[:8]} is void; read {inbox_path(name)}, then decide again"
+            executor.notes.info(f"{arrival.source}: {void}", source=arrival.source)
         _tell_in_main(executor, arrival)
         return
     earlier = next((e.fields["thread"] for e in reversed(arrival.past) if e.fields.get("thread")), "")

@@ -9,6 +9,8 @@ DONE = HubPath("threads/inbox/done")
 OUTBOX = HubPath("threads/mail/outbox")
 SENT = HubPath("threads/mail/sent")
 DRAFTS = HubPath("threads/drafts")
+KEPT_BY_MAIN = "its words stay in main's history"
+"""What is told of a draft that is taken back: it was committed here, and origin gets that commit."""
 SAY = "-say.md"
 """How the name of a file ends that is to be said in a chat (:mod:`cn.protocol.outbox_entry`)."""
 PROPOSAL, MESSAGE, NOTICE, CONCERN = "proposal", "message", "notice", "concern"

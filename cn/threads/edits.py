@@ -13,7 +13,7 @@ from cn.git.entries import merge_file
 from cn.git.objects import read_object
 from cn.git.repository import Hub
 from cn.protocol.effects import Edit, Plan, WorkingCopy
-from cn.protocol.layout import DRAFTS, inbox_path
+from cn.protocol.layout import DRAFTS, KEPT_BY_MAIN, inbox_path
 from cn.protocol.ledger import Item
 from cn.protocol.message import object_id
 from cn.protocol.thread_file import showing_of, why_void
@@ -149,7 +149,7 @@ def _take_one(
             return None
         executor.perform(Plan(path, (Edit(path, None),)))
         if path.startswith(f"{DRAFTS}/"):
-            executor.notes.info(f"{path} is taken back: it is not said")
+            executor.notes.info(f"{path} is taken back: it is not said; {KEPT_BY_MAIN}")
         return path
     data = read_edit(executor.hub, path)
     if data is None:

@@ -632,6 +632,7 @@ def test_a_branch_that_moves_stays_assigned_and_what_was_decided_of_the_earlier_
     new = world.propose(pi, sigma, files={"docs/proposal.md": "second\n"}, force=True)
     told = sigma.sync().stdout
     assert f"{name} is refreshed, and stays assigned to alice" in told
+    assert f"is void; read threads/inbox/{name}, then decide again" in told
     text = sigma.thread(name)
     assert f"**Head:** {new}" in text
     assert "**Assigned:** to alice before it was as it is here" in text
@@ -642,7 +643,7 @@ def test_a_branch_that_moves_stays_assigned_and_what_was_decided_of_the_earlier_
     assert sigma.cn("doctor", check=None).returncode == 0
     sigma.idle()
     again = world.propose(pi, sigma, files={"docs/proposal.md": "third\n"}, force=True)
-    sigma.sync()
+    assert "is void" not in sigma.sync().stdout, "nothing was decided since"
     assert sigma.thread(name).count("**Assigned:**") == 1
     two = world.second(sigma)
     assert "assigned to alice" in two.cn("inbox").stdout

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from cn.cli.render.text import age, clean, columns, cut, grid, next_step, paint, since, width, wrap
-from cn.protocol.layout import BRANCH_LEFT, DRAFTS, END_IN_MAIN, IN_MAIN, PROPOSAL
+from cn.protocol.layout import BRANCH_LEFT, DRAFTS, END_IN_MAIN, IN_MAIN, KEPT_BY_MAIN, PROPOSAL
 from cn.values.errors import Refusal
 from cn.values.names import Name
 from cn.values.shell_words import command
@@ -340,7 +340,7 @@ def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:
         if entry.reason:
             return [*shown, *wrap(f"{margin}    ", clean(entry.reason), colour="yellow")]
         file = f"{DRAFTS}/{entry.file}"
-        takes_back = f"{command('rm -- {}', file)} takes it back; edited, it goes as it is then"
+        takes_back = f"{command('rm -- {}', file)} takes it back ({KEPT_BY_MAIN}); edited, it goes as it is then"
         return [*shown, *next_step(takes_back, len(margin) + 4)]
     what = "deletion of " if entry.effect == "delete" else ""
     queued = f"queued {age(entry.queued, now)} ago" if entry.queued else "queued"
