@@ -19,7 +19,7 @@ from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
 from cn.outbox.deliver import PUBLISH
 from cn.outbox.our_branches import LOST, THEIRS, UNHEARD
-from cn.outbox.our_names import FORWARD, REPLACED
+from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
 from cn.peers.known_mains import ANOTHER
 from cn.peers.links import MISNAMED, ONE_NAME, find_former, find_routes, open_at
@@ -361,8 +361,8 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
         for text, remedy in memory.conditions.of(kind):
             yield problem(one_line(redact(text), 400), "", remedy)
     yield from _check_links(facts)
-    # Some hosts take no pins, and all else works there; strays, and what was moved on, may be somebody's own.
-    for kind in (PINS, STRAY, MOVED, FORWARD):
+    # Some hosts take no pins, and all else works there; the others may be somebody's own doing.
+    for kind in (PINS, STRAY, MOVED, FORWARD, TAKEN_DOWN):
         for text, remedy in memory.conditions.of(kind):
             yield info(one_line(redact(text), 400), "", remedy)
 

@@ -11,7 +11,7 @@ from cn.git.process import Git, GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
 from cn.git.remote import HEADS
 from cn.git.taken_in import held
-from cn.outbox.our_names import FORWARD, REPLACED
+from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
 from cn.outbox.plan.receipts import (
     LEFT,
     Arrival,
@@ -106,7 +106,8 @@ def record_ours(executor: Executor, seen: Observation) -> list[ThreadKey]:
         branch, tip = seen.listed[OUT][peer, topic]
         item = executor.item(peer, OUT, topic)
         source = f"{peer}/{topic}"
-        executor.memory.conditions.clear(LOST, head_name((peer, topic), tip))
+        for kind in (LOST, TAKEN_DOWN):
+            executor.memory.conditions.clear(kind, head_name((peer, topic), tip))
         if item is None:
             with executor.apart(source):
                 known = before[peer].get(tip, {})
@@ -380,17 +381,18 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
     """
     executor.perform(plan_ours_gone(peer, item, executor.now))
     settings, source = executor.settings, f"{peer}/{item.topic}"
+    proposal = item.get("kind") in ("", PROPOSAL)
     pickup = peer in settings.peers and settings.peers[peer].deliver != MAILBOX
     text = f"our {item.get('branch')} is gone at {settings.mailbox or 'this hub' if pickup else peer}"
     waited = item.state in _ANSWERS and item.get("status") not in FINAL
     about = topic_of(Branch(item.get("about"))) if item.get("about") else ""
-    if not waited or peer not in settings.peers or item.get("kind") == "proposal":
+    if not waited or peer not in settings.peers or (proposal and item.get("status") in TO_MEND):
         executor.notes.info(text, source=source)
     elif about and (peer, about) not in seen.listed[IN]:
         executor.notes.info(f"{text}, with what it was about", source=source)
     elif _has_no_cn(executor, seen, settings.peers[peer]):
         executor.notes.info(f"{text}: {peer} has no cn, and deletes what it has read", source=source)
-    elif became := _what_became(executor, seen, peer, item):
+    elif became := (_what_became if not proposal else _is_in_main)(executor, seen, peer, item):
         executor.notes.info(f"{text}; {became}", source=source)
     else:
         text += ", and it did not say what became of it"
@@ -399,8 +401,12 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
         why = "the host lost it or hides it, somebody deleted it there, or its hub had another URL when it went"
         back = command("cn withdraw {}", f"{peer}:{item.topic}")
         remedy = f"{why}: ask {peer}, or {push} brings it there; if somebody here took it back, {back} says so"
-        executor.notes.failed(text, remedy, source=source)
-        executor.memory.conditions.set(LOST, text, remedy, name=head_name((peer, item.topic), item.head))
+        if proposal:  # its creator may have deleted it by hand
+            executor.notes.info(f"{text}; {remedy}", source=source)
+        else:
+            executor.notes.failed(text, remedy, source=source)
+        kind = TAKEN_DOWN if proposal else LOST
+        executor.memory.conditions.set(kind, text, remedy, name=head_name((peer, item.topic), item.head))
 
 
 def _has_no_cn(executor: Executor, seen: Observation, peer: Peer) -> bool:
@@ -421,18 +427,29 @@ def _what_became(executor: Executor, seen: Observation, peer: Name, item: Item) 
     return "it had been refused there" if "refused" in kinds | {item.get("status")} else ""
 
 
+def _is_in_main(executor: Executor, seen: Observation, peer: Name, item: Item) -> str:
+    """Does the peer's main hold a proposal of ours, as where its host deletes what it merged? Empty: not known."""
+    if peer not in fetch_mains(executor, seen, [peer]):
+        return ""
+    main, commit = seen.mains[peer]
+    return f"{peer}'s {main} holds it" if held(executor.hub.git, commit, [item.head]) else ""
+
+
 def forget_lost(run: Run | Executor) -> None:
     """What was lost is shown until it is back, somebody says that it was taken back, in whichever clone, its peer is
-    none any more, or it is old; what was refused when it was over, until something else is said by that name.
+    none any more, or it is old; a proposal also until another one is made by that name. What was refused when it was
+    over is shown until something else is said by its name.
     """
     conditions, settings = run.memory.conditions, run.settings
-    for kind, name in [(one, name) for one in (LOST, UNHEARD) for name in conditions.names(one)]:
+    for kind, name in [(one, name) for one in (LOST, TAKEN_DOWN, UNHEARD) for name in conditions.names(one)]:
         key, _, head = name.rpartition(" ")
         peer, _, topic = key.partition("/")
         old = is_old(conditions.since(kind, name), run.now, settings.config.notice_days)
         past = run.snapshot.events_of_topic(Name(peer), OUT, topic) if peer in settings.peers and not old else []
-        is_over = bool(past) and ((last := last_state(past)).kind, last.head) == ("deleted", head)
-        if not past or is_over is (kind == LOST):
+        last = last_state(past) if past else None
+        is_over = last is not None and (last.kind, last.head) == ("deleted", head)
+        is_other = kind == TAKEN_DOWN and last is not None and last.head != head
+        if last is None or is_other or is_over is (kind != UNHEARD):
             conditions.clear(kind, name)
 
 

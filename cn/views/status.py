@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.inbox.working_copies import unread
-from cn.outbox.our_names import FORWARD, REPLACED
+from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
 from cn.protocol.layout import FINAL, NOTICE, TO_MEND
 from cn.protocol.ledger import Item
 from cn.run.memory import Condition
@@ -78,7 +78,7 @@ class ShownCondition(NamedTuple):
     @property
     def calm(self) -> bool:
         """Does it stop nothing?"""
-        return self.group.partition(" ")[0] in ("stray", FORWARD)
+        return self.group.partition(" ")[0] in ("stray", FORWARD, TAKEN_DOWN)
 
 
 class Status(NamedTuple):

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from cn.protocol.layout import BRANCH_GONE, BRANCH_LEFT
-from tests.support.hubs import bare, branches, clone, commit, git, identify, make_ssh_key, tip
+from tests.support.hubs import bare, branches, clone, cn, commit, git, identify, make_ssh_key, tip
 from tests.support.world import Node, World
 
 
@@ -25,6 +25,48 @@ def test_a_message_that_its_host_lost_is_shown_until_it_is_back(world: World, si
     assert "sigma/important is at pi again" in sigma.sync().stdout
     assert text not in sigma.cn("status").stdout
     assert "received sigma/important" in pi.sync().stdout
+
+
+def proposed(world: World, sigma: Node, pi: Node, *, name: str = "work") -> str:
+    """A commit in a clone of pi's hub, proposed as sigma/fix; its id."""
+    work = clone(pi.home, world.folder / name)
+    identify(work, "Sia", "sia@people.example")
+    head = commit(work, {f"docs/{name}.md": "one\n"})
+    cn("propose", "fix", "--hub", sigma.root, cwd=work, check=0)
+    return head
+
+
+@pytest.mark.parametrize("came_in", [False, True])
+@pytest.mark.parametrize("end", ["back", "taken back", "another"])
+def test_a_proposal_that_is_gone_is_shown_and_nothing_is_wrong(
+    world: World, sigma: Node, pi: Node, came_in: bool, end: str
+) -> None:
+    proposed(world, sigma, pi)
+    if came_in:
+        pi.sync()
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/fix")
+    text = "our sigma/fix is gone at pi, and it did not say what became of it"
+    said = sigma.sync(0).stdout
+    assert text in said
+    for look in ("status", "doctor"):
+        assert text in " ".join(sigma.cn(look, check=0).stdout.split())
+    sigma.idle()
+    if end == "back":
+        git(sigma.root, *shlex.split(said.split("'")[1])[1:])  # what the remedy says
+    elif end == "taken back":
+        sigma.cn("withdraw", "pi:fix")
+    else:
+        proposed(world, sigma, pi, name="anew")
+    sigma.sync()
+    assert text not in " ".join(sigma.cn("status").stdout.split())
+
+
+def test_a_proposal_that_the_peers_main_holds_is_not_missed(world: World, sigma: Node, pi: Node) -> None:
+    head = proposed(world, sigma, pi)
+    git(pi.home, "update-ref", "refs/heads/main", head)  # as a person merges it, and the host deletes it then
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/fix")
+    assert "our sigma/fix is gone at pi; pi's main holds it" in sigma.sync().stdout
+    assert "is gone" not in sigma.cn("status").stdout
 
 
 def test_a_message_that_came_in_before_it_was_gone_is_not_lost(world: World, sigma: Node, pi: Node) -> None:
