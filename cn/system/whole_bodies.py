@@ -1,4 +1,6 @@
-"""Requests of which none costs more than it sends: a body in chunks, of which each may be one byte, is not read."""
+"""Requests of which none costs more than it sends: a body in chunks, of which each may be one byte, is not read, and
+what is asked behind a request that is at work is kept for a while alone.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,8 @@ from uvicorn.server import ServerState
 
 _MOST_HEADERS: Final = 64 << 10
 """Bytes of the line and the headers of a request."""
+_MOST_AHEAD: Final = 64 << 10
+"""Bytes that are kept behind a request that is at work (RFC 9112, section 9.3.2, "Pipelining")."""
 _WHY: Final = b"a body in chunks is not read: say its length, with Content-Length\n"
 _LENGTH_REQUIRED: Final = (
     b"HTTP/1.1 411 Length Required\r\nconnection: close\r\ncontent-type: text/plain; charset=utf-8\r\n"
@@ -48,6 +52,12 @@ class WholeBodies(H11Protocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.conn: _Parser = _Parser(h11.SERVER, _MOST_HEADERS)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request, or more; who sends on without end while one is at work is heard no more."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.SEND_BODY and len(self.conn.trailing_data[0]) > _MOST_AHEAD:
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """The answer to what is no request that is taken; it ends the connection."""

@@ -142,6 +142,48 @@ def test_a_body_in_chunks_is_refused_before_one_is_read(tmp_path: Path, before: 
     assert asked == ["GET"] * bool(before)
 
 
+async def _send_on(writes: asyncio.StreamWriter, what: bytes) -> None:
+    while True:
+        writes.write(what)
+        await writes.drain()
+
+
+@pytest.mark.parametrize("ends", [b"", b"connection: close\r\n"], ids=["goes on", "is the last"])
+def test_what_is_sent_behind_a_request_without_end_is_not_kept(tmp_path: Path, ends: bytes) -> None:
+    path, asked = tmp_path / "s", ASK[:-2] + ends + b"\r\n"
+
+    async def answers(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await receive()  # which reads on
+        await _answer(scope, receive, send)
+
+    async def work() -> None:
+        listener = Listener(answers, [listen_at(path)], {os.geteuid()}, Bounds(100, 64))
+        await listener.ready()
+        try:
+            reads, writes = await asyncio.open_unix_connection(path)
+            eats = asyncio.create_task(reads.read())
+            with pytest.raises(ConnectionError):
+                await _send_on(writes, asked * 1000)
+            eats.cancel()
+            with suppress(asyncio.CancelledError, ConnectionError):
+                await eats
+            with suppress(ConnectionError):
+                writes.close()
+                await writes.wait_closed()
+            few = ASK * 100  # nobody minds
+            reads, writes = await asyncio.open_unix_connection(path)
+            writes.write(few)
+            said = b""
+            while said.count(b"\r\n\r\nok") < 100:
+                said += await reads.read(1 << 16)
+            writes.close()
+        finally:
+            await listener.close()
+
+    asyncio.run(asyncio.wait_for(work(), 20))
+
+
 def test_who_showed_a_token_goes_after_all_who_showed_none(tmp_path: Path) -> None:
     path = tmp_path / "s"
 
