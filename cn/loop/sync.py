@@ -220,7 +220,8 @@ def sync(
     with open_run(hub, dry_run=dry_run, progress=progress, looked=just_looked, kind="sync", fetched=fetched) as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(run, only=chosen, force=force)
-        note_origin(run.memory, seen.listings.get(MAILBOX_KEY) if seen.urls.get(MAILBOX_KEY) == "origin" else None)
+        at_origin = seen.urls.get(MAILBOX_KEY) == "origin"
+        note_origin(run.memory, run.settings, seen.listings.get(MAILBOX_KEY) if at_origin else None)
         hold_back_older(run, seen)
         check_published(run, seen.listings.get(MAILBOX_KEY))
         keys = fetch_changed(run, seen, force=force)

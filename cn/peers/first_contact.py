@@ -1,7 +1,8 @@
 """Is what peers have at origin fetched as it is listed? People wait for each connection, and that saves one.
 
-Of a whole list there is more to tell: what is there of nobody. So there is one each hour, and wherever such a fetch
-went wrong: branches are fetched one by one then, and it is told which of them keeps itself out.
+Of a whole list there is more to tell: what is there of nobody. So there is one each hour, where the peers are others
+than at the last, and wherever such a fetch went wrong: branches are fetched one by one then, and it is told which of
+them keeps itself out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from cn.run.memory import Memory
 from cn.run.settings import MAILBOX_KEY, Settings
 from cn.values.timestamps import format_second, stamp_or_none
 
-_WHOLE, _FAILED = "whole", "failed"
+_WHOLE, _PEERS, _FAILED = "whole", "peers", "failed"
 _AGAIN = timedelta(hours=1)
 _FEW = 500
 """Branches of which git writes a ref for each while it looks."""
@@ -28,6 +29,8 @@ def to_fetch(hub: Hub, settings: Settings, memory: Memory) -> Fetched | None:
     if settings.mailbox != "origin" or (hub.git.direct and find_local_git_dir(hub.origin_url)):
         return None
     if _within(memory, _WHOLE) is None or _within(memory, _FAILED) or memory.unfetched.entries or memory.silent.entries:
+        return None
+    if _section(memory).get(_PEERS) != _names(settings):
         return None
     if memory.not_taken.entries or memory.conditions.names(INVALID):  # nothing keeps these here: they would come again
         return None
@@ -49,7 +52,11 @@ def _section(memory: Memory) -> dict[str, str]:
     return memory.section("origin")
 
 
-def note_origin(memory: Memory, listing: Listing | None) -> None:
+def _names(settings: Settings) -> str:
+    return " ".join(sorted(settings.peers))
+
+
+def note_origin(memory: Memory, settings: Settings, listing: Listing | None) -> None:
     """Remember how origin was listed; None: it is on this machine, or did not answer."""
     noted, now = _section(memory), format_second(memory.at)
     if listing is None:
@@ -59,4 +66,4 @@ def note_origin(memory: Memory, listing: Listing | None) -> None:
     if len(listing) > _FEW:
         noted.pop(_WHOLE, None)
     elif listing.whole:
-        noted[_WHOLE] = now
+        noted[_WHOLE], noted[_PEERS] = now, _names(settings)

@@ -102,6 +102,18 @@ def test_what_is_there_of_nobody_is_told_with_the_next_whole_list(world: World, 
     assert "eva/: 1" in sigma.cn("status").stdout, "a list of peers' branches says nothing of others"
 
 
+def test_what_is_of_a_peer_now_is_told_as_nobodys_no_more(world: World, sigma: Node, pi: Node) -> None:
+    """Who follows the second half of the remedy would delete a peer's proposal."""
+    push(world.person(pi, sigma), sigma.url, "HEAD:refs/heads/omega/one")
+    forget_whole_list(sigma)
+    sigma.sync()
+    assert "omega/: 1" in sigma.cn("status").stdout
+    sigma.add_peer(world.far_hub("omega"))
+    sigma.sync()
+    for look in ("status", "doctor"):
+        assert "of no peer" not in sigma.cn(look, check=None).stdout
+
+
 def test_a_branch_that_is_gone_is_gone(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma, "good")
     sigma.sync()
