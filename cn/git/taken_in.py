@@ -16,7 +16,7 @@ from cn.git.entries import diff_commits, read_tree
 from cn.git.objects import contained, empty_tree, merge_bases
 from cn.git.process import Git
 from cn.git.still_there import Versions, still_there
-from cn.values.names import Oid, is_owned
+from cn.values.names import Oid, is_oid, is_owned
 
 _LINE = 2000
 """Commits of main's line that are looked at before its whole graph is."""
@@ -53,6 +53,19 @@ def held(git: Git, main: Oid, heads: Sequence[Oid]) -> set[Oid]:
     """Which of these heads (they may be missing) main holds: they are in its history, and so is what they change."""
     found = contained(git, main, heads)
     return found - read_taken_in(git, main, sorted(found)).keys()
+
+
+def read_taken_back(git: Git, main: Oid, shown: Iterable[tuple[Oid, str]]) -> set[Oid]:
+    """Those of these heads, which are all in main's history, of which main took back all (``git revert``).
+
+    Each is ``shown`` with the commit that it left main at, where that is known: at each path that it changes since,
+    main has what stood there.
+    """
+    pairs = [(Oid(base), head) for head, base in shown if is_oid(base) and base != head]
+    changes = diff_commits(git, pairs) if pairs else {}
+    theirs = {head: [c for c in those if not is_owned(c.path)] for (_, head), those in changes.items()}
+    now = read_tree(git, main, {change.path for those in theirs.values() for change in those}) if theirs else {}
+    return {Oid(head) for head, those in theirs.items() if those and all(now.get(c.path) == c.old for c in those)}
 
 
 def _brought(git: Git, main: Oid, commits: Sequence[Oid]) -> dict[Oid, tuple[Oid, Oid, int]]:

@@ -32,7 +32,7 @@ from cn.git.process import Git, GitError
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
 from cn.git.still_there import Versions, still_there
-from cn.git.taken_in import read_taken_in
+from cn.git.taken_in import read_taken_back, read_taken_in
 from cn.protocol.rules import MergeFacts, Person, TreeChange
 from cn.transaction.commit import local_changes
 from cn.transaction.mailbox_main import private_in
@@ -492,7 +492,8 @@ class Merges:
         if why := _too_many(candidate):
             return MergeFacts(head, True, conflicts=(why,))
         if head in candidate.bases or head in self._heads or self._came_in(candidate):
-            return MergeFacts(head, True, people=candidate.people, merged_already=True)
+            back = head in candidate.bases and bool(read_taken_back(self._hub.git, self._base, [asked]))
+            return MergeFacts(head, True, people=candidate.people, merged_already=True, taken_back=back)
         changes, stale = candidate.changes, self._main.differing(candidate.changes)
         if stale and self._is_all_there(asked):
             changes, stale = (), ()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cn.git.lost_branch import head_branch
 from cn.git.objects import resolve
 from cn.git.repository import Hub
-from cn.git.taken_in import held
+from cn.git.taken_in import held, read_taken_back
 from cn.git.work_clone import work_trees
 from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, quoted_of
 from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, renewed, use_working
@@ -204,6 +204,7 @@ def _write(
     if not dry_run:
         _save(hub, path, text, working)
     in_main = facts.is_proposal and item.head in held(hub.git, snapshot.commit, [item.head])
+    in_main = in_main and not read_taken_back(hub.git, snapshot.commit, [(item.head, item.get("base"))])
     return _Written(name, item.head, in_main, _end_of(facts), instead)
 
 

@@ -76,6 +76,7 @@ class MergeFacts:
     whose heads it would put into main's history without what they change. ``all_there``: main has all that it changes,
     by other commits. ``commit`` is the prepared merge, ``published`` the published commit for it where the mailbox is a
     remote of its own, and ``private`` a commit with cn's own folders that would be published with it there.
+    ``taken_back``: main's history has the head, and its files have nothing of it any more.
     """
 
     head: Oid
@@ -95,6 +96,7 @@ class MergeFacts:
     all_there: bool = False
     untracked: tuple[str, ...] = ()
     private: str = ""
+    taken_back: bool = False
 
 
 def valid_actor(actor: Name, config: HubConfig) -> Refusal | None:
@@ -121,6 +123,18 @@ def is_past(item: Item, *, known: bool) -> bool:
     if rule == MERGE_NEEDS_APPROVAL and why in (BRANCH_LEFT, BRANCH_GONE):
         return not item.get("gone")
     return known and rule == KNOWN_PEER and why.endswith(f" {_NO_PEER}")
+
+
+def not_taken_back(merge: MergeFacts, source: str) -> Refusal | None:
+    """What was merged with git and reverted is in main's history: git merges nothing of it a second time."""
+    if not merge.taken_back:
+        return None
+    asks = command("cn comment {} TEXT", source)
+    return Refusal(
+        CLEAN_MERGE,
+        f"{merge.head[:8]} was merged with git, and all that it changes was taken back: a merge brings nothing of it",
+        f"revert what took it back ('git revert'), then decide again; or {asks} asks for new commits with it",
+    )
 
 
 def approval(triage: Triage, head: Oid, explicit: bool) -> Refusal | None:

@@ -198,7 +198,8 @@ def held_heads(view: View, items: Iterable[Item]) -> frozenset[str]:
 
     Of what git has no more, or cannot tell within the limits, nothing is said.
     """
-    heads = list(dict.fromkeys(item.head for item in items if item.get("kind") in ("", PROPOSAL)))
+    shown = {item.head: item.get("base") for item in items if item.get("kind") in ("", PROPOSAL)}
+    heads = list(shown)
     if not heads:
         return frozenset()
     asked = "\n".join([f"^{view.snapshot.commit}", *heads, ""]).encode()
@@ -209,17 +210,22 @@ def held_heads(view: View, items: Iterable[Item]) -> frozenset[str]:
             return frozenset()
         from cn.git.objects import contained  # one of them may be gone
 
-        return _with_changes(view, contained(view.hub.git, view.snapshot.commit, heads))
-    return _with_changes(view, (h for h in heads if h not in missing)) if len(missing) < _MOST_COMMITS else frozenset()
+        return _with_changes(view, contained(view.hub.git, view.snapshot.commit, heads), shown)
+    there = (h for h in heads if h not in missing)
+    return _with_changes(view, there, shown) if len(missing) < _MOST_COMMITS else frozenset()
 
 
-def _with_changes(view: View, heads: Iterable[Oid]) -> frozenset[str]:
-    """Those that did not come into main's history with another branch, and without what they change."""
+def _with_changes(view: View, heads: Iterable[Oid], shown: Mapping[Oid, str]) -> frozenset[str]:
+    """Those that did not come into main's history with another branch, and without what they change, and of which main
+    did not take back all; ``shown`` says where each left main.
+    """
     if not (there := set(heads)):
         return frozenset()
-    from cn.git.taken_in import read_taken_in
+    from cn.git.taken_in import read_taken_back, read_taken_in
 
-    return frozenset(there - read_taken_in(view.hub.git, view.snapshot.commit, there).keys())
+    git, main = view.hub.git, view.snapshot.commit
+    back = read_taken_back(git, main, [(head, shown[head]) for head in sorted(there)])
+    return frozenset(there - back - read_taken_in(git, main, there).keys())
 
 
 def pending_view(

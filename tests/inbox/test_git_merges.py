@@ -109,3 +109,23 @@ def test_in_a_work_tree_that_no_run_reads_nothing_is_decided(world: World, sigma
         assert "git switch" not in done.stderr
     git(sigma.root, "switch", "-q", "--detach")
     assert "it waits until HEAD is main again" in there.triage("pi/proposal", "do:merge").stdout
+
+
+def test_what_was_merged_with_git_and_reverted_is_not_called_merged(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    git(sigma.root, "merge", "-q", "--no-ff", "-m", "by hand", head)
+    assert "main already holds this" in sigma.cn("inbox").stdout
+    git(sigma.root, "revert", "-m", "1", "--no-edit", "HEAD")
+    back = git(sigma.root, "rev-parse", "HEAD")
+    assert "main already holds this" not in sigma.cn("inbox").stdout
+    assert "main already holds this" not in sigma.triage("pi/proposal", "do:merge").stdout
+    refused = sigma.process(check=1).stderr
+    assert "all that it changes was taken back" in refused
+    assert "'cn comment pi/proposal TEXT' asks for new commits" in refused
+    git(sigma.root, "revert", "--no-edit", back)
+    sigma.decide("pi/proposal", "do:merge")
+    assert sigma.threads() == []
+    assert (sigma.root / "docs/proposal.md").exists()
+    pi.sync()
+    assert not world.has_branch(pi, sigma)

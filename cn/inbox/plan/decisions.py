@@ -390,7 +390,8 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     merge = facts.merge
     assert merge is not None, "the facts of a merge were not gathered"
     if merge.merged_already:  # somebody did it with git, or it came with another branch: nothing more gets in
-        refused = rules.approval(triage, merge.head, facts.config.explicit_approval)
+        refused = rules.not_taken_back(merge, facts.source)
+        refused = refused or rules.approval(triage, merge.head, facts.config.explicit_approval)
         return refused or plan_end(facts, cause_of(triage), "merged", MERGED_BEFORE)
     # What the branch holds stands before where it stands: main moves on, and that reason would be gone.
     refusal = rules.join_refusals(
