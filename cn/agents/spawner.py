@@ -56,7 +56,6 @@ from cn.agents.turns import Claim, in_turn
 from cn.agents.unanswered import UNANSWERED, Away, wait_longer
 from cn.agents.workspace import Folder
 from cn.agents.wraps import hidden_of, missing
-from cn.system.clock import read_seconds
 from cn.system.extras import template_dir
 from cn.values.errors import Blocked, CnError
 from cn.values.text import one_line
@@ -70,6 +69,8 @@ _TRIED_AGAIN = timedelta(minutes=5)
 _AGAIN = timedelta(seconds=30)
 """After so long it is looked again whether what was missing on the machine is there."""
 _SLOW = timedelta(seconds=10)
+_BETWEEN = 10.0
+"""Seconds between two looks that count at most as time in which an agent could have been heard."""
 """After so long what should be over is not any more just slow."""
 _LOOK, _POLLS = "mail_inbox ", 10
 """A call that says nothing of where an agent is, unless it makes so many of them in a row."""
@@ -85,9 +86,14 @@ _NO_TRACE = "it was never started, or not here: this account has nothing of it o
 
 @dataclass
 class _Heard:
-    """What this server heard of a live agent since it was started itself."""
+    """What this server heard of a live agent since it was started itself; times are the server's own
+    (:attr:`Spawner._awake`).
+    """
 
-    last: float = 0.0
+    last: float | None = None
+    """When it gave a sign of life; None: it was not looked at yet."""
+    said: tuple[float, ...] = ()
+    """When its outputs were written to, as it was seen last."""
     call: str = ""
     times: int = 0
     polls: int = 0
@@ -96,7 +102,7 @@ class _Heard:
     told: str = ""
     at_once: bool = False
     """It has no grace: what it does meanwhile is at the cost of others."""
-    signalled: float = 0.0
+    signalled: float | None = None
     begun: datetime | None = None
     """When it was started, or was seen first where the records say that this is to come."""
     step: tuple[int, datetime] | None = None
@@ -137,8 +143,11 @@ class Spawner:
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_THREADS, "agents"))
     """Its own: what else the server does in threads, and for how long, keeps no agent waiting."""
-    _since: float = 0.0
-    """The first step of this server: before it, no agent could be heard."""
+    _awake: float = 0.0
+    """Seconds that this server looked on: while it stood still (a machine that sleeps, SIGSTOP) it could hear nobody,
+    and a clock that is set is no time that went by.
+    """
+    _last_look: float | None = None
 
     async def step(self, now: datetime) -> None:
         """See off who has ended or has to, and start who is needed. Cheap where nothing has changed."""
@@ -149,7 +158,8 @@ class Spawner:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(do, *given))
 
     async def _step(self, now: datetime) -> None:
-        self._since = self._since or now.timestamp()
+        went_by = now.timestamp() - self._last_look if self._last_look is not None else 0.0
+        self._awake, self._last_look = self._awake + min(max(went_by, 0.0), _BETWEEN), now.timestamp()
         self._children = [child for child in self._children if child.poll() is None]
         with self.place.agency.store.reading() as facts:
             live = {id: agent for id in live_agents(facts) if (agent := facts.agent(id))}
@@ -250,10 +260,10 @@ class Spawner:
         """What agents start beside the bridge: ``settings_of`` gives a handler's servers of MCP by name."""
         self._direct = settings_of
 
-    def heard(self, agent: Uuid, call: str = "", now: float = 0.0) -> None:
+    def heard(self, agent: Uuid, call: str = "") -> None:
         """An agent asked for something: it is not silent. ``call`` is the same for the same tool and arguments."""
         one = self._heard.setdefault(agent, _Heard())
-        one.last = max(one.last, now)
+        one.last = self._awake
         if call.startswith(_LOOK) and one.polls < _POLLS:  # a loop looks into its inbox between any two calls
             one.polls += 1
             return
@@ -279,17 +289,14 @@ class Spawner:
         if running and launcher:
             if agent is None:  # its lease ended: by its handler's end, or by a person
                 launcher.signal(signal.SIGQUIT)
-            elif why := self._reason_to_end(folder, agent, now):
+            elif why := self._reason_to_end(folder, agent):
                 heard = self._heard[agent.id]
                 heard.ending = why
-                if not heard.signalled:
+                if heard.signalled is None:
                     note_ending(folder.path, Ending(why, heard.told))
-                    heard.signalled = now.timestamp()
+                    heard.signalled = self._awake
                     launcher.signal(signal.SIGQUIT if heard.at_once else signal.SIGTERM)
-                elif (
-                    heard.at_once
-                    or now.timestamp() - heard.signalled > self.machine.watch.grace + _SLOW.total_seconds()
-                ):
+                elif heard.at_once or self._awake - heard.signalled > self.machine.watch.grace + _SLOW.total_seconds():
                     launcher.signal(signal.SIGQUIT)  # its agent stopped it, or that would be over
             return
         await self._now_and_then(folder.agent, now, end_rest, self.place.folders, folder)
@@ -301,7 +308,7 @@ class Spawner:
             self.faults[folder.agent] = f"{self.place.folders.ended(folder.agent).path} cannot be removed: {left}"
         await self._in_thread(self.place.folders.forget, now.timestamp() - self.place.days * 86400)
 
-    def _reason_to_end(self, folder: Folder, agent: Agent, now: datetime) -> str:
+    def _reason_to_end(self, folder: Folder, agent: Agent) -> str:
         """Why a running agent has to end; empty where it may go on."""
         heard = self._heard.setdefault(agent.id, _Heard())
         if heard.ending:
@@ -313,8 +320,10 @@ class Spawner:
             heard.checked = problem is not None
             if problem:
                 return f"it did not begin as asked: {problem}"
-        last = max(self._since, heard.last, self._begun(agent, now).timestamp(), _said_last(folder))
-        quiet = now.timestamp() - last
+        said = _said(folder)
+        if heard.last is None or heard.said != said:
+            heard.last, heard.said = self._awake, said
+        quiet = self._awake - heard.last
         return f"it was silent for {int(quiet)} s" if quiet > self.machine.watch.silence else ""
 
     def _told_of_end(self, folder: Folder, agent: Agent, now: datetime) -> tuple[str, Letter]:
@@ -647,12 +656,10 @@ def _own(change: Change, handler: Uuid, facts: Facts) -> set[Uuid]:
     return own
 
 
-def _said_last(folder: Folder) -> float:
-    """When an agent said something last; 0: never. A time to come, which a clock that was set back leaves, is none, by
-    the clock of now: a word of this second is later than the time at which the look began.
-    """
-    found = [0.0]
+def _said(folder: Folder) -> tuple[float, ...]:
+    """When an agent's outputs were written to; it said something when that changes, whatever the clocks say."""
+    found = list[float]()
     for name in (OUTPUT, ERRORS):
         with suppress(OSError):
             found.append(Path(folder.path, name).stat().st_mtime)
-    return max(one for one in found if one <= read_seconds())
+    return tuple(found)

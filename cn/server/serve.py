@@ -298,7 +298,7 @@ class _Process:
             self.health.value["calls"] += 1
             principal = caller.principal
             if isinstance(self._spawner, HearsCalls) and isinstance(principal, ByHandler):
-                self._spawner.heard(parse_uuid(principal.agent), f"{name} {_digest(given)}", time.time())
+                self._spawner.heard(parse_uuid(principal.agent), f"{name} {_digest(given)}")
             return await toolbox.call(name, given, caller)
 
         return call

@@ -81,6 +81,12 @@ class Staff:
         """One look of the spawner."""
         asyncio.run(self.spawner.step(self.now))
 
+    def pass_time(self, seconds: float) -> None:
+        """So long the spawner looks on, every ten seconds."""
+        for _ in range(int(seconds // 10)):
+            self.skip += timedelta(seconds=10)
+            self.step()
+
     @property
     def now(self) -> datetime:
         return now() + self.skip
