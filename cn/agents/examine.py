@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from cn.agents.workspace import Folder, Folders
 from cn.agents.wraps import Inside, hidden_of, missing, visible_paths, wrap_argv
 from cn.git.repository import Hub
 from cn.system.removal import remove_tree
+from cn.values.shell_words import command
 
 SECONDS = 30.0
 _OWN = Uuid(Party("00000000-0000-4000-8000-000000000001"))
@@ -59,7 +61,7 @@ def examine(runner: Runner, hub: Hub, folders: Folders, socket: Path | None = No
         before = _state_of(decoy)
         found, lacks = _run(wrap_argv(runner.wrap, inside, argv), asked, env, own)
         if lacks:
-            raise NotTried(f"{lacks[0]}; {_opens(user) if str(socket) in lacks[0] else _OPENS}")
+            raise NotTried(f"{lacks[0]}; {_calls(user) if str(socket) in lacks[0] else _opens(own.path)}")
         after = _state_of(decoy)
         found += [f"it can {does} other processes" for does in before if before[does] != after[does]]
         return found + ["it can call others by the network (UDP)"] * reachable.heard()
@@ -103,10 +105,15 @@ def _run(argv: list[str], asked: str, env: dict[str, str], own: Folder) -> tuple
         raise NotTried(f"the probe did not run inside the wrap: {last[:200]}") from None
 
 
-_OPENS = "let others pass it (chmod o+x), or start the server with XDG_STATE_HOME elsewhere"
+def _opens(path: Path) -> str:
+    """All that is closed on the way there is named at once: who is kept out by one folder sees none below it."""
+    closed = [str(one) for one in reversed(path.parents) if not one.stat().st_mode & stat.S_IXOTH]
+    opens = " and ".join(command("chmod o+x {}", one) for one in closed) or "(chmod o+x)"
+    again = "it is tried again within five minutes, or when a server is started anew"
+    return f"let others pass it: {opens}, or start the server with XDG_STATE_HOME elsewhere; {again}"
 
 
-def _opens(user: str) -> str:
+def _calls(user: str) -> str:
     return f"name {user} in [server] users, and start the server with XDG_RUNTIME_DIR unset, or where others may pass"
 
 

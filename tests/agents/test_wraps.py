@@ -874,15 +874,20 @@ def test_a_wrap_whose_user_cannot_reach_what_an_agent_needs_is_told(staffed: Cal
     own = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--")
     held = runner(Wrap("own", own, user="nobody"))
     with tempfile.TemporaryDirectory() as base, socket.socket(socket.AF_UNIX) as server:
-        for path in (Path(base), Path(base, "agents"), Path(base, "run")):
+        for path in (Path(base), Path(base, "agents"), Path(base, "agents/below"), Path(base, "run")):
             path.mkdir(exist_ok=True)
             path.chmod(0o711)
         called = Path(base, "run/agents.sock")
         server.bind(str(called))
         server.listen()
         called.chmod(0o666)
-        folders = Folders(Path(base, "agents/hub"))
+        folders = Folders(Path(base, "agents/below/hub"))
         examine(held, staff.agency.hub, folders, called)
         Path(base, closed).chmod(0o700)
         with pytest.raises(NotTried, match=f"it cannot reach .*: {base}/{closed} is closed to it; "):
             examine(held, staff.agency.hub, folders, called)
+        Path(base, "agents/below").chmod(0o700)
+        if closed == "agents":
+            both = f"'chmod o\\+x {base}/agents' and 'chmod o\\+x {base}/agents/below', or start"
+            with pytest.raises(NotTried, match=both):
+                examine(held, staff.agency.hub, folders, called)
