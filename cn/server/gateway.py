@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from cn.agency.names import Resource
 from cn.agency.operations import Principal, UseResource
 from cn.agency.plan.access import no_access, reason_for
 from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
+from cn.server.pace import Pace
 from cn.server.parameters import CURSOR, NAME, OBJECT, Parameter
 from cn.server.results import MOST, size_of
 from cn.server.tool import FLAG, NEXT, WORD, Call, Records, Result, Tool, a, an_object, several
@@ -40,11 +41,24 @@ class OtherTool(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a call of another server gave: its blocks of content, its value if it has one, and whether it failed."""
+    """What a call of another server gave: its blocks of content, as many as an answer holds, its value if it has one
+    that is not too long, and whether it failed. It had ``size`` bytes.
+    """
 
     blocks: Sequence[Mapping[str, Any]]
     value: Any
     failed: bool
+    size: int = 0
+
+
+TOO_LONG: Final = object()
+"""In the place of a value that is longer than an answer."""
+
+
+def outcome_of(blocks: Sequence[Mapping[str, Any]], value: Any, failed: bool) -> Outcome:
+    """As much of it as an answer holds. Takes as long as it is large."""
+    size = size_of(value)
+    return Outcome(_cut(blocks), TOO_LONG if size > MOST else value, failed, size + sum(map(size_of, blocks)))
 
 
 class Unanswered(Exception):
@@ -83,6 +97,7 @@ class Gateway:
 
     def __init__(self, others: Sequence[OtherTools]) -> None:
         self._others = {one.name: one for one in others}
+        self._pace = Pace()
 
     @property
     def is_empty(self) -> bool:
@@ -160,11 +175,13 @@ class Gateway:
         told = await records.perform(UseResource(f"{KIND}:{server}", LEVEL, f"calls {tool}"), principal)
         if isinstance(told, Refused):
             return told
-        try:
-            outcome = await other.call(tool, arguments)
-        except Unanswered as why:
-            return Refused("unavailable", f"{server}: {why}", why.remedy)
-        return outcome._replace(blocks=_cut(outcome.blocks))
+        async with self._pace.of(principal) as answered:
+            try:
+                outcome = await other.call(tool, arguments)
+            except Unanswered as why:
+                return Refused("unavailable", f"{server}: {why}", why.remedy)
+            answered(outcome.size)
+        return outcome
 
     def _may_use(self, server: str, principal: Principal, facts: Facts) -> Refused | None:
         resource = Resource(KIND, server)
@@ -220,7 +237,8 @@ class Gateway:
             if isinstance(outcome, Refused):
                 return outcome
             value = {"content": [*outcome.blocks], "failed": outcome.failed}
-            fits = outcome.value is not None and size_of(outcome.value) < MOST // 2
+            known = outcome.value is not None and outcome.value is not TOO_LONG
+            fits = known and size_of(outcome.value) < MOST // 2
             return Result("", value | ({"value": outcome.value} if fits else {}))
 
         return Tool(
@@ -248,9 +266,9 @@ class Gateway:
 
 def _passed_on(outcome: Outcome, other: OtherTool) -> Result | Refused:
     """As the other server gave it."""
-    value = outcome.value if isinstance(outcome.value, dict) else {}
-    if size_of(value) > MOST:
+    if outcome.value is TOO_LONG:
         return Refused("size", f"the answer of {other.name} is longer than {MOST >> 10} KiB", "ask for less")
+    value = outcome.value if isinstance(outcome.value, dict) else {}
     return Result("", value, None, tuple(outcome.blocks), outcome.failed)
 
 

@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 from cn.server.bodies import Parts
 from cn.server.few import FewLines
 from cn.server.fitness import find_unfit
-from cn.server.gateway import OtherTool, Outcome, Unanswered
+from cn.server.gateway import OtherTool, Outcome, Unanswered, outcome_of
 from cn.server.library_logs import ABOUT
 from cn.server.machine_tools import OtherServer
 from cn.server.sdk.bounded_http import ENDED, GONE, MOST_BYTES, MOST_MEMBERS, NOT_LET_IN, REMEDIES, open_client
@@ -110,8 +110,7 @@ class OtherClient:
                 raise Unanswered(self._why or "the connection was lost") from None
             if _BROKEN_OFF.fullmatch(_said(error)):
                 raise Unanswered("its answer broke off") from None
-            told = await self._apart(self._vault.mask, error.error.message)
-            return Outcome([{"type": "text", "text": told}], None, True)
+            return await self._apart(self._failure, error.error.message)
         except Exception as why:  # whatever the library or the other server makes of it
             self._lost.set()
             raise Unanswered(await self._tell(why)) from None
@@ -143,10 +142,13 @@ class OtherClient:
     async def _tell(self, why: BaseException) -> str:
         return await self._apart(lambda one: tell(one, self._vault.mask), why)
 
+    def _failure(self, said: str) -> Outcome:
+        return outcome_of([{"type": "text", "text": self._vault.mask(said)}], None, True)
+
     def _outcome(self, result: types.CallToolResult) -> Outcome:
         blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
         mask_all = self._vault.mask_all
-        return Outcome([mask_all(one) for one in blocks], mask_all(result.structured_content), result.is_error)
+        return outcome_of([mask_all(one) for one in blocks], mask_all(result.structured_content), result.is_error)
 
     def _not_its_word(self, error: MCPError) -> Unanswered:
         """An answer that another one gave in its place, or none at all."""
