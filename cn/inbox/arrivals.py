@@ -944,16 +944,21 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
             executor.notes.done(f"{peer}/{topic} is gone: {why}", source=f"{peer}/{topic}")
 
 
-def record_moved_on(executor: Executor, seen: Observation, later: Container[ThreadKey]) -> None:
+def record_moved_on(
+    executor: Executor, seen: Observation, later: Container[ThreadKey], asked: Container[ThreadKey] | None = None
+) -> None:
     """Pending proposals whose branch stands at another commit, which did not come in. It is gone from the commit that
     was shown: nobody merges what its creator has replaced, and if it comes back, that is said as of any other branch.
     What was decided before this was known is void; who knows it can end the thread, not merge it.
 
-    ``later``: what comes of these branches is not recorded yet.
+    ``later``: what comes of these branches is not recorded yet; ``asked``: those alone were to come in by this run, the
+    others come with the next sync.
     """
     for peer, known in executor.snapshot.pending():
         there, item = seen.listed[IN].get((peer, known.topic)), executor.item(peer, IN, known.topic)
         if there is None or item is None or (peer, item.topic) in later:
+            continue
+        if asked is not None and (peer, item.topic) not in asked:
             continue
         branch, tip = there
         if item.get("gone"):

@@ -109,7 +109,7 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
         nonlocal merged
 
         def decide(executor: Executor) -> tuple[str | None, bool]:
-            subject = gather_process(run, executor, seen, keys, may_give, about.difference(some))
+            subject = gather_process(run, executor, seen, keys, may_give, about, about.difference(some))
             return subject, executor.tip != executor.base.tip
 
         merged |= run.commit_for(decide)
@@ -158,12 +158,13 @@ def gather_process(
     seen: Observation,
     keys: Sequence[ThreadKey],
     may_give: MayGive | None,
+    about: Container[ThreadKey],
     later: Container[ThreadKey],
 ) -> str | None:
-    """All that one run decides, on one base, but what is about the branches of ``later``."""
+    """All that one run decides, on one base: what is ``about`` these branches, but for those of ``later``."""
     record_vanished(executor, seen)
     record_arrivals(executor, seen, [key for key in keys if key not in later])
-    record_moved_on(executor, seen, later)
+    record_moved_on(executor, seen, later, about)
     record_due(executor)
     check_pinned(executor)
     show_anew(executor)

@@ -139,3 +139,19 @@ def test_what_another_clone_saw_leave_and_is_back_waits_here_too(world: World, s
     sigma.idle()
     sigma.decide("pi/proposal", "do:merge")
     assert merged(sigma, head)
+
+
+def test_a_branch_that_moves_while_another_is_decided_comes_with_the_next_sync(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    for topic in ("one", "two"):
+        world.propose(pi, sigma, topic)
+    sigma.sync()
+    sigma.triage("pi/one", "delete:no")
+    new = world.propose(pi, sigma, "two", {"docs/two.md": "better\n"}, force=True)
+    told = sigma.process()
+    assert "did not come in" not in told.stdout
+    assert "not there any more" not in sigma.cn("status").stdout
+    assert f"pi/two moved to {new[:8]}" in sigma.sync().stdout
+    sigma.decide("pi/two", "do:merge")
+    assert merged(sigma, new)
