@@ -30,7 +30,7 @@ from cn.protocol.hub_config import NO_HUB, PATH
 from cn.protocol.layout import FINAL, MESSAGE, PROPOSAL, TO_MEND
 from cn.protocol.ledger import OUT, Event, Item
 from cn.protocol.message import Message
-from cn.protocol.outbox_entry import Propose
+from cn.protocol.outbox_entry import Propose, is_deletion_of
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.protocol.twins import THERE, is_refused_as_twin, rename_to, twin_of
 from cn.run.executor import Executor
@@ -437,9 +437,12 @@ def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event]
     if item is not None and item.get("kind") not in ("", PROPOSAL):
         return Refused(f"{target.branch} is a {item.get('kind')} of ours", "choose another topic")
     if item is not None and item.state == "deleting":
-        return Refused(
-            f"{target.branch} is about to be deleted: it was {item.get('status')}", "run 'cn sync', then again"
-        )
+        moved = told_of(run.memory.conditions, f"{target.peer.name}:{target.topic}")
+        asks = f"{command('cn withdraw {}', f'{target.peer.name}:{target.topic}')} asks for that again"
+        waits = any(is_deletion_of(one, target.peer.name, target.topic) for _, one in run.snapshot.outbox()[0])
+        remedy = moved.remedy if moved else "run 'cn sync', then again" if waits else asks
+        was = f": it was {item.get('status')}" if item.get("status") else ""
+        return Refused(f"{target.branch} is about to be deleted{was}", remedy)
     for topic, events in {**_elsewhere(run, target, head), target.topic: past}.items():
         if ended := _ended(target, topic, events, head):
             return ended

@@ -85,9 +85,8 @@ def _find(run: Run, text: str) -> tuple[Name, Item]:
     if item.state == "queued":
         raise Refused(f"{item.get('branch')} waits in the outbox", "'cn outbox flush' delivers it; then rebase it")
     if item.state == "deleting":
-        raise Refused(
-            f"{item.get('branch')} is about to be deleted: it was {item.get('status')}", "nothing is to be done"
-        )
+        was = f": it was {item.get('status')}" if item.get("status") else ""
+        raise Refused(f"{item.get('branch')} is about to be deleted{was}", "nothing is to be rebased")
     return found[0], item
 
 

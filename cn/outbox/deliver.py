@@ -340,7 +340,12 @@ def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, li
                     "✓ deleted (it was gone already)" if result is None or _is_stale(result) else "✓ deleted"
                 )
             if refusal := _refusal(run, entry, tip):
-                hint = refusal.remedy if _is_recorded(run, entry) else f"{refusal.remedy}; {take_out(path)}"
+                hint = f"{refusal.remedy}; {take_out(path)}"
+                if _is_recorded(run, entry):
+                    url = run.settings.delivery_url(run.hub, run.settings.peers[entry.to])
+                    gone, out = command("git push {} {}", url, f":{entry.branch}"), command("git rm -- {}", path)
+                    hint = f"{refusal.remedy}: {gone} deletes that, too, where the host lets you; "
+                    hint += f"{out}, and a commit, ends that cn asks for it"
                 return Outcome("", f"{refusal.rule}: {refusal.reason}", hint)
     reason = (result.reason if result else "") or "the remote did not take it"
     way = in_the_way(reason)

@@ -43,6 +43,7 @@ from cn.protocol.ledger import (
     topics,
 )
 from cn.protocol.message import About, MessageRefused, parse_message
+from cn.protocol.outbox_entry import is_deletion_of
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, others_can_write
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.sent_life import is_withdrawn, last_answer, last_state, sent_lives
@@ -117,7 +118,7 @@ def record_ours(executor: Executor, seen: Observation) -> list[ThreadKey]:
                 elif not _leave_theirs(executor, seen, (peer, topic), known.get(topic, []), came[peer, topic]):
                     _record_found(executor, seen, (peer, topic), branch, tip, known)
                     anew.append((peer, topic))
-        elif item.head != tip and may_be_ours(executor, peer, item, tip):
+        elif item.head != tip and may_be_ours(executor, seen, peer, item, tip):
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
             executor.notes.info(text, told_before=executor.memory.told("moved", peer, topic, tip))
         executor.perform(Plan(source, (Pin(peer, OUT, topic, tip),)))
@@ -126,16 +127,19 @@ def record_ours(executor: Executor, seen: Observation) -> list[ThreadKey]:
     return anew
 
 
-def may_be_ours(executor: Executor, peer: Name, item: Item, tip: Oid) -> bool:
+def may_be_ours(executor: Executor, seen: Observation, peer: Name, item: Item, tip: Oid) -> bool:
     """May a person here have moved a branch of ours to this commit with git, or another of this hub's clones?
 
     What cn sent moves to a commit that holds it, that it had before, or that this hub has in main or a branch of its
     own: what nobody here ever had is another's, who can push there. A branch that was pushed by hand is moved by hand.
+    That a commit holds it proves nothing once the peer has merged it: every commit upon its main does.
     """
     git = executor.hub.git
-    return _is_from_here(executor, peer, item, tip) or (
-        read_info(git, [tip]) != [None] and is_ancestor(git, item.head, tip)
-    )
+    if _is_from_here(executor, peer, item, tip):
+        return True
+    if read_info(git, [tip]) == [None] or not is_ancestor(git, item.head, tip):
+        return False
+    return not (fetch_mains(executor, seen, [peer]) and is_ancestor(git, item.head, seen.mains[peer][1]))
 
 
 def _is_from_here(executor: Executor, peer: Name, item: Item, tip: Oid) -> bool:
@@ -166,7 +170,7 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
     for peer, known in executor.snapshot.outbound():
         item = executor.item(peer, OUT, known.topic)  # this very run may have ended it
         _, tip = seen.listed[OUT].get((peer, known.topic), (None, None))
-        if item is None or tip is None or tip == item.head or item.state not in THERE:
+        if item is None or tip is None or tip == item.head or item.state not in (*THERE, "deleting"):
             continue
         not_here = (peer, known.topic) in seen.missing[OUT] or (peer, known.topic) in seen.later
         if not_here or peer not in executor.settings.peers:
@@ -175,7 +179,7 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
         lease, spec = f"{branch}:{tip}", f"{item.head}:{HEADS}{branch}"
         back = command("git push --force-with-lease={} {} {}", lease, url, spec)
         gone = command("git push {} {}", url, f":{branch}")
-        if may_be_ours(executor, peer, item, tip):
+        if may_be_ours(executor, seen, peer, item, tip) and item.state != "deleting":
             if not _is_from_here(executor, peer, item, tip):
                 look = command("git fetch {} {}", url, f"{HEADS}{branch}")
                 text = f"our {branch} at {peer} is at {tip[:8]}, upon {item.head[:8]}, which we sent"
@@ -373,6 +377,17 @@ def _record_gone(executor: Executor, seen: Observation) -> None:
         # What the outbox holds is on its way: its delivery sets or drops the pin.
         elif item.state not in ("queued", "deleting"):
             _tell_gone(executor, seen, peer, item)
+        elif item.state == "deleting" and not _deletion_waits(executor, peer, topic):
+            executor.perform(plan_ours_gone(peer, item, executor.now, "deleted"))
+            executor.notes.info(f"our {item.get('branch')} is gone at {peer}", source=f"{peer}/{topic}")
+
+
+def _deletion_waits(executor: Executor, peer: Name, topic: str) -> bool:
+    """Is it in the outbox, or put there by this very run? A person may have taken it out."""
+    known = executor.snapshot.item(peer, OUT, topic)
+    if known is None or known.state != "deleting":
+        return True
+    return any(is_deletion_of(entry, peer, topic) for _, entry in executor.snapshot.outbox()[0])
 
 
 def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) -> None:
@@ -587,7 +602,7 @@ def apply_notice(
     deleted = about.branch == expected and not known and any(e.head == about.head for e in past)
     proof = check_claim(executor, seen, peer, about, arrival.signature, said) if is_ours or deleted else None
     taken_name = ours is None and _is_taken(past)
-    strange = ours is not None and listed is not None and not may_be_ours(executor, peer.name, ours, listed[1])
+    strange = ours is not None and listed is not None and not may_be_ours(executor, seen, peer.name, ours, listed[1])
     tip = listed[1] if listed and not taken_name and not strange else None
     arrival = arrival._replace(left=left_head(about, ours, expected, tip, deleted=deleted))
     before = _said_of_ended(executor, peer.name, about, ours, past) if about.branch == expected else None

@@ -121,6 +121,11 @@ def take_out(path: str) -> str:
     return f"{look} shows who put it there; {remove}, a commit and its push take it out"
 
 
+def is_deletion_of(entry: Entry, peer: Name, topic: str) -> bool:
+    """Does it ask for the deletion of our branch of that name there?"""
+    return isinstance(entry, Remove) and (entry.to, topic_of(entry.branch)) == (peer, topic)
+
+
 def entry_name(entry: Entry) -> str:
     """The file name: day, peer, topic, and a digest of what it is; deletions say so."""
     ending = "-delete.md" if isinstance(entry, Remove) else ".md"

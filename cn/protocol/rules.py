@@ -414,12 +414,6 @@ def may_send(entry: Entry, us: Name, ours: Item | None = None) -> Refusal | None
     return None
 
 
-_MOVED = (
-    "somebody pushed to it, and it stays there: who may delete there can do it with git; 'git rm' of this entry in the "
-    "outbox, and a commit, ends that cn asks for it"
-)
-
-
 def may_delete(prefix_is_ours: bool, known_tip: Oid | None, tip: Oid, *, recorded: bool = True) -> Refusal | None:
     """Only the creator deletes, and only the tip it knows; ``recorded``: our ledger says so too."""
     if not prefix_is_ours:
@@ -429,7 +423,7 @@ def may_delete(prefix_is_ours: bool, known_tip: Oid | None, tip: Oid, *, recorde
         return Refusal(CREATOR_ONLY_DELETE, reason, "cn did not write this entry, or what came since undid it")
     if known_tip is not None and known_tip != tip:
         why = f"it is at {tip[:8]}, we know {known_tip[:8]}"
-        return Refusal(CREATOR_ONLY_DELETE, why, _MOVED)
+        return Refusal(CREATOR_ONLY_DELETE, why, "somebody pushed to it, and it stays there")
     return None
 
 

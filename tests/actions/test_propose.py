@@ -834,6 +834,31 @@ def test_a_commit_upon_our_proposal_is_told_as_long_as_it_stands_there(desk: Des
     assert "which we sent" not in pi.cn("status").stdout
 
 
+def test_what_was_merged_is_not_ours_to_be_moved_by_whoever_builds_upon_that_main(desk: Desk) -> None:
+    """Every commit upon the peer's main holds what it merged."""
+    sigma, pi = desk.sigma, desk.pi
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    stranger = clone(sigma.url, desk.root.parent / "stranger")
+    identify(stranger, "Omega", "omega@people.example")
+    other = commit(stranger, {"docs/more.md": "two\n"}, "Upon main")
+    push(stranger, sigma.url, "+HEAD:refs/heads/pi/fix")
+    sigma.sync()
+    sigma.decide("pi/fix", "delete:no")
+    told = pi.cn("sync", check=None)
+    assert f"{other[:8]} stands there" in told.stdout + told.stderr
+    assert "adopted" not in pi.cn("why", "sigma:fix").stdout
+    assert "merged" in pi.cn("why", "sigma:fix").stdout
+    assert "; discarded" not in pi.cn("why", "sigma:fix").stdout
+    assert desk.there() == other
+    git(sigma.home, "update-ref", "-d", "refs/heads/pi/fix")
+    pi.cn("sync", check=None)
+    pi.cn("status", "--check")
+    assert "merged" in pi.cn("why", "sigma:fix").stdout
+
+
 def test_what_a_person_here_holds_may_stand_in_the_place_of_a_proposal(desk: Desk) -> None:
     """Pushed over it with git, from another clone: this hub is told that it is ours."""
     sigma, pi = desk.sigma, desk.pi

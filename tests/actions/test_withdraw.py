@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.hubs import branches, clone, cn, git, identify
+from tests.support.hubs import branches, clone, cn, commit, git, identify
 from tests.support.world import Node, World
 
 
@@ -151,15 +151,45 @@ def test_what_its_peer_moved_can_be_taken_back_again_once_it_is_what_we_sent(
     git(pi.home, "update-ref", "refs/heads/sigma/early-word", other)
     told = " ".join(sigma.cn("withdraw", "early-word", check=1).stderr.split())
     assert "creator-only-delete" in told
-    assert "'git rm' of this entry in the outbox, and a commit, ends that" in told
     (entry,) = sigma.outbox()
+    assert f"'git rm -- threads/mail/outbox/{entry}', and a commit, ends that" in told
+    assert f"'git push {pi.url} :sigma/early-word' deletes that, too, where the host lets you" in told
     again = " ".join(sigma.cn("withdraw", "early-word", check=1).stderr.split())
     assert "'cn outbox' shows why it waits" in again
     git(sigma.root, "rm", "-q", "--", f"threads/mail/outbox/{entry}")
     git(sigma.root, "commit", "-qm", "let it stand")
-    sigma.sync()
+    sigma.cn("sync", check=None)
+    for look in ("status", "doctor"):
+        shown = " ".join(sigma.cn(look, check=None).stdout.split())
+        assert f"{other[:8]} stands there" in shown
+        assert f"--force-with-lease=sigma/early-word:{other}" in shown
     git(pi.home, "update-ref", "refs/heads/sigma/early-word", ours)
+    sigma.cn("sync", check=None)
     assert "deleted sigma/early-word" in sigma.cn("withdraw", "early-word").stdout
     assert "sigma/early-word" not in branches(pi.home)
     assert "taken back by us" in sigma.cn("why", "pi:early-word").stdout
     sigma.cn("status", "--check")
+
+
+def test_what_its_peer_moved_is_over_once_nothing_stands_there(world: World, sigma: Node, pi: Node) -> None:
+    """Its deletion was taken out of the outbox, as cn said; then somebody deleted the other commit."""
+    work = clone(pi.home, world.folder / "work")
+    identify(work, "Sia", "sia@people.example")
+    commit(work, {"docs/fix.md": "one\n"})
+    cn("propose", "fix", "--hub", sigma.root, cwd=work, check=0)
+    git(pi.home, "update-ref", "refs/heads/sigma/fix", branches(pi.home)["main"])
+    sigma.cn("withdraw", "pi:fix", check=1)
+    (entry,) = sigma.outbox()
+    git(sigma.root, "rm", "-q", "--", f"threads/mail/outbox/{entry}")
+    git(sigma.root, "commit", "-qm", "let it stand")
+    refused = " ".join(cn("propose", "fix", "--hub", sigma.root, cwd=work, check=1).stderr.split())
+    assert "'cn withdraw pi:fix' asks for that again" in refused
+    sigma.cn("sync", check=None)
+    refused = " ".join(cn("propose", "fix", "--hub", sigma.root, cwd=work, check=1).stderr.split())
+    assert "--force-with-lease=sigma/fix:" in refused
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/fix")
+    assert "our sigma/fix is gone at pi" in sigma.sync().stdout
+    sigma.idle()
+    sigma.cn("status", "--check")
+    cn("propose", "fix", "--hub", sigma.root, cwd=work, check=0)
+    assert "sigma/fix" in branches(pi.home)
