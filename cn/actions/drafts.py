@@ -18,6 +18,7 @@ from cn.protocol.layout import KEPT_BY_MAIN
 from cn.run.executor import Executor
 from cn.run.find_thread import look_for_pending
 from cn.run.run import Run, open_run
+from cn.run.snapshot import Snapshot
 from cn.threads.drafts import Kept, list_drafts, read_draft
 from cn.transaction.base import NotAtOrigin, OriginRefused
 from cn.transaction.journal import push_path
@@ -53,11 +54,15 @@ def say_now_or_later(
         # What others decided matters to all but a message.
         with open_run(hub, dry_run=dry_run, hope=draft.act == "send", waiting=waiting) as run:
             waited = run.snapshot.outbox_paths()
-            same = _waiting_already(run, draft)
+            same, came = _waiting_already(run, draft), _has_come(run, draft)
             if first is not None and list_drafts(run.snapshot):
                 run.ask_origin()
-                first(run)
-            if same and run.snapshot.blob(same[0].path) is None:
+                with saying.noting(run, same[0].path if same else None):
+                    first(run)
+            if came and not same:
+                run.report.info(f"the {draft.what} had come to origin; it goes once", source=draft.to)
+                saying.said = True
+            elif same and run.snapshot.blob(same[0].path) is None:
                 saying.said = True  # it was one of those
             elif same:
                 kept, draft = same
@@ -121,6 +126,16 @@ class _Saying:
     said: bool = False
     tried: set[Oid] = field(default_factory=set)
 
+    @contextmanager
+    def noting(self, run: Run, path: HubPath | None) -> Iterator[None]:
+        """While what waits is said: a commit that ended the draft at ``path`` has it."""
+        try:
+            yield
+        except NotAtOrigin:
+            made = (one for one in run.made if path and os.path.lexists(push_path(run.hub, one)))
+            self.tried |= {one for one in made if path and Snapshot(run.hub.git, one).blob(path) is None}
+            raise
+
     def commit(self, run: Run, plan: Planner) -> None:
         before = set(run.made)
         try:
@@ -167,14 +182,30 @@ def _keep(executor: Executor, draft: Draft, before: Kept | None = None) -> str:
     return f"cn: {draft.what} waits for origin"
 
 
+def _has_come(run: Run, draft: Draft) -> bool:
+    """Had this clone the very same words as a draft, before origin's main was taken in, and has that one of the commits
+    of which nobody knew whether origin took them?
+    """
+    here = Snapshot(run.hub.git, run.base.local)
+    for path in list_drafts(here) if run.base.local != run.base.tip else ():
+        with suppress(Refused, RecordRefused):
+            waits = parse_draft(here.read(path) or b"")
+            if _is_same(waits, draft) and is_said(run, waits) and is_made_here(run.hub, run.base.local, path):
+                return True
+    return False
+
+
+def _is_same(one: Draft, other: Draft) -> bool:
+    return (one.act, one.to, one.text, one.actor) == (other.act, other.to, other.text, other.actor)
+
+
 def _waiting_already(run: Run, draft: Draft) -> tuple[Kept, Draft] | None:
     """The draft that waits with the very same words for the same, as nobody has touched it since."""
     for path in list_drafts(run.snapshot):
         with suppress(Refused, RecordRefused):
             kept = read_draft(run.hub, run.snapshot, path, run.placed)
             waits = parse_draft(kept.data)
-            same = (waits.act, waits.to, waits.text, waits.actor) == (draft.act, draft.to, draft.text, draft.actor)
-            if same and kept.here == kept.data and is_made_here(run.hub, run.snapshot.commit, path):
+            if _is_same(waits, draft) and kept.here == kept.data and is_made_here(run.hub, run.snapshot.commit, path):
                 return kept, waits
     return None
 

@@ -12,6 +12,7 @@ from cn.protocol.draft import parse_draft
 from cn.protocol.layout import DRAFTS
 from cn.run.memory import Condition
 from cn.run.run import Run, open_run
+from cn.run.snapshot import Snapshot
 from cn.threads.drafts import NOT_MADE_HERE, list_drafts, read_draft, strange_files
 from cn.transaction.protected_files import is_made_here
 from cn.values.errors import Blocked, Refused, UsageError
@@ -45,7 +46,8 @@ def say_drafts(run: Run, *, tell: bool = False) -> None:
         except (Refused, RecordRefused, UsageError) as why:
             remedy = f"{command('rm -- {}', path)} takes it back; else {why.hint or 'mend it'}"
             found[path] = Condition(f"{path} is not said: {why.text}", remedy)
-    for name in strange_files(run.hub, run.placed):
+    # What this clone's main has as a draft goes with it, once origin's main has taken that over.
+    for name in strange_files(run.hub, run.placed, Snapshot(run.hub.git, run.base.local)):
         path = HubPath(f"{DRAFTS}/{one_line(name, 120)}")
         found[path] = Condition(
             f"{path} is no draft of cn's, and is not said", "move it elsewhere; 'cn send' says something"

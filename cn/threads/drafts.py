@@ -55,9 +55,9 @@ def read_draft(hub: Hub, snapshot: Snapshot, path: HubPath, placed: Snapshot | N
     return Kept(path, data, found[1])
 
 
-def strange_files(hub: Hub, snapshot: Snapshot) -> list[str]:
-    """Names in the folder of the drafts, in the work tree, that are none of main: nobody says what they hold."""
-    known = {path.rpartition("/")[2] for path in list_drafts(snapshot)}
+def strange_files(hub: Hub, *snapshots: Snapshot) -> list[str]:
+    """Names in the folder of the drafts, in the work tree, that are none of these mains: nobody says what they hold."""
+    known = {path.rpartition("/")[2] for snapshot in snapshots for path in list_drafts(snapshot)}
     left = {path.rpartition("/")[2] for path in read_unplaced(hub).left if path.startswith(f"{DRAFTS}/")}
     with suppress(OSError):
         there = os.listdir(hub.root / DRAFTS)

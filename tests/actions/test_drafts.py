@@ -406,6 +406,28 @@ def test_one_that_origin_may_have_is_said_to_be_so_and_goes_once(cut: tuple[Node
     assert drafts(sigma) == []
 
 
+@pytest.mark.parametrize("act", ["reply", "comment", "send"])
+def test_words_that_waited_and_whose_push_has_an_unknown_end_go_once_said_again(
+    cut: tuple[Node, Node, Proxy], act: str
+) -> None:
+    sigma, pi, host = cut
+    pi.cn("send", "sigma", "q0")
+    sigma.sync()
+    words = (act, "pi" if act == "send" else "pi/q0", "Yes, 100 EUR")
+    host.fault = Fault("away", refuse=True)
+    sigma.cn(*words)
+    host.fault = LOST
+    assert "nobody knows whether origin took main" in sigma.cn(*words).stdout
+    host.fault = NONE
+    told = sigma.cn(*words)
+    assert act == "send" or "had come to origin; it goes once" in told.stdout
+    assert told.stderr == ""
+    sigma.sync()
+    assert len([name for name in branches(pi.url) if name.startswith("sigma/")]) == 1
+    assert sigma.listing("threads/drafts") == []
+    sigma.cn("status", "--check")
+
+
 def test_a_draft_whose_push_has_an_unknown_end_ends_the_run_and_is_not_called_refused(
     cut: tuple[Node, Node, Proxy],
 ) -> None:
