@@ -69,9 +69,9 @@ _TRIED_AGAIN = timedelta(minutes=5)
 _AGAIN = timedelta(seconds=30)
 """After so long it is looked again whether what was missing on the machine is there."""
 _SLOW = timedelta(seconds=10)
+"""After so long what should be over is not any more just slow."""
 _BETWEEN = 10.0
 """Seconds between two looks that count at most as time in which an agent could have been heard."""
-"""After so long what should be over is not any more just slow."""
 _LOOK, _POLLS = "mail_inbox ", 10
 """A call that says nothing of where an agent is, unless it makes so many of them in a row."""
 _LIVES = 8

@@ -264,6 +264,9 @@ def test_a_notice_in_a_shared_mailbox_without_key_deletes_nothing(world: World, 
     again = pi.sync()
     assert (again.stdout, again.stderr) == ("", "")
     assert "claimed, unproven" in pi.cn("inbox", "--all").stdout + pi.cn("status").stdout + pi.cn("log").stdout
+    told = " ".join(pi.cn("status").stdout.split())
+    assert "'cn peer key sigma KEY' pins the key that sigma signs with" in told
+    assert "'cn withdraw sigma:proposal' ends it here" in told
 
 
 @pytest.mark.parametrize("end", ["taken back", "discarded"])
