@@ -114,7 +114,8 @@ def _is_ending(folders: Folders, agent: Uuid, launcher: Launcher | None) -> bool
 
 def _exit(folders: Folders, agent: Uuid) -> Exit | None:
     folder = folders.find(agent)
-    return read_exit(folder.path) if folder else None
+    told = read_exit(folder.path) if folder else None
+    return told or read_exit(folders.ended(agent).path)  # a server may have put it there meanwhile
 
 
 def _quit(folders: Folders, agent: Uuid) -> Launcher | None:

@@ -370,6 +370,6 @@ def _say_moved(url: str) -> str:
 
 
 def _is_fresh(path: Path, seconds: float) -> bool:
-    with suppress(OSError):
-        return time.time() - (path / _FETCHED).stat().st_mtime < seconds
+    with suppress(OSError):  # a time to come, which a clock that was put right leaves, tells nothing
+        return 0 <= time.time() - (path / _FETCHED).stat().st_mtime < seconds
     return False

@@ -134,8 +134,11 @@ class Folders(NamedTuple):
         return Folder(self.base / ENDED / agent)
 
     def forget(self, before: float) -> int:
-        """Remove what was said by agents that ended before a time (seconds since 1970); how many."""
-        old = [one for one in self._all(ENDED) if one.path.stat().st_mtime < before]
+        """Remove what was said by agents that ended before a time (seconds since 1970); how many.
+
+        An agent may set a folder's times; the one of its last change (``st_ctime``) the system alone sets, to now.
+        """
+        old = [one for one in self._all(ENDED) if one.path.stat().st_ctime < before]
         for one in old:
             for path in _emptied(one):
                 _remove(path, one.users)

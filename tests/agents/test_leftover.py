@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from cn.agency.names import Uuid
-from cn.agency.operations import BySystem, EndAgent
+from cn.agency.operations import BySystem, EndAgent, StopHandler
 from cn.agents import processes
 from cn.agents.launcher import children_of, start_time
-from cn.agents.leftover import end_agents
+from cn.agents.leftover import _told, end_agents
 from cn.agents.processes import (
     Launcher,
     NotKnown,
@@ -132,6 +132,16 @@ def test_a_launcher_that_its_agent_stopped_is_ended_all_the_same(staffed: Callab
     said = cn("handler", "stop", handler, hub=staff.agency.hub.root).stdout
     assert f"agent {agent[:8]} and all that it started are ended" in said
     assert processes_of(agent) == []
+
+
+def test_the_word_of_an_end_is_found_where_a_server_put_it_meanwhile(staffed: Callable[..., Staff]) -> None:
+    staff = staffed(STAYS)
+    handler, agent = working(staff)
+    launcher = read_launcher(staff.folder(agent))
+    assert launcher
+    staff.do(StopHandler(handler))
+    staff.step_until(lambda: not staff.place.folders.live())
+    assert "and all that it started are ended" in _told(staff.place.folders, agent, launcher)
 
 
 def test_what_lives_on_is_told_with_what_ends_it(

@@ -135,6 +135,17 @@ def test_what_is_not_fresh_is_fetched_again(plain: Remote, tmp_path: Path) -> No
     assert (clone(store, tmp_path, "two") / "page.md").read_text() == "two\n"
 
 
+def test_a_mirror_that_was_fetched_at_a_time_to_come_is_not_fresh(plain: Remote, tmp_path: Path) -> None:
+    store = mirrors(tmp_path, filled(plain, tmp_path), fresh=600.0)
+    clone(store, tmp_path)
+    (note,) = (tmp_path / "mirrors").glob("*.git/cn-fetched")
+    os.utime(note, (4e9, 4e9))
+    (tmp_path / "work/page.md").write_text("two\n")
+    git(tmp_path / "work", "commit", "--quiet", "-am", "Second")
+    git(tmp_path / "work", "push", "--quiet", str(plain.path("site")), "main")
+    assert (clone(store, tmp_path, "two") / "page.md").read_text() == "two\n"
+
+
 def test_an_agent_that_writes_into_its_objects_harms_nobody_else(plain: Remote, tmp_path: Path) -> None:
     store = mirrors(tmp_path, filled(plain, tmp_path))
     copy = clone(store, tmp_path)

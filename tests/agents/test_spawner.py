@@ -160,6 +160,9 @@ def test_transcripts_are_kept_for_some_days(staffed: Callable[..., Staff]) -> No
     agent = staff.agents()[first].id
     staff.step_until(lambda: staff.ends(first))
     staff.do(StopHandler(first))
+    os.utime(staff.folder(agent), (1, 1))  # as an agent may that can tell the path
+    other = staff.handler("Look around")
+    staff.step_until(lambda: staff.ends(other))
     assert staff.folder(agent).is_dir()
     staff.skip = timedelta(days=staff.place.days + 1)
     second = staff.handler("Open the shop")
