@@ -31,7 +31,8 @@ from cn.protocol.layout import FINAL, MESSAGE, PROPOSAL, TO_MEND
 from cn.protocol.ledger import OUT, Event, Item
 from cn.protocol.message import Message
 from cn.protocol.outbox_entry import Propose, is_deletion_of
-from cn.protocol.peers_file import MAILBOX, Peer
+from cn.protocol.peers_file import MAILBOX, Peer, parse_peers
+from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.twins import THERE, is_refused_as_twin, rename_to, twin_of
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
@@ -478,6 +479,19 @@ def _ended(target: Target, topic: str, past: Sequence[Event], head: Oid) -> Refu
     return Refused(text, f"{pull} brings your branch to what was decided; {new}")
 
 
+def _is_stranger_to(run: Run, target: Target) -> bool:
+    """Does the peer's main show a list of peers without us? Where it shows none (a separate mailbox), nobody knows."""
+    place = f"{target.tip}:{PEERS}"
+    (info,) = read_info(run.hub.git, [place])
+    if info is None or info.kind != "blob" or info.size > _LARGE:
+        return False
+    (data,) = read_objects(run.hub.git, [place])
+    with suppress(ConfigError):
+        known = {peer.name for peer in parse_peers(decode(data or b""))}
+        return not known.intersection(run.settings.names_for(target.peer.name))
+    return False
+
+
 def _tell_what_follows(run: Run, target: Target, item: Item) -> None:
     """Who decides, how we learn of it, what we may do."""
     peer, topic, source = target.peer, target.topic, target.source
@@ -492,6 +506,10 @@ def _tell_what_follows(run: Run, target: Target, item: Item) -> None:
         remove = command("cn peer remove {}", peer.name)
         run.report.info(f"{text}. {take} takes it back, {remove} takes {peer.name} out", source=source)
         return
+    if _is_stranger_to(run, target):
+        text = f"{peer.name}'s {target.main} lists no peer {run.settings.us}: its cn leaves {target.branch} alone"
+        adds = command("cn peer add {} URL", run.settings.us)
+        run.report.info(f"{text} until its people run {adds}, with the URL of our hub", source=source)
     text = f"{peer.name} decides, once its cn has fetched it{where}; 'cn sync' brings the answer here"
     run.report.info(f"{text}, {command('cn why {}', f'{peer.name}:{topic}')} tells where it stands", source=source)
     more, onto = command("cn propose {}", topic), command("cn rebase {}", topic)

@@ -435,6 +435,18 @@ def test_words_stand_in_the_thread_of_their_proposal_whatever_the_clocks_say(des
     assert "> Please look at it." in desk.sigma.thread(desk.sigma.only_thread())
 
 
+def test_who_is_no_peer_there_is_told_so(desk: Desk) -> None:
+    """Its cn leaves the branch alone, and nobody would answer."""
+    desk.begin({"docs/fix.md": "one\n"})
+    told = desk.cn("propose", "fix").stdout
+    assert "lists no peer" not in told
+    desk.sigma.cn("peer", "add", "omega", desk.pi.url.replace("pi", "omega"))
+    desk.sigma.cn("peer", "remove", "pi", check=None)
+    commit(desk.root, {"docs/fix.md": "two\n"})
+    told = desk.cn("propose", "fix").stdout
+    assert "sigma's main lists no peer pi: its cn leaves pi/fix alone until its people run 'cn peer add pi URL'" in told
+
+
 def test_what_somebody_else_pushed_is_not_overwritten(desk: Desk) -> None:
     desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")
