@@ -25,6 +25,8 @@ from cn.agency.store.repository import Places
 from cn.agents import launcher
 from cn.agents.processes import find_processes
 from cn.agents.workspace import LIVE
+from cn.git.process import GitError
+from cn.values.errors import CnError
 
 _SECONDS: Final = 15.0
 _LOOK: Final = 0.02
@@ -32,6 +34,7 @@ _FEWEST: Final = 4
 """Digits that name an agent or a handler."""
 _LAUNCHER: Final = os.path.join("cn", "agents", os.path.basename(launcher.__file__))
 _NO_THREAD: Final = "can't start new thread"
+_DENIED: Final = os.strerror(errno.EACCES)
 
 
 class AtWork(NamedTuple):
@@ -48,15 +51,29 @@ class AtWork(NamedTuple):
 
 def is_crowded(why: BaseException | None) -> bool:
     """Did an error come of it that the system starts no process and no thread any more (fork(2), ``EAGAIN``)?"""
+    return any(
+        (isinstance(one, OSError) and one.errno == errno.EAGAIN)
+        or (isinstance(one, RuntimeError) and _NO_THREAD in str(one))
+        for one in _chain(why)
+    )
+
+
+def is_shut_out(why: BaseException | None) -> bool:
+    """Did an error come of files that do not let us in, or of which git could make nothing? An agent that may change
+    modes by their paths can close them as fast as they are opened.
+    """
+    return any(
+        isinstance(one, PermissionError | GitError) or (isinstance(one, CnError) and _DENIED in one.text)
+        for one in _chain(why)
+    )
+
+
+def _chain(why: BaseException | None) -> Iterator[BaseException]:
     seen: list[BaseException] = []  # a chain of causes may come back to where it began
     while why is not None and why not in seen:
-        if isinstance(why, OSError) and why.errno == errno.EAGAIN:
-            return True
-        if isinstance(why, RuntimeError) and _NO_THREAD in str(why):
-            return True
+        yield why
         seen.append(why)
         why = why.__cause__ or why.__context__
-    return False
 
 
 def at_work() -> list[AtWork]:

@@ -113,9 +113,27 @@ def launch(folder: Path, word: Word) -> subprocess.Popen[bytes]:
     return process
 
 
+def see_launcher(folder: Path) -> Launcher | None:
+    """As :func:`read_launcher`; raises :class:`OSError` where that is closed to us, which is nobody's end."""
+    path = folder / launcher.NOTE
+    open_again(path)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        return _launcher_in(file.read(_MOST))
+
+
 def read_launcher(folder: Path) -> Launcher | None:
-    """Who was started for an agent; None: nobody ever was."""
-    found = _read(folder / launcher.NOTE)
+    """Who was started for an agent; None: nobody ever was, or it cannot be read."""
+    path = folder / launcher.NOTE
+    open_again(path)
+    return _launcher_in(read_regular(path, _MOST) or b"")
+
+
+def _launcher_in(data: bytes) -> Launcher | None:
+    found = _parsed(data)
     try:
         return Launcher(int(str(found["pid"])), str(found["start"]), str(found["boot"]))
     except (KeyError, ValueError):
@@ -159,8 +177,12 @@ def read_ending(folder: Path) -> Ending:
 
 def _read(path: Path) -> dict[str, object]:
     open_again(path)
+    return _parsed(read_regular(path, _MOST) or b"")
+
+
+def _parsed(data: bytes) -> dict[str, object]:
     try:
-        found = json.loads(read_regular(path, _MOST) or b"")
+        found = json.loads(data)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -1,5 +1,5 @@
 """Run a command that reaches nothing of its user but what its wrap shows: ``python -I -S seccomp.py [--no-inet]
-[--no-watches] [--few-processes] command…``.
+[--no-watches] [--no-rights] [--few-processes] command…``.
 
 Namespaces and Landlock keep a program from files, memory and signals, and not from all that the kernel keeps for a
 user. A filter of seccomp(2) refuses these system calls, for all that the command starts, and nobody can take it off:
@@ -10,7 +10,9 @@ user. A filter of seccomp(2) refuses these system calls, for all that the comman
   virtual machine and its host. ``--no-inet``: those of the Internet too, whatever their protocol, so nobody is called
   and nobody listens;
 - io_uring(7), which does what a filter does not see, and fanotify(7);
-- ``--no-watches``: inotify(7), which tells names of files in folders that cannot be read.
+- ``--no-watches``: inotify(7), which tells names of files in folders that cannot be read;
+- ``--no-rights``: to give others what is the user's, past a wrap that leaves modes to it: the bits by which a program
+  has the rights of its owner or group (inode(7)), and access lists (acl(5)).
 
 Where the kernel has scopes for it (Landlock's sixth interface, Linux 6.12), it reaches no abstract socket (unix(7)) of
 others either, which a wrap with the network of the machine does not hide, and sends no signal to what it did not start:
@@ -36,6 +38,7 @@ from typing import Final, NamedTuple
 _CANNOT_START: Final = 127
 NO_INET: Final = "--no-inet"
 NO_WATCHES: Final = "--no-watches"
+NO_RIGHTS: Final = "--no-rights"
 FEW_PROCESSES: Final = "--few-processes"
 PROCESSES: Final = 4096
 """How many at most; a quarter of what its user may have, where that is less."""
@@ -48,8 +51,8 @@ _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 _REFUSE = _ERROR | errno.EPERM
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 """Where ``struct seccomp_data`` has them; each argument has eight bytes."""
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-"""``BPF_LD|BPF_W|BPF_ABS``, ``BPF_JMP|BPF_JEQ|BPF_K``, ``BPF_JMP|BPF_JGE|BPF_K``, ``BPF_RET|BPF_K``."""
+_LOAD, _EQUAL, _AT_LEAST, _HAS_ANY, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+"""``BPF_LD|BPF_W|BPF_ABS``, ``BPF_JMP|BPF_JEQ|BPF_K``, ``…JGE…``, ``…JSET…``, ``BPF_RET|BPF_K``."""
 _OTHER_ABI: Final = 0x40000000
 """``__X32_SYSCALL_BIT``: from here on the numbers are those of another interface of x86_64; no other has them."""
 
@@ -103,13 +106,41 @@ KNOWN: Final = {
 _IO_URING: Final = (425, 426, 427)
 _CREATE_RULESET, _RESTRICT_SELF = 444, 446
 """io_uring(7), landlock(7): the same numbers on all machines."""
+
+
+class Mode(NamedTuple):
+    """A system call that gives a file the mode in its argument ``mode``; one with ``flags`` where these make a file."""
+
+    number: int
+    mode: int
+    flags: int | None = None
+
+
+_MODES_OF_ALL: Final = (Mode(452, 2),)  # fchmodat2
+_GENERIC_MODES: Final = (Mode(52, 1), Mode(53, 2), Mode(33, 2), Mode(56, 3, 2))
+"""fchmod, fchmodat, mknodat, openat."""
+_X86_MODES: Final = (
+    *(Mode(90, 1), Mode(91, 1), Mode(268, 2)),  # chmod, fchmod, fchmodat
+    *(Mode(133, 1), Mode(259, 2), Mode(85, 1), Mode(2, 2, 1), Mode(257, 3, 2)),  # mknod, mknodat, creat, open, openat
+)
+MODES: Final = {
+    "x86_64": (*_X86_MODES, *_MODES_OF_ALL),
+    "aarch64": (*_GENERIC_MODES, *_MODES_OF_ALL),
+    "riscv64": (*_GENERIC_MODES, *_MODES_OF_ALL),
+}
+_OPENAT2: Final = 437
+"""Its mode stands where a filter does not look; programs fall back to openat(2) where there is none."""
+_SET_ATTRIBUTES: Final = {"x86_64": (188, 189, 190, 463), "aarch64": (5, 6, 7, 463), "riscv64": (5, 6, 7, 463)}
+"""setxattr, lsetxattr, fsetxattr, setxattrat."""
+_OWNERS_RIGHTS, _MAKES = 0o6000, 0x400040
+"""``S_ISUID|S_ISGID``; ``O_CREAT`` and what ``O_TMPFILE`` has beside ``O_DIRECTORY``."""
 _UNIX, _INET, _INET6, _NETLINK, _ROUTE = 1, 2, 10, 16, 0
 """``AF_…``, ``NETLINK_ROUTE``: programs ask for routes and interfaces to learn which addresses there are."""
 _ABSTRACT, _SIGNAL, _HAS_SCOPES = 1, 2, 6
 """``LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET``, ``LANDLOCK_SCOPE_SIGNAL``, and the first interface of Landlock with both."""
 
 
-def program(machine: str, *, inet: bool = True, watches: bool = True) -> bytes:
+def program(machine: str, *, inet: bool = True, watches: bool = True, rights: bool = True) -> bytes:
     """The filter, as bpf(2) has it; raises :class:`KeyError` for a machine whose numbers are not known."""
     numbers = KNOWN[machine]
     steps = [
@@ -120,7 +151,8 @@ def program(machine: str, *, inet: bool = True, watches: bool = True) -> bytes:
         _step(_AT_LEAST, _OTHER_ABI, 0, 1),
         _step(_RETURN, _REFUSE),
     ]
-    for number, judged in _rules(numbers, inet=inet, watches=watches):
+    rules = [*_rules(numbers, inet=inet, watches=watches), *(() if rights else _no_rights(machine))]
+    for number, judged in rules:
         steps += [_step(_EQUAL, number, 0, len(judged)), *judged]
     return b"".join([*steps, _step(_RETURN, _ALLOW)])
 
@@ -141,6 +173,21 @@ def _rules(numbers: Numbers, *, inet: bool, watches: bool) -> Iterator[tuple[int
         yield number, [*_judge_family((_UNIX, _INET, _INET6) if inet else (_UNIX,))]
     if not watches:  # as where the user has used all of them, which programs know
         yield numbers.inotify_add_watch, [_step(_RETURN, _ERROR | errno.ENOSPC)]
+
+
+def _no_rights(machine: str) -> Iterator[tuple[int, list[bytes]]]:
+    for call in MODES[machine]:
+        yield call.number, [*_judge_mode(call)]
+    for number in _SET_ATTRIBUTES[machine]:  # as of a file system without any
+        yield number, [_step(_RETURN, _ERROR | errno.ENOTSUP)]
+    yield _OPENAT2, [_step(_RETURN, _ERROR | errno.ENOSYS)]
+
+
+def _judge_mode(call: Mode) -> Iterator[bytes]:
+    if call.flags is not None:  # where no file is made, nothing sets the mode
+        yield from (_step(_LOAD, _at(call.flags)), _step(_HAS_ANY, _MAKES, 1, 0), _step(_RETURN, _ALLOW))
+    yield from (_step(_LOAD, _at(call.mode)), _step(_HAS_ANY, _OWNERS_RIGHTS, 0, 1))
+    yield from (_step(_RETURN, _REFUSE), _step(_RETURN, _ALLOW))
 
 
 def _judge_family(families: Sequence[int]) -> Iterator[bytes]:
@@ -183,9 +230,9 @@ def has_scope() -> bool:
     return int(ctypes.CDLL(None).syscall(_CREATE_RULESET, None, 0, 1)) >= _HAS_SCOPES
 
 
-def hold(machine: str, *, inet: bool = True, watches: bool = True) -> None:
+def hold(machine: str, *, inet: bool = True, watches: bool = True, rights: bool = True) -> None:
     """Put the filter on this thread and all that it starts; raises :class:`OSError` where the system has none."""
-    code = program(machine, inet=inet, watches=watches)
+    code = program(machine, inet=inet, watches=watches, rights=rights)
     libc = ctypes.CDLL(None, use_errno=True)
     given = _Program(len(code) // 8, code)
     _must(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
@@ -224,12 +271,13 @@ def _must(answer: int) -> int:
 def main(words: Sequence[str]) -> int:
     """Become the command; an exit code where that cannot be."""
     command, asked = [*words], set()
-    while command[0] in (NO_INET, NO_WATCHES, FEW_PROCESSES):
+    while command[0] in (NO_INET, NO_WATCHES, NO_RIGHTS, FEW_PROCESSES):
         asked.add(command.pop(0))
     try:
         if FEW_PROCESSES in asked:
             limit_processes()
-        hold(os.uname().machine, inet=NO_INET not in asked, watches=NO_WATCHES not in asked)
+        without = {"inet": NO_INET, "watches": NO_WATCHES, "rights": NO_RIGHTS}
+        hold(os.uname().machine, **{what: asks not in asked for what, asks in without.items()})
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # who starts a sandbox waits for signals, and holds them back
         os.execvp(command[0], command)  # noqa: S606  a shell has nothing to do here
     except KeyError:

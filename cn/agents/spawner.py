@@ -49,6 +49,7 @@ from cn.agents.processes import (
     read_ending,
     read_exit,
     read_launcher,
+    see_launcher,
 )
 from cn.agents.prompt import TEMPLATE, first_message, system_prompt
 from cn.agents.stuck import BY_HAND, IN_A_ROW, Past, goes_on, has_moved, idle_in_a_row, pause_until, wakes
@@ -284,7 +285,7 @@ class Spawner:
         one.ending, one.at_once = one.ending or why, True
 
     async def _look_after(self, folder: Folder, agent: Agent | None, now: datetime) -> None:
-        launcher = read_launcher(folder.path)
+        launcher = see_launcher(folder.path)
         running = launcher is not None and launcher.is_running
         if running and launcher:
             if agent is None:  # its lease ended: by its handler's end, or by a person

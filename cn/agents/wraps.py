@@ -272,7 +272,7 @@ def _filter(wrap: Wrap) -> Iterator[str]:
         if not wrap.network and wrap.name != "bwrap":
             yield seccomp.NO_INET
         if wrap.name == "sandlock":
-            yield seccomp.NO_WATCHES
+            yield from (seccomp.NO_WATCHES, seccomp.NO_RIGHTS)
         if wrap.name == "bwrap":
             yield seccomp.FEW_PROCESSES
 

@@ -1,4 +1,4 @@
-"""What a command does where its user has as many processes as the system allows."""
+"""What a command does where its user has as many processes as the system allows, or an agent shuts it out."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ _SHOWN = 3
 
 
 def insist(env: Env, who: str, do: Callable[[], None], *, whole_branch: bool) -> None:
-    """Do what stops ``who``. Where no process can be started for it, its agents are ended first, which takes none, and
-    then it is done. ``whole_branch``: those of all handlers below it too.
+    """Do what stops ``who``. Where no process can be started for it, or the records do not let us in, its agents are
+    ended first, which takes neither, and then it is done. ``whole_branch``: those of all handlers below it too.
     """
-    from cn.agents.crowd import is_crowded
+    from cn.agents.crowd import is_crowded, is_shut_out
 
     try:
         do()
     except Exception as why:
-        if env.dry_run or not is_crowded(why) or not _end_first(env, who, whole_branch=whole_branch):
+        told = "no process could be started" if is_crowded(why) else "it could not be recorded" * is_shut_out(why)
+        if env.dry_run or not told or not _end_first(env, who, told, whole_branch=whole_branch):
             raise
         do()
 
 
-def _end_first(env: Env, who: str, *, whole_branch: bool) -> bool:
+def _end_first(env: Env, who: str, why: str, *, whole_branch: bool) -> bool:
     """End the agents that are meant, and say so; False where none was found."""
     from cn.agency.store.repository import Places
     from cn.agents.crowd import end, meant
@@ -40,7 +41,7 @@ def _end_first(env: Env, who: str, *, whole_branch: bool) -> bool:
     state = root / ".git/cn"  # which of the hub's folders git would name, only git can say
     ended = end(meant(who.lower(), identity_of(state), Places(state), whole_branch=whole_branch))
     for agent in ended:
-        click.echo(f"· no process could be started: agent {agent[:8]} was ended first, with all it started", err=True)
+        click.echo(f"· {why}: agent {agent[:8]} was ended first, with all it started", err=True)
     return bool(ended)
 
 

@@ -17,6 +17,7 @@ from cn.agents.processes import processes_of, read_launcher
 from cn.agents.workspace import folders_of
 from cn.cli.crowd import crowded_words, insist
 from cn.cli.options import Env
+from cn.values.errors import Blocked
 from tests.support.agents import Staff, machine_of, script_runner, until
 from tests.support.hubs import cn
 
@@ -116,6 +117,54 @@ def test_where_no_process_can_be_started_the_agents_that_are_meant_are_ended_fir
     assert "'kill -QUIT " in crowded_words()[1]
     assert end(meant(other[:8], folder, places, whole_branch=False)) == [other]
     assert processes_of(other) == []
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        Blocked("cannot open the lock: Permission denied; it is yours, and its mode 000 closes it to you", "open it"),
+        PermissionError(errno.EACCES, "no", "agency.lock"),
+    ],
+)
+def test_where_the_records_are_closed_the_agents_that_are_meant_are_ended_first(
+    staff: Staff, capsys: pytest.CaptureFixture[str], why: Exception
+) -> None:
+    """One that changes modes by their paths closes them as fast as they are opened."""
+    handler = staff.handler("Build the site")
+    agent = at_work_for(staff, handler)
+    done: list[bool] = []
+
+    def stop() -> None:
+        done.append(processes_of(agent) == [])
+        if len(done) == 1:
+            raise why
+
+    insist(Env(hub_path=str(staff.agency.hub.root)), handler[:8], stop, whole_branch=True)
+    assert done == [False, True]
+    assert f"it could not be recorded: agent {agent[:8]} was ended first" in capsys.readouterr().err
+
+
+def test_an_agent_whose_folder_is_closed_to_the_server_has_not_ended(
+    staff: Staff, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = at_work_for(staff, handler := staff.handler("Build the site"))
+
+    def closed(path: str, flags: int, *given: int, **more: int) -> int:
+        if str(path).endswith("launched.json"):
+            raise PermissionError(errno.EACCES, "closed", str(path))
+        return opened(path, flags, *given, **more)
+
+    opened = os.open
+    with monkeypatch.context() as context:
+        context.setattr(os, "open", closed)
+        for _ in range(3):
+            staff.step()
+    assert not staff.has_ended(agent)
+    assert "closed" in staff.spawner.faults[agent]
+    assert processes_of(agent)
+    staff.step()
+    assert staff.agents()[handler].id == agent
+    assert agent not in staff.spawner.faults
 
 
 def test_what_is_only_rehearsed_or_fails_otherwise_ends_nobody(staff: Staff) -> None:

@@ -291,6 +291,61 @@ def test_the_filter_refuses_keys_and_sockets_that_no_wrap_hides() -> None:
     assert bare["io_uring"] != "EPERM" or bare["keyctl"] != "EPERM", "it is the filter that refuses"
 
 
+RIGHTS = """
+import ctypes, errno, os, shutil, sys
+os.chdir(sys.argv[1])
+call = ctypes.CDLL(None, use_errno=True).syscall
+
+def tell(name, does):
+    try:
+        does()
+        print(name, "done")
+    except OSError as why:
+        print(name, errno.errorcode[why.errno])
+
+def raw(*given):
+    if call(*given) < 0:
+        raise OSError(ctypes.get_errno(), "")
+
+open("file", "w").close()
+held = os.open("file", os.O_RDONLY)
+SET, PLAIN = 0o4755, 0o755
+for what, mode in (("set", SET), ("group", 0o2755), ("plain", PLAIN)):
+    tell(f"chmod-{what}", lambda: os.chmod("file", mode))
+    tell(f"fchmod-{what}", lambda: os.fchmod(held, mode))
+    tell(f"fchmodat2-{what}", lambda: raw(452, -100, b"file", mode, 0))
+    tell(f"made-{what}", lambda: os.close(os.open(what, os.O_CREAT | os.O_WRONLY, mode)))
+    tell(f"unnamed-{what}", lambda: os.close(os.open(".", os.O_TMPFILE | os.O_WRONLY, mode)))
+    tell(f"node-{what}", lambda: os.mknod(f"node-{what}", 0o100000 | mode))
+    tell(f"opened-{what}", lambda: os.close(os.open("file", os.O_RDONLY, mode)))
+tell("attribute", lambda: os.setxattr("file", "user.some", b"1"))
+tell("copied", lambda: shutil.copy2("file", "copy"))
+tell("openat2", lambda: raw(437, -100, b"file", 0, 24))
+"""
+
+
+@pytest.mark.skipif(os.uname().machine not in seccomp.KNOWN, reason="numbers of system calls are not known here")
+def test_the_filter_lets_nobody_else_have_its_users_rights_by_a_file(tmp_path: Path) -> None:
+    """A program that runs with its owner's rights leads out of a wrap, with the help of another user."""
+
+    def answers(*options: str) -> dict[str, str]:
+        (folder := tmp_path / "-".join(("in", *options))).mkdir()
+        argv = [sys.executable, "-I", "-S", seccomp.__file__, *options, sys.executable, "-I", "-c", RIGHTS]
+        said = subprocess.run([*argv, str(folder)], capture_output=True, text=True, check=True).stdout
+        return dict(line.split() for line in said.splitlines())
+
+    usual, closed = answers(), answers("--no-rights")
+    for way in ("chmod", "fchmod", "fchmodat2", "made", "unnamed", "node"):
+        if usual[f"{way}-plain"] != "done":  # an older kernel, another file system
+            continue
+        assert usual[f"{way}-set"] == "done", way
+        assert [closed[f"{way}-{what}"] for what in ("set", "group", "plain")] == ["EPERM", "EPERM", "done"], way
+    assert {closed[f"opened-{what}"] for what in ("set", "group", "plain")} == {"done"}
+    assert closed["attribute"] in ("ENOTSUP", "EOPNOTSUPP"), "one number, two names"
+    assert closed["copied"] == "done"
+    assert closed["openat2"] == "ENOSYS"
+
+
 CALLER = """
 import errno, socket, sys
 own = socket.socket(socket.AF_UNIX)

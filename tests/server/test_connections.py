@@ -142,6 +142,50 @@ def test_a_body_in_chunks_is_refused_before_one_is_read(tmp_path: Path, before: 
     assert asked == ["GET"] * bool(before)
 
 
+def test_answers_that_nobody_reads_are_kept_up_to_so_many_bytes(tmp_path: Path) -> None:
+    """Of one process the first that are not read go; who reads gets all of its answer."""
+    path, large = tmp_path / "s", b"x" * (1 << 20)
+
+    async def answers(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send(
+                {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(large))]}
+            )
+            await send({"type": "http.response.body", "body": large})
+        else:
+            await _answer(scope, receive, send)
+
+    async def work() -> None:
+        bounds = Bounds(100, 100, unread_of_one=3 << 20)
+        listener = Listener(answers, [listen_at(path)], {os.geteuid()}, bounds)
+        await listener.ready()
+        try:
+            with ExitStack() as stack:
+                asked = []
+                for _ in range(7):
+                    asked.append(_open(stack, path, ASK))
+                    await asyncio.sleep(0.05)
+                read = [await asyncio.to_thread(_read_all, one, len(large)) for one in reversed(asked)]
+            whole = [size >= len(large) for size in read]
+            assert whole[0]
+            assert 3 <= sum(whole) <= 4, read
+            assert whole == sorted(whole, reverse=True), "the first that were not read went"
+        finally:
+            await listener.close()
+
+    asyncio.run(asyncio.wait_for(work(), 30))
+
+
+def _read_all(one: socket.socket, most: int) -> int:
+    """How many bytes come, headers too."""
+    one.settimeout(10)
+    size = 0
+    with suppress(ConnectionResetError):
+        while size < most and (part := one.recv(1 << 16)):
+            size += len(part)
+    return size
+
+
 async def _send_on(writes: asyncio.StreamWriter, what: bytes) -> None:
     while True:
         writes.write(what)

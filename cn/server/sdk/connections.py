@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from cn.server.arrivals import NEW, process_of
@@ -22,16 +22,22 @@ MOST = 256
 """Connections that wait at a time; fewer where the system gives us few files."""
 OF_ONE = 64
 """So many of them of one agent, or of one process that has shown no token."""
+UNREAD = 128 << 20
+"""Bytes of answers that nobody reads, in all."""
+UNREAD_OF_ONE = 32 << 20
+"""Of those, of one agent or process; an answer has 11 MB at most."""
 SECONDS = 300.0
 """Seconds for a whole request, and for the next one."""
 
 
 class Bounds(NamedTuple):
-    """How many connections wait, in all and of one, and for how long."""
+    """How many connections wait, in all and of one, for how long, and with how many bytes that they do not read."""
 
     most: int = MOST
     of_one: int = OF_ONE
     seconds: float = SECONDS
+    unread: int = UNREAD
+    unread_of_one: int = UNREAD_OF_ONE
 
 
 class Waiting:
@@ -43,8 +49,21 @@ class Waiting:
 
     def add(self, one: Patient) -> None:
         """It waits; where that are too many, the one that waits longest goes: of the same, or of all."""
-        if one in self._found:
-            return
+        if one not in self._found:
+            self._add(one)
+        if one.unread:
+            self._bound([other for other in self._found if other.whose == one.whose], self.bounds.unread_of_one)
+            self._bound([*self._found], self.bounds.unread)
+
+    def _bound(self, some: Sequence[Patient], most: int) -> None:
+        """Of those that do not read their answers the first go, until the others have so many bytes."""
+        for one in some:
+            if sum(other.unread for other in some if other in self._found) <= most:
+                return
+            if one.unread:
+                one.end()
+
+    def _add(self, one: Patient) -> None:
         self._found[one] = one.loop.call_later(self.bounds.seconds, one.end)
         same = [other for other in self._found if other.whose == one.whose]
         if len(same) > self.bounds.of_one:
@@ -66,6 +85,11 @@ class Patient(WholeBodies):
     whose: Hashable = None
     is_known = False
     _has_asked = False
+
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that wait for whoever asked to read them."""
+        return self.transport.get_write_buffer_size()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """It may ask."""
