@@ -384,7 +384,7 @@ class Facts(Protocol):
         """Whose latest version names it."""
 
     def mail_with(self, file: Uuid) -> Sequence[Mail]:
-        """The messages by which it was delivered."""
+        """The messages by which it was delivered, oldest first."""
 
     def mail_to(self, party: Party, tenure: int) -> Sequence[Mail]:
         """All that was delivered to it in that tenure, oldest first."""

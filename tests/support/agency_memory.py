@@ -168,7 +168,7 @@ class Memory(Rows):
         return sorted(row.source for row in self._in("referenced_by", target))
 
     def mail_with(self, file: Uuid) -> Sequence[Mail]:
-        return self._in("mail_with", file)
+        return sorted(self._in("mail_with", file), key=lambda row: (row.seq, row.id))
 
     def mail_to(self, party: Party, tenure: int) -> Sequence[Mail]:
         return sorted(self._in("mail_to", (party, tenure)), key=lambda row: (row.seq, row.id))

@@ -304,8 +304,8 @@ class Index(Rows):
         return self._ids("SELECT source FROM reference WHERE target = ? ORDER BY source", target)
 
     def mail_with(self, file: Uuid) -> Sequence[Mail]:
-        """Its deliveries."""
-        return self._list(Mail, "WHERE file = ? ORDER BY rowid", file)
+        """Its deliveries, oldest first."""
+        return self._list(Mail, "WHERE file = ? ORDER BY seq, id", file)
 
     def mail_to(self, party: Party, tenure: int) -> Sequence[Mail]:
         """Oldest first."""
