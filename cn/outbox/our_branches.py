@@ -179,7 +179,9 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
         lease, spec = f"{branch}:{tip}", f"{item.head}:{HEADS}{branch}"
         back = command("git push --force-with-lease={} {} {}", lease, url, spec)
         gone = command("git push {} {}", url, f":{branch}")
-        if may_be_ours(executor, seen, peer, item, tip) and item.state != "deleting":
+        if may_be_ours(executor, seen, peer, item, tip):
+            if item.state == "deleting":
+                continue  # the outbox tells why it waits
             if not _is_from_here(executor, peer, item, tip):
                 look = command("git fetch {} {}", url, f"{HEADS}{branch}")
                 text = f"our {branch} at {peer} is at {tip[:8]}, upon {item.head[:8]}, which we sent"
