@@ -132,8 +132,8 @@ class _Saying:
         try:
             yield
         except NotAtOrigin:
-            made = (one for one in run.made if path and os.path.lexists(push_path(run.hub, one)))
-            self.tried |= {one for one in made if path and Snapshot(run.hub.git, one).blob(path) is None}
+            if path is not None:
+                self.tried |= {one for one in _unknown(run) if Snapshot(run.hub.git, one).blob(path) is None}
             raise
 
     def commit(self, run: Run, plan: Planner) -> None:
@@ -144,8 +144,13 @@ class _Saying:
             self.said = why.finished  # origin has it; what came after it could not be done
             raise
         finally:
-            self.tried |= {one for one in run.made - before if os.path.lexists(push_path(run.hub, one))}
+            self.tried |= _unknown(run) - before
         self.said = True
+
+
+def _unknown(run: Run) -> set[Oid]:
+    """The commits of a run of which nobody knows whether origin took them."""
+    return {one for one in run.made if os.path.lexists(push_path(run.hub, one))}
 
 
 def _as_seen(run: Run, draft: Draft) -> Draft:

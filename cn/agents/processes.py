@@ -122,18 +122,15 @@ def see_launcher(folder: Path) -> Launcher | None:
     except FileNotFoundError:
         return None
     with os.fdopen(fd, "rb") as file:
-        return _launcher_in(file.read(_MOST))
+        return _launcher_in(_parsed(file.read(_MOST)))
 
 
 def read_launcher(folder: Path) -> Launcher | None:
     """Who was started for an agent; None: nobody ever was, or it cannot be read."""
-    path = folder / launcher.NOTE
-    open_again(path)
-    return _launcher_in(read_regular(path, _MOST) or b"")
+    return _launcher_in(_read(folder / launcher.NOTE))
 
 
-def _launcher_in(data: bytes) -> Launcher | None:
-    found = _parsed(data)
+def _launcher_in(found: Mapping[str, object]) -> Launcher | None:
     try:
         return Launcher(int(str(found["pid"])), str(found["start"]), str(found["boot"]))
     except (KeyError, ValueError):
