@@ -10,6 +10,7 @@ lists of sentences: what it could do, and what of that it cannot reach; both emp
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import resource
@@ -77,6 +78,11 @@ def _files(paths: Sequence[str], own: str) -> Iterator[str]:
     for path in paths:
         if _can_write(path):
             yield f"it can write in {path}"
+    for path in paths:
+        if _can_change_mode(path):
+            yield f"it can change the mode of {path}, and so close it"
+    if _can_lease(__file__):
+        yield f"it can hold up all that open {__file__}, which it may only read (fcntl(2), F_SETLEASE)"
     if path := next(_settings(), ""):
         yield f"it can change the kernel's settings: {path}"
     if path := next(_devices(), ""):
@@ -212,6 +218,22 @@ def _can_write(path: str) -> bool:
         return False
     os.unlink(name)
     return True
+
+
+def _can_change_mode(path: str) -> bool:
+    """To the one that it has."""
+    try:
+        os.chmod(path, stat.S_IMODE(os.stat(path).st_mode))
+    except OSError:
+        return False
+    return True
+
+
+def _can_lease(path: str) -> bool:
+    with suppress(AttributeError, OSError), open(path, "rb") as file:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        return True
+    return False
 
 
 def _settings() -> Iterator[str]:

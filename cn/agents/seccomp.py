@@ -1,5 +1,5 @@
 """Run a command that reaches nothing of its user but what its wrap shows: ``python -I -S seccomp.py [--no-inet]
-[--no-watches] [--no-rights] [--few-processes] command…``.
+[--no-watches] [--no-rights] [--few-processes] [--standard-files] command…``.
 
 Namespaces and Landlock keep a program from files, memory and signals, and not from all that the kernel keeps for a
 user. A filter of seccomp(2) refuses these system calls, for all that the command starts, and nobody can take it off:
@@ -9,6 +9,8 @@ user. A filter of seccomp(2) refuses these system calls, for all that the comman
 - sockets but those of the Internet, of files and of routes (address_families(7)): no namespace has those between a
   virtual machine and its host. ``--no-inet``: those of the Internet too, whatever their protocol, so nobody is called
   and nobody listens;
+- leases, and notices of changes to a folder (``F_SETLEASE``, ``F_NOTIFY``, fcntl(2)): who owns a file may hold up all
+  that open it, though the wrap shows it to be read alone;
 - io_uring(7), which does what a filter does not see, and fanotify(7);
 - ``--no-watches``: inotify(7), which tells names of files in folders that cannot be read;
 - ``--no-rights``: to give others what is the user's, past a wrap that leaves modes to it: the bits by which a program
@@ -20,6 +22,8 @@ an agent of another user stops, and ends, neither what that user is asked to end
 
 ``--few-processes``, within a user namespace of its own: the command and all that it starts are so many processes and
 threads at most that its user can start others (getrlimit(2), ``RLIMIT_NPROC``). Root has no such limit.
+
+``--standard-files``: they are asked of :mod:`cn.agents.landlock`, in which the command is.
 
 A program of the standard library alone. Where it cannot say which calls these are, it starts nothing.
 """
@@ -40,6 +44,10 @@ NO_INET: Final = "--no-inet"
 NO_WATCHES: Final = "--no-watches"
 NO_RIGHTS: Final = "--no-rights"
 FEW_PROCESSES: Final = "--few-processes"
+STANDARD_FILES: Final = "--standard-files"
+ASK: Final = 0x636E0000
+"""As :data:`cn.agents.landlock.ASK`."""
+_FCHMODAT2: Final = 452
 PROCESSES: Final = 4096
 """How many at most; a quarter of what its user may have, where that is less."""
 _COUNTS_EACH: Final = (5, 14)
@@ -94,11 +102,12 @@ class Numbers(NamedTuple):
     socketpair: int
     inotify_add_watch: int
     fanotify_init: int
+    fcntl: int
 
 
-_GENERIC: Final = (261, 140, 30, 118, 119, 122, 274, 217, 218, 219, 198, 199, 27, 262)
+_GENERIC: Final = (261, 140, 30, 118, 119, 122, 274, 217, 218, 219, 198, 199, 27, 262, 25)
 KNOWN: Final = {
-    "x86_64": Numbers(0xC000003E, 302, 141, 251, 142, 144, 203, 314, 248, 249, 250, 41, 53, 254, 300),
+    "x86_64": Numbers(0xC000003E, 302, 141, 251, 142, 144, 203, 314, 248, 249, 250, 41, 53, 254, 300, 72),
     "aarch64": Numbers(0xC00000B7, *_GENERIC),
     "riscv64": Numbers(0xC00000F3, *_GENERIC),
 }
@@ -116,7 +125,7 @@ class Mode(NamedTuple):
     flags: int | None = None
 
 
-_MODES_OF_ALL: Final = (Mode(452, 2),)  # fchmodat2
+_MODES_OF_ALL: Final = (Mode(_FCHMODAT2, 2),)  # fchmodat2
 _GENERIC_MODES: Final = (Mode(52, 1), Mode(53, 2), Mode(33, 2), Mode(56, 3, 2))
 """fchmod, fchmodat, mknodat, openat."""
 _X86_MODES: Final = (
@@ -136,6 +145,8 @@ _OWNERS_RIGHTS, _MAKES = 0o6000, 0x400040
 """``S_ISUID|S_ISGID``; ``O_CREAT`` and what ``O_TMPFILE`` has beside ``O_DIRECTORY``."""
 _UNIX, _INET, _INET6, _NETLINK, _ROUTE = 1, 2, 10, 16, 0
 """``AF_…``, ``NETLINK_ROUTE``: programs ask for routes and interfaces to learn which addresses there are."""
+_HOLDS_UP: Final = (1024, 1026)
+"""``F_SETLEASE``, ``F_NOTIFY`` (fcntl(2))."""
 _ABSTRACT, _SIGNAL, _HAS_SCOPES = 1, 2, 6
 """``LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET``, ``LANDLOCK_SCOPE_SIGNAL``, and the first interface of Landlock with both."""
 
@@ -171,6 +182,7 @@ def _rules(numbers: Numbers, *, inet: bool, watches: bool) -> Iterator[tuple[int
         yield number, [_step(_RETURN, _REFUSE)]
     for number in (numbers.socket, numbers.socketpair):
         yield number, [*_judge_family((_UNIX, _INET, _INET6) if inet else (_UNIX,))]
+    yield numbers.fcntl, [*_judge_command(_HOLDS_UP)]
     if not watches:  # as where the user has used all of them, which programs know
         yield numbers.inotify_add_watch, [_step(_RETURN, _ERROR | errno.ENOSPC)]
 
@@ -188,6 +200,13 @@ def _judge_mode(call: Mode) -> Iterator[bytes]:
         yield from (_step(_LOAD, _at(call.flags)), _step(_HAS_ANY, _MAKES, 1, 0), _step(_RETURN, _ALLOW))
     yield from (_step(_LOAD, _at(call.mode)), _step(_HAS_ANY, _OWNERS_RIGHTS, 0, 1))
     yield from (_step(_RETURN, _REFUSE), _step(_RETURN, _ALLOW))
+
+
+def _judge_command(refused: Sequence[int]) -> Iterator[bytes]:
+    yield _step(_LOAD, _at(1))
+    for command in refused:
+        yield from (_step(_EQUAL, command, 0, 1), _step(_RETURN, _REFUSE))
+    yield _step(_RETURN, _ALLOW)
 
 
 def _judge_family(families: Sequence[int]) -> Iterator[bytes]:
@@ -246,6 +265,15 @@ def hold(machine: str, *, inet: bool = True, watches: bool = True, rights: bool 
     _must(libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(given), 0, 0))
 
 
+def take_standard_files() -> None:
+    """Those of the program that started the sandbox, in the place of the sandbox's; raises :class:`OSError`."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for number in range(3):
+        fd = _must(libc.syscall(_FCHMODAT2, number, None, 0, ASK))
+        os.dup2(fd, number)
+        os.close(fd)
+
+
 def limit_processes() -> None:
     """For this process, in its user namespace, and all that it starts."""
     import resource
@@ -271,9 +299,11 @@ def _must(answer: int) -> int:
 def main(words: Sequence[str]) -> int:
     """Become the command; an exit code where that cannot be."""
     command, asked = [*words], set()
-    while command[0] in (NO_INET, NO_WATCHES, NO_RIGHTS, FEW_PROCESSES):
+    while command[0] in (NO_INET, NO_WATCHES, NO_RIGHTS, FEW_PROCESSES, STANDARD_FILES):
         asked.add(command.pop(0))
     try:
+        if STANDARD_FILES in asked:
+            take_standard_files()
         if FEW_PROCESSES in asked:
             limit_processes()
         without = {"inet": NO_INET, "watches": NO_WATCHES, "rights": NO_RIGHTS}

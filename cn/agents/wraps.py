@@ -85,7 +85,7 @@ def unfit(wrap: Wrap, user: int) -> str:
     """Why a wrap does not hold what a user (a number of this machine) starts, and what to do; empty where it may."""
     if wrap.name == "sandlock" and user == 0:
         return (
-            "sandlock leaves root all that only root may do, devices and the modes of every file among it: "
+            "sandlock leaves root all that only root may do, devices among it: "
             "let another user serve, or set 'wrap' to bwrap"
         )
     return ""
@@ -256,6 +256,7 @@ def _sandlock(wrap: Wrap, inside: Inside) -> Iterator[str]:
     asked = {
         "readable": [path for path in readable if os.path.exists(path)],
         "writable": [path for path in writable if os.path.exists(path)],
+        "own": [str(inside.workspace), str(inside.home)],
         "network": wrap.network,
         "cwd": str(inside.workspace),
     }
@@ -272,7 +273,7 @@ def _filter(wrap: Wrap) -> Iterator[str]:
         if not wrap.network and wrap.name != "bwrap":
             yield seccomp.NO_INET
         if wrap.name == "sandlock":
-            yield from (seccomp.NO_WATCHES, seccomp.NO_RIGHTS)
+            yield from (seccomp.NO_WATCHES, seccomp.NO_RIGHTS, seccomp.STANDARD_FILES)
         if wrap.name == "bwrap":
             yield seccomp.FEW_PROCESSES
 

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from cn.git.damage import refuse_broken_ref
 from cn.git.process import LOCAL_SECONDS, PATIENT, PRUNED, Done, Git, GitError, kill_group, let_signals_in, tail
+from cn.system import polling
 from cn.values.errors import Blocked
 from cn.values.names import Oid
 from cn.values.text import one_line
@@ -382,7 +383,7 @@ class Reader:
         last = f"{word} missing\n".encode()
         deadline = time.monotonic() + seconds
         left = memoryview(question)
-        with selectors.DefaultSelector() as selector:
+        with polling.Selector() as selector:
             selector.register(child.stdin, selectors.EVENT_WRITE)
             selector.register(child.stdout, selectors.EVENT_READ, said)
             selector.register(child.stderr, selectors.EVENT_READ, err)

@@ -22,6 +22,7 @@ from typing import IO, NamedTuple, Protocol
 from cn.git.credentials import ASKED, known_secrets
 from cn.git.environment import COMMAND, child_environment
 from cn.git.host_keys import told_of_changed_key
+from cn.system import polling
 from cn.system.limits import BEYOND_ULIMIT, has_ulimit
 from cn.values.errors import RAISE_ULIMIT, CnError
 from cn.values.names import is_local
@@ -496,7 +497,7 @@ class Git(NamedTuple):
         queue = _Queue(self.logins, jobs)
         answers: dict[int, Done] = {}
         running: dict[int, Running] = {}
-        with selectors.DefaultSelector() as selector:
+        with polling.Selector() as selector:
             try:
                 while queue.waiting or running:
                     begun = time.monotonic()

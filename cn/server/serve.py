@@ -43,6 +43,7 @@ from cn.server.sockets import Sockets
 from cn.server.spawning import EndsFloods, HearsCalls, MakeSpawner, NamesProblems, Reach, Spawner, WritesSettings
 from cn.server.tool import Tool
 from cn.server.toolbox import Called, Caller, Toolbox
+from cn.system import polling
 from cn.system.clock import now
 from cn.system.closed import open_again
 from cn.system.files import hold
@@ -88,7 +89,7 @@ def serve(agency: Agency, places: ServerPlaces, plan: Plan) -> int:
         vault = take_secrets(plan.settings.secrets)
         process = _Process(agency, places, plan, vault)
         take_logs(process.health.say)
-        asyncio.run(process.run())
+        polling.run(process.run())
         process.tell("stopped")  # nothing of it runs any more; whoever starts the next one may
         return 0
     finally:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 import uvicorn
 
 from cn.git.repository import Hub
+from cn.system import polling
 from cn.system.files import hold, read_regular, write_file
 from cn.system.systemd import notify
 from cn.values.errors import CnError, LockHeld, Refused, UsageError
@@ -57,7 +58,7 @@ class Site:
     def run(self) -> None:
         """Answer until SIGINT, SIGTERM or SIGHUP."""
         try:
-            asyncio.run(self._run())
+            polling.run(self._run())
         finally:
             forget(self._hub)
             self._socket.close()

@@ -51,6 +51,7 @@ def test_the_probe_finds_every_leak_where_nothing_is_wrapped(staffed: Callable[.
     assert f"it can read {hub.git_dir}" in found
     assert f"it can write in {hub.git_dir}" in found
     assert f"it can read {hub.root}/.cn" in found
+    assert f"it can change the mode of {hub.git_dir}, and so close it" in found
     assert [one for one in found if "workspace" in one]
     assert [one for one in found if "token of another agent" in one]
     home = Path.home()
@@ -76,15 +77,16 @@ held = Runner("shell", ("sh",), wrap=wraps.Wrap(sys.argv[1], visible=(str(filter
 hub = SimpleNamespace(root=hub, git_dir=hub / ".git", state=hub / ".git/cn")
 print(*examine(held, hub, Folders(agents)), sep="\\n")
 """
-NO_FILTER = """
-import os, sys
-command = [word for word in sys.argv[1:] if not word.startswith(("--no-", "--few-"))]
-os.execvp(command[0], command)
-"""
+NO_FILTER = (
+    Path(seccomp.__file__)
+    .read_text()
+    .replace("def main(", "def hold(*_: object, **__: object) -> None:\n    pass\n\n\ndef main(")
+)
 WATCH, KEYS, ABSTRACT, HOST = "can watch which files", "the user's keys", "can call abstract", "virtual machine's host"
+LEASE = "hold up all that open"
 UNFILTERED = {
-    ("bwrap", "on"): (KEYS, ABSTRACT),
-    ("bwrap", "off"): (KEYS, HOST),
+    ("bwrap", "on"): (KEYS, ABSTRACT, LEASE),
+    ("bwrap", "off"): (KEYS, HOST, LEASE),
     ("sandlock", "on"): (WATCH, "limit, and so kill,"),
     ("sandlock", "off"): (WATCH, "can call others by the network (MPTCP)", "can be called by the network (MPTCP)"),
 }
@@ -289,6 +291,23 @@ def test_the_filter_refuses_keys_and_sockets_that_no_wrap_hides() -> None:
     assert {name: closed[name] for name in kept} == {**dict.fromkeys(kept, "EAFNOSUPPORT"), kept[-1]: "ENOSPC"}
     assert bare["inet"] == bare["inotify_add_watch"] == bare["events"] == "done"
     assert bare["io_uring"] != "EPERM" or bare["keyctl"] != "EPERM", "it is the filter that refuses"
+
+
+def test_the_filter_lets_nobody_hold_up_those_that_open_a_file_which_it_may_read(tmp_path: Path) -> None:
+    """Its user owns it, so the kernel would let it, also where a wrap shows it to be read alone."""
+    (file := tmp_path / "file").write_text("x")
+    takes = "import fcntl, sys; file = open(sys.argv[1]); fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)"
+    plain = "fcntl.fcntl(file, fcntl.F_SETFD, 0); fcntl.flock(file, fcntl.LOCK_SH)"
+    notes = "import fcntl, os, sys; fcntl.fcntl(os.open(os.path.dirname(sys.argv[1]), 0), fcntl.F_NOTIFY, 4)"
+    filtered = [sys.executable, "-I", "-S", seccomp.__file__]
+    for script in (takes, notes):
+        for before, code in (([], 0), (filtered, 1)):
+            argv = [*before, sys.executable, "-I", "-c", script, str(file)]
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+            assert done.returncode == code, done.stderr
+        assert "Operation not permitted" in done.stderr
+    usual = f"import fcntl, sys; file = open(sys.argv[1]); {plain}"
+    subprocess.run([*filtered, sys.executable, "-I", "-c", usual, str(file)], check=True)
 
 
 RIGHTS = """

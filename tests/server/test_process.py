@@ -52,6 +52,40 @@ def test_there_is_one_server_and_it_ends_tidily(office: Office) -> None:
     assert (health["state"], health["last_error"]) == ("stopped", None)
 
 
+def test_where_no_watch_of_epoll_is_left_the_server_answers_and_commands_work(office: Office) -> None:
+    """An agent may use up those of its user; poll(2) has no such limit."""
+    without = [sys.executable, str(ROOT / "tests/support/no_epoll.py")]
+    tries = "import selectors, socket; selectors.EpollSelector().register(socket.socket(), selectors.EVENT_READ)"
+    tried = subprocess.run([*without, sys.executable, "-c", tries], capture_output=True, text=True, check=False)
+    assert "No space left on device" in tried.stderr
+    server = start_server(office.root, within=without)
+    agent = office.lease()
+    try:
+        answer = httpx2.post(
+            server.url,
+            headers={"Authorization": f"Bearer {agent.token}", "Accept": "application/json, text/event-stream"},
+            json={
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "tools/call",
+                "params": {"name": "handlers_list", "arguments": {}},
+            },
+            timeout=_SECONDS,
+        )
+        assert answer.status_code == 200, answer.text
+        base = [*without, sys.executable, "-P", "-m", "cn", "--hub", str(office.root)]
+        for words in (
+            ["agency", "status"],
+            ["mail", "send", "root", "Hello", "--body", "x"],
+            ["agency", "stop", "root"],
+            ["sync"],
+        ):
+            done = subprocess.run([*base, *words], env=cn_env(), capture_output=True, text=True, check=False)
+            assert done.returncode == 0, (words, done.stdout, done.stderr)
+    finally:
+        assert stop_server(server) == 0
+
+
 def test_systemd_is_told_when_it_answers_and_when_it_stops(office: Office, tmp_path: Path) -> None:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:

@@ -110,14 +110,19 @@ class Server(NamedTuple):
 
 
 def start_server(
-    root: Path, *words: str, env: Mapping[str, str] | None = None, agents: bool = False, files: int = 0
+    root: Path,
+    *words: str,
+    env: Mapping[str, str] | None = None,
+    agents: bool = False,
+    files: int = 0,
+    within: Sequence[str] = (),
 ) -> Server:
-    """Start it, and wait until it answers; only with ``agents`` it starts some, and with ``files`` it may open no more
-    at once.
+    """Start it, and wait until it answers; only with ``agents`` it starts some, with ``files`` it may open no more
+    at once, and ``within`` is a command that runs it.
     """
     health = root / ".git/cn/agency/server.json"
     log = (root.parent / "server.log").open("ab")
-    command = [sys.executable, "-P", "-m", "cn", "--hub", str(root), "agency", "serve", *words]
+    command = [*within, sys.executable, "-P", "-m", "cn", "--hub", str(root), "agency", "serve", *words]
     command += [] if agents else ["--no-agents"]
     limited = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
     process = subprocess.Popen(

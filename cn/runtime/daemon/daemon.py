@@ -30,6 +30,7 @@ from cn.runtime.daemon.monitor import Monitor, Times
 from cn.runtime.daemon.receiver import Enqueue, Receiver, View
 from cn.runtime.daemon.runner import Runner
 from cn.runtime.daemon_files import UNASKED, read_offset
+from cn.system import polling
 from cn.system.extras import require_runtime
 from cn.system.files import hold
 from cn.system.systemd import Level, Lines, notify
@@ -72,7 +73,7 @@ def run_daemon(
     try:
         monitor = Monitor(hub, times, lines, read_offset(hub, name))
         runner = partial(Runner, monitor, command, standby, first)
-        return asyncio.run(_run(monitor, bot, enqueue, view, runner))
+        return polling.run(_run(monitor, bot, enqueue, view, runner))
     finally:
         signal.signal(signal.SIGTERM, before)
         os.close(lock)
