@@ -157,7 +157,7 @@ def _as_seen(run: Run, draft: Draft) -> Draft:
     """With what it is about as it is now: it may be another matter when origin answers."""
     with suppress(Refused):
         if draft.act in ABOUT_THREADS and (found := look_for_pending(run.snapshot, draft.to)):
-            return replace(draft, thread=found[1].get("thread"), head=found[1].head)
+            return replace(draft, thread=found[1].get("thread"), head=found[1].head, called=draft.to)
     return draft
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from cn.actions.decide import Overtaken, decide_now, say_comment
@@ -119,6 +120,8 @@ def _reply(run: Run, draft: Draft, commit: Commit, *, head: str = "") -> None:
 
 def _say_in_thread(run: Run, draft: Draft, commit: Commit, say: Say) -> None:
     """Say it in the thread that waits; about one that is done, or was another, it is a message of its own."""
+    if draft.called and draft.called != draft.to:  # somebody has edited to which thread it goes
+        draft = replace(draft, thread="", head="")
     snapshot, waited = run.snapshot, draft.thread or _pending_here(run, draft.to)
     if not is_as_seen(run, draft):
         return _about_another(run, draft, commit)

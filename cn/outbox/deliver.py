@@ -7,6 +7,7 @@ confirmed moves to ``sent/``; what it did not take is asked; what failed stays, 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ from cn.peers.observe import has_box_alone, without_emptied
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
-from cn.protocol.message import tree_bytes
+from cn.protocol.message import MessageRefused, parse_message, tree_bytes
 from cn.protocol.outbox_entry import Deliver, Entry, Propose, Remove, entry_head, entry_source, outbox_path, take_out
 from cn.protocol.peers_file import MAILBOX, say_moved
 from cn.run.executor import Executor
@@ -173,6 +174,10 @@ def _ready(run: Run, force: bool, waited: Collection[HubPath] | None) -> list[Pa
         if entry.to not in run.settings.peers:
             reason = f"{entry.to} is no peer any more"
             _failed(run, path, entry, reason, f"add it again with {command('cn peer add {} URL', entry.to)}")
+        elif was := _former_name(run.settings, snapshot, entry):
+            back = f"'name: {was}' in {CONFIG} again, until the outbox is empty: so it goes"
+            lost = f"{take_out(path)}, and {entry.to} is never told what it says"
+            _failed(run, path, entry, f"it was written when this hub was called {was}", f"{back}; {lost}")
         elif refusal := rules.may_send(entry, run.settings.us, snapshot.item(entry.to, OUT, topic_of(entry.branch))):
             hint = f"{refusal.remedy}; {take_out(path)}"
             _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", hint)
@@ -196,6 +201,15 @@ def _ready(run: Run, force: bool, waited: Collection[HubPath] | None) -> list[Pa
         else:
             ready.append((path, entry))
     return ready
+
+
+def _former_name(settings: Settings, snapshot: Snapshot, entry: Entry) -> str:
+    """This hub's name when it was queued, as our ledger says; empty: that of now, or cn did not queue it."""
+    if isinstance(entry, Deliver) and _is_asked_for(snapshot, entry):
+        with suppress(MessageRefused):
+            sender = parse_message(entry.content).sender
+            return "" if sender == settings.us else sender
+    return ""
 
 
 def _is_refused(run: Run, path: HubPath) -> bool:

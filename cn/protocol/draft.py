@@ -22,8 +22,8 @@ class Draft:
     """A command that waits: ``act`` is send, reply, comment, adhoc or mca, ``to`` a peer, a thread, or this hub itself.
 
     ``thread`` and ``head`` are the file and the head of a peer's branch as they were when it was said; empty for what
-    is about none that waits. ``tried`` are commits that say it and may have come to origin all the same, with blanks
-    between.
+    is about none that waits. ``called`` is the ``to`` with which that was seen: who edits ``to`` means another thread,
+    as it is then. ``tried`` are commits that say it and may have come to origin all the same, with blanks between.
     """
 
     act: str
@@ -34,6 +34,7 @@ class Draft:
     body: bytes
     thread: str = ""
     head: str = ""
+    called: str = ""
     tried: str = ""
 
     @property

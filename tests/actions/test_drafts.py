@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import threading
@@ -339,6 +340,41 @@ def test_the_same_by_cn_commit(away: Node, pi: Node) -> None:
     away.sync()
     assert [name for name in branches(pi.url) if name.startswith("sigma/")] == ["sigma/price-is-5000"]
     assert drafts(away) == []
+
+
+@pytest.mark.parametrize("by", ["", "commit"])
+def test_one_that_is_edited_to_another_thread_goes_there_and_nowhere_else(world: World, by: str) -> None:
+    sigma, pi, omega = (world.hub(name) for name in ("sigma", "pi", "omega"))
+    for one in (pi, omega):
+        world.link(sigma, one)
+    pi.cn("send", "sigma", "Pi asks")
+    pi.cn("send", "sigma", "Pi asks too")
+    omega.cn("send", "sigma", "Omega asks")
+    sigma.sync()
+    git(sigma.root, "config", "remote.origin.url", f"{sigma.url}.away")
+    for act, thread, words in (
+        ("comment", "pi/pi-asks", "Alpha"),
+        ("reply", "pi/pi-asks", "Beta"),
+        ("comment", "pi/pi-asks-too", "Gamma"),
+    ):
+        sigma.cn(act, thread, words)
+    for path in (sigma.root / path for path in drafts(sigma)):
+        text = path.read_text()
+        to = '"pi"' if "Gamma" in text else '"omega/omega-asks"'
+        path.write_text(re.sub("^to: .*$", f"to: {to}", text, flags=re.MULTILINE))
+    if by:
+        sigma.cn(by)
+    back(sigma)
+    done = sigma.cn("sync", check=1)
+    assert "has moved" not in done.stdout
+    assert "is not said: no pending thread 'pi'" in done.stderr
+    assert len(drafts(sigma)) == 1
+    assert [one for one in branches(pi.url) if one.startswith("sigma/")] == []
+    omega.sync()
+    said = "".join(map(omega.thread, omega.threads()))
+    assert ("> Alpha" in said, "> Beta" in said, "> Gamma" in said) == (True, True, False)
+    assert "done before" not in sigma.cn("log").stdout
+    assert sigma.cn("inbox").stdout.count("pending") == 2, "nothing is decided"
 
 
 def test_what_is_no_draft_among_them_is_named_once(away: Node, pi: Node) -> None:

@@ -124,6 +124,31 @@ def test_a_proposal_by_another_route_is_not_adopted(world: World) -> None:
     assert "sigma/proposal" in branches(pi.home)
 
 
+def test_what_waits_in_the_outbox_of_a_hub_that_has_another_name_says_how_it_goes(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    world.propose(pi, sigma)
+    pi.cn("send", "sigma", "question")
+    sigma.sync()
+    away = pi.home.rename(f"{pi.home}.away")
+    sigma.cn("send", "pi", "hello", check=None)
+    sigma.cn("comment", "pi/proposal", "words", check=None)
+    sigma.decide("pi/proposal", "do:merge", check=1)
+    assert len(sigma.outbox()) == 3
+    rename(sigma, "sigma", "sig")
+    away.rename(pi.home)
+    told = sigma.sync(check=1).stderr
+    assert told.count("it was written when this hub was called sigma") == 3
+    assert told.count("'name: sigma' in .cn/hub.yaml again, until the outbox is empty: so it goes; 'git log") == 3
+    assert "did not write" not in told + sigma.cn("doctor", check=None).stdout
+    assert len(sigma.outbox()) == 3
+    rename(sigma, "sig", "sigma")
+    sigma.sync()
+    assert sigma.outbox() == []
+    pi.sync()
+    assert "merged" in pi.cn("why", "sigma:proposal").stdout
+
+
 def test_what_a_hub_sent_is_followed_when_it_has_another_name(world: World) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")
     world.link(sigma, pi)
