@@ -1,0 +1,105 @@
+"""A hub whose main has another name now: each clone stops until it is there too, for two mains decide everything twice.
+
+The hub file says which branch is main (``docs/protocol/hub.md``). Who renames it brings that commit to the former main
+at origin as well, or deletes that one, so that no clone goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from cn.git.fetch import fetch_tips
+from cn.git.objects import is_ancestor, read_all, resolve
+from cn.git.remote import Listing
+from cn.git.repository import Hub
+from cn.git.told import ORIGIN
+from cn.protocol.hub_config import PATH, main_named_in
+from cn.values.errors import Blocked
+from cn.values.names import Oid, is_branch
+from cn.values.shell_words import command
+from cn.values.text import visible
+
+_SECONDS = 60.0
+_MOST = 50
+"""Branches that are looked at for a main that is gone."""
+
+
+class Origin(NamedTuple):
+    """Origin's branches as they were listed, and how to ask for all of them; ``known`` is what its main was."""
+
+    url: str
+    known: Oid | None
+    heads: Listing
+    ask: Callable[[], Listing]
+
+    def all(self) -> Listing:
+        """Also those that nobody asked for."""
+        return self.heads if self.heads.whole else self.ask()
+
+
+def refuse_moved(hub: Hub, origin: Origin, tip: Oid, local: Oid) -> None:
+    """Raises :class:`Blocked` where origin's main, now at ``tip``, says that another branch is main; or where it became
+    main in the place of another, which other clones go on with.
+    """
+    named = _main_at(hub, tip)
+    if named not in ("", hub.main):
+        raise _goes_on(hub, named, tip, local)
+    was = _main_at(hub, origin.known) if origin.known is not None and named else ""
+    there = origin.all().get(was) if was not in ("", hub.main) and is_branch(was) else None
+    if there is None:
+        return
+    _bring(hub, origin, [(was, there)])
+    if _main_at(hub, there) == was:
+        text = f"the hub's main is {hub.main} now, and origin has {visible(was)} still, with which other clones go on"
+        tells = command("git push origin {}", f"{hub.main_ref}:refs/heads/{was}")
+        hint = f"{tells} tells them, and stops them until they are there too"
+        hint += f"; or {command('git push origin --delete {}', was)}"
+        if not is_ancestor(hub.git, there, tip):
+            take = (
+                command("git fetch origin {}", was),
+                "'git merge FETCH_HEAD'",
+                command("git push origin {}", hub.main),
+            )
+            hint = f"{', then '.join(take)} take in what they did; then {hint}"
+        raise Blocked(text, hint)
+
+
+def find_moved(hub: Hub, origin: Origin, known: Oid, local: Oid) -> Blocked | None:
+    """Origin has no main any more: what helps where another branch there goes on from it and says that it is main now,
+    or this clone says so of one that is not there yet.
+    """
+    heads, was = origin.all(), _main_at(hub, known)
+    if was not in ("", hub.main):
+        text = f"the hub's main is {hub.main} now, and origin has no such branch yet"
+        here, both = command("git push origin {}", hub.main), ""
+        if was in heads:
+            tells = command("git push origin {}", f"{hub.main_ref}:refs/heads/{was}")
+            both = f"; {tells} tells those that go on with {visible(was)}"
+        return Blocked(text, f"{here} brings it there{both}")
+    found = [(name, oid) for name, oid in heads.items() if "/" not in name][:_MOST]
+    _bring(hub, origin, found)
+    for name, oid in found:
+        if _main_at(hub, oid) == name and is_ancestor(hub.git, known, oid):
+            return _goes_on(hub, name, oid, local)
+    return None
+
+
+def _bring(hub: Hub, origin: Origin, branches: Sequence[tuple[str, Oid]]) -> None:
+    lacks = [one for one in branches if resolve(hub.git, one[1]) is None]
+    if lacks:
+        fetch_tips(hub.git, {"": (origin.url, lacks)}, _SECONDS, told={"": ORIGIN})
+
+
+def _goes_on(hub: Hub, name: str, tip: Oid, local: Oid) -> Blocked:
+    text = f"origin's hub goes on in the branch {visible(name)}, which its {PATH} names as main"
+    steps = ["'git fetch origin'", command("git switch {}", name)]
+    if not is_ancestor(hub.git, local, tip):
+        steps.append(f"{command('git merge {}', hub.main)}, for what was made here alone")
+    return Blocked(text, f"{', then '.join(steps)}; then run again")
+
+
+def _main_at(hub: Hub, commit: Oid) -> str:
+    """Which branch the hub file of a commit names as main; empty: it has none that can be read."""
+    (found,) = read_all(hub.git, [f"{commit}:{PATH}"])
+    return main_named_in(found.data) if found is not None else ""

@@ -1,0 +1,92 @@
+"""The main of a hub gets another name: no two clones go on with two mains."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from tests.support.hubs import branches, git
+from tests.support.world import Node, World
+
+
+def rename_main(node: Node, *, push: bool = True) -> None:
+    """As a person does it, by git."""
+    git(node.root, "branch", "-m", "main", "trunk")
+    config = node.root / ".cn/hub.yaml"
+    config.write_text(config.read_text().replace(f"name: {node.name}\n", f"name: {node.name}\nmain: trunk\n"))
+    git(node.root, "commit", "--quiet", "--all", "--message", "main is trunk")
+    if push:
+        git(node.root, "push", "--quiet", "origin", "trunk")
+
+
+def typed(node: Node, text: str, *beginnings: str) -> None:
+    """Type the commands of a text that begin so, literally and in their order."""
+    for line in re.findall(r"'(git [^']*)'", " ".join(text.split())):
+        if line.startswith(beginnings):
+            done = subprocess.run(shlex.split(line), cwd=node.root, check=False, capture_output=True, text=True)
+            assert done.returncode == 0, (line, done.stderr)
+
+
+@pytest.mark.parametrize("old", ["stays", "deleted"])
+def test_each_clone_stops_until_it_is_at_the_new_main_and_goes_on_there(
+    world: World, sigma: Node, pi: Node, old: str
+) -> None:
+    second = world.second(sigma)
+    second.sync()
+    pi.cn("send", "sigma", "First words")
+    second.sync()
+    second.cn("reply", "pi/first-words", "From the second clone")
+    sigma.sync()
+    rename_main(sigma)
+    stopped = sigma.sync(1).stderr
+    assert "the hub's main is trunk now, and origin has main still, with which other clones go on" in stopped
+    if old == "deleted":  # no host lets its HEAD be deleted
+        git(sigma.home, "symbolic-ref", "HEAD", "refs/heads/trunk")
+    beginning = "git push origin refs" if old == "stays" else "git push origin --delete"
+    typed(sigma, stopped, beginning)
+    assert ("main" in branches(sigma.home)) == (old == "stays")
+    sigma.sync()
+    pi.cn("send", "sigma", "Second words")
+    for words in (["sync"], ["inbox", "process"], ["send", "pi", "From an old clone"]):
+        done = second.cn(*words, check=1)
+        assert "origin's hub goes on in the branch trunk, which its .cn/hub.yaml names as main" in done.stderr
+    assert [name for name in branches(pi.home) if "old-clone" in name] == []
+    typed(second, done.stderr, "git fetch", "git switch", "git merge")
+    second.cn("trust", "--yes")
+    second.sync()
+    assert "second-words" in second.cn("inbox").stdout
+    second.cn("reply", "pi/second-words", "Once")
+    sigma.sync()
+    assert "second-words" not in sigma.cn("inbox").stdout
+    pi.sync()
+    assert pi.cn("inbox").stdout.count("second-words") == 1
+    assert len([name for name in branches(pi.home) if name.startswith("sigma/re-second")]) == 1
+    sigma.sync()
+    assert (sigma.sync().stdout, sigma.sync().stderr) == ("", "")
+
+
+def test_what_the_former_main_got_meanwhile_is_taken_in(world: World, sigma: Node, pi: Node) -> None:
+    second = world.second(sigma)
+    second.sync()
+    sigma.sync()
+    rename_main(sigma)
+    second.cn("adhoc", "Made meanwhile")
+    stopped = sigma.sync(1).stderr
+    assert "take in what they did" in stopped
+    typed(sigma, stopped, "git fetch", "git merge", "git push origin trunk", "git push origin refs")
+    sigma.sync()
+    assert "made-meanwhile" in git(sigma.root, "ls-tree", "-r", "--name-only", "trunk", "threads/adhoc")
+    assert "goes on in the branch trunk" in second.sync(1).stderr
+
+
+def test_a_new_main_that_origin_does_not_have_yet_is_said_to_be_pushed(world: World, sigma: Node) -> None:
+    sigma.sync()
+    rename_main(sigma, push=False)
+    stopped = sigma.sync(1).stderr
+    assert "the hub's main is trunk now, and origin has no such branch yet" in stopped
+    typed(sigma, stopped, "git push")
+    sigma.sync()
+    assert git(sigma.home, "rev-parse", "main") != ""
