@@ -590,10 +590,12 @@ def publish_main(run: Run) -> None:
     if at or "non-fast-forward" in done.reason or "fetch first" in done.reason:
         by = f"{at[:8]}, which somebody else pushed, is there" if at else "somebody else's commits are there"
         told = f"{told}; {by}"
-        lease = f"--force-with-lease={HEADS}{run.hub.main}{f':{at}' if at else ''}"
-        push = command("git push {} {} {}", lease, name, f"{text}:{HEADS}{run.hub.main}")
-        remedy = f"let nobody but this hub write main there; {push} replaces it"
-        remedy += "; so does the next run" if at and foreign.get("looks", 0) < _LOOKS else ", where the host lets you"
+        remedy = "let nobody but this hub write main there; the next runs look what it is, and replace it"
+        if at:
+            lease = f"--force-with-lease={HEADS}{run.hub.main}:{at}"
+            push = command("git push {} {} {}", lease, name, f"{text}:{HEADS}{run.hub.main}")
+            more = "so does the next run" if foreign.get("looks", 0) < _LOOKS else "where the host lets you"
+            remedy = f"let nobody but this hub write main there; {push} replaces it, {more}"
     run.report.failed(told, remedy, source=name, told_before=run.memory.told(PUBLISH, text, told))
     run.memory.conditions.set(PUBLISH, told, remedy)
 

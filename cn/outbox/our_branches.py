@@ -52,6 +52,7 @@ from cn.run.executor import Executor
 from cn.run.memory import Condition
 from cn.run.run import Run
 from cn.run.secret_gate import mask_line
+from cn.transaction.mailbox_main import private_in
 from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
 from cn.values.names import Branch, Name, Oid, ThreadKey, Topic, is_oid, join_branch, topic_of
@@ -417,13 +418,23 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
         push = command("git push {} {}", settings.delivery_url(executor.hub, settings.peers[peer]), spec)
         why = "the host lost it or hides it, somebody deleted it there, or its hub had another URL when it went"
         back = command("cn withdraw {}", f"{peer}:{item.topic}")
-        remedy = f"{why}: ask {peer}, or {push} brings it there; if somebody here took it back, {back} says so"
+        brings = f", or {push} brings it there" if not proposal or _is_published(executor, seen, peer, item) else ""
+        remedy = f"{why}: ask {peer}{brings}; if somebody here took it back, {back} says so"
         if proposal:  # its creator may have deleted it by hand
             executor.notes.info(f"{text}; {remedy}", source=source)
         else:
             executor.notes.failed(text, remedy, source=source)
         kind = TAKEN_DOWN if proposal else LOST
         executor.memory.conditions.set(kind, text, remedy, name=head_name((peer, item.topic), item.head))
+
+
+def _is_published(executor: Executor, seen: Observation, peer: Name, item: Item) -> bool:
+    """May what is in the history of a branch of ours be pushed to the peer's host, as far as its main tells? A mailbox
+    of its own has a main without cn's folders, and keeps them from all who read it.
+    """
+    if peer not in fetch_mains(executor, seen, [peer]):
+        return True
+    return not private_in(executor.hub.git, [item.head], [seen.mains[peer][1]])
 
 
 def _has_no_cn(executor: Executor, seen: Observation, peer: Peer) -> bool:

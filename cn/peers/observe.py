@@ -14,7 +14,7 @@ from cn.git.fetch import fetch_tips
 from cn.git.objects import list_refs, read_kinds, update_refs
 from cn.git.process import TIMED_OUT, Git, remedy_here
 from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, list_remotes, remedy_of
-from cn.git.told import MAINS, Told, mains_ref
+from cn.git.told import MAINS, Told, mailbox_ref, mains_ref
 from cn.peers.known_mains import forget_removed, note_listed
 from cn.peers.peer_main import GUESSES, main_parts, mains_in
 from cn.peers.second_tries import Pair, Wanted, fetch_apart
@@ -26,6 +26,7 @@ from cn.run.executor import Executor
 from cn.run.memory import Condition
 from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY
+from cn.transaction import mailbox_main
 from cn.transaction.push import Key, encode, take_pins
 from cn.values.errors import Refused
 from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
@@ -346,8 +347,7 @@ def _hold_moved(run: Run, seen: Observation, peers: Sequence[Peer], *, some: boo
             more = f" and {len(lacks) - _PREFIXES} more" if len(lacks) > _PREFIXES else ""
             text = f"the mailbox is {mailbox or 'this repository'} now, and was {before or 'this repository'}: "
             text += f"what is open with {peer.name} is not there yet: {names}{more}"
-            spec = f"{lacks[0].head}:{HEADS}{lacks[0].get('branch')}"
-            remedy = f"{command('git push {} {}', mailbox or '.', spec)} brings one there"
+            remedy = _bringing(run, lacks, peer.name)
             remedy += f"; or write 'mailbox: {before}' again until they are over" if before else ""
             ends = command("cn delete {}", f"{peer.name}/{lacks[0].topic}")
             remedy += f"; {ends} ends one" if side == IN else ""
@@ -362,6 +362,20 @@ def _hold_moved(run: Run, seen: Observation, peers: Sequence[Peer], *, some: boo
     for name, one in found.items():
         if name not in told:
             run.report.info(f"{one.text}; {one.remedy}", source=one.source)
+
+
+def _bringing(run: Run, items: Sequence[Item], peer: Name) -> str:
+    """How one of these comes to the mailbox: no step publishes what a separate one is there to keep out of it."""
+    mailbox, separate = run.settings.mailbox, run.settings.separate_mailbox
+    published = [mailbox_ref(mailbox)]
+    for item in items:
+        if not separate or not mailbox_main.private_in(run.hub.git, [item.head], published):
+            spec = f"{item.head}:{HEADS}{item.get('branch')}"
+            return f"{command('git push {} {}', mailbox or '.', spec)} brings one there"
+    holds = "their history holds threads/, logs/ or state/, which are not published there"
+    return (
+        f"{holds}: who made one rebases it onto main there, and proposes it again ({peer} lists this hub by that URL)"
+    )
 
 
 def _lies(item: Item) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -261,6 +262,24 @@ def test_a_pinned_key_leaves_the_route_that_is_written(world: World, tmp_path: P
     assert "deliver: pickup" in (sigma.root / "state/peers.md").read_text()
 
 
+def test_what_is_open_and_holds_no_folder_of_ours_is_said_to_be_pushed_to_another_mailbox(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    world.propose(pi, sigma)
+    pi.cn("send", "sigma", "question")
+    sigma.sync()
+    box = bare(world.folder / "host/mailbox.git")
+    git(sigma.root, "remote", "add", "box", str(box))
+    sigma.configure("mailbox: box\n")
+    sigma.sync()
+    (step,) = re.findall(r"'(git push box [^']*)'", " ".join(sigma.cn("status").stdout.split()))
+    assert step.endswith(":refs/heads/pi/question")
+    git(sigma.root, *step.split()[1:])
+    sigma.sync()
+    assert "git push box" not in sigma.cn("status").stdout
+    assert git(box, "log", "--all", "--oneline", "--", "threads", "logs", "state") == ""
+
+
 def test_what_was_sent_to_a_peer_of_another_name_is_not_adopted(world: World) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")
     world.link(sigma, pi)
@@ -283,18 +302,19 @@ def test_what_is_open_is_not_gone_where_the_mailbox_is_another_remote_now(world:
     told = sigma.sync().stdout
     assert "gone" not in told
     assert "the mailbox is box now, and was origin: what is open with pi is not there yet: pi/proposal" in told
-    spec = f"{head}:refs/heads/pi/proposal"
     for view in ("status", "doctor"):
-        assert f"git push box {spec}" in sigma.cn(view).stdout
+        shown = " ".join(sigma.cn(view).stdout.split())
+        assert "git push box" not in shown, "it was made on main with the threads, as origin had it"
+        assert "who made one rebases it onto main there, and proposes it again" in shown
     assert "not there yet" not in sigma.sync().stdout, "it is told once"
     assert "gone" not in sigma.process().stdout, "nobody withdrew it"
-    git(sigma.root, "push", "--quiet", "box", spec)
+    git(sigma.root, "push", "--quiet", "box", f"{head}:refs/heads/pi/proposal")
     sigma.sync()
     assert "not there yet" not in sigma.cn("status").stdout
     sigma.triage("pi/proposal", "do:merge")
     told = sigma.process().stderr
     assert not is_in_main(sigma, head)
-    assert "rebase it on what is published" in told, "it was made on main with the threads, as origin had it"
+    assert "rebase it on what is published" in told
     person = clone(str(box), world.folder / "person")
     identify(person, "Ada")
     git(person, "fetch", "--quiet", str(sigma.root), "refs/cn/pins/pi/in/proposal")
