@@ -11,6 +11,8 @@ user. A filter of seccomp(2) refuses these system calls, for all that the comman
   and nobody listens;
 - leases, and notices of changes to a folder (``F_SETLEASE``, ``F_NOTIFY``, fcntl(2)): who owns a file may hold up all
   that open it, though the wrap shows it to be read alone;
+- user namespaces of its own (user_namespaces(7)), of which a user has so many, as containers are refused them: without
+  one no wrap begins;
 - io_uring(7), which does what a filter does not see, and fanotify(7);
 - ``--no-watches``: inotify(7), which tells names of files in folders that cannot be read;
 - ``--no-rights``: to give others what is the user's, past a wrap that leaves modes to it: the bits by which a program
@@ -103,11 +105,13 @@ class Numbers(NamedTuple):
     inotify_add_watch: int
     fanotify_init: int
     fcntl: int
+    clone: int
+    unshare: int
 
 
-_GENERIC: Final = (261, 140, 30, 118, 119, 122, 274, 217, 218, 219, 198, 199, 27, 262, 25)
+_GENERIC: Final = (261, 140, 30, 118, 119, 122, 274, 217, 218, 219, 198, 199, 27, 262, 25, 220, 97)
 KNOWN: Final = {
-    "x86_64": Numbers(0xC000003E, 302, 141, 251, 142, 144, 203, 314, 248, 249, 250, 41, 53, 254, 300, 72),
+    "x86_64": Numbers(0xC000003E, 302, 141, 251, 142, 144, 203, 314, 248, 249, 250, 41, 53, 254, 300, 72, 56, 272),
     "aarch64": Numbers(0xC00000B7, *_GENERIC),
     "riscv64": Numbers(0xC00000F3, *_GENERIC),
 }
@@ -137,6 +141,10 @@ MODES: Final = {
     "aarch64": (*_GENERIC_MODES, *_MODES_OF_ALL),
     "riscv64": (*_GENERIC_MODES, *_MODES_OF_ALL),
 }
+_NEW_USER: Final = 0x10000000
+"""``CLONE_NEWUSER`` (clone(2))."""
+_CLONE3: Final = 435
+"""Its flags stand where a filter does not look; programs fall back to clone(2) where there is none."""
 _OPENAT2: Final = 437
 """Its mode stands where a filter does not look; programs fall back to openat(2) where there is none."""
 _SET_ATTRIBUTES: Final = {"x86_64": (188, 189, 190, 463), "aarch64": (5, 6, 7, 463), "riscv64": (5, 6, 7, 463)}
@@ -183,6 +191,15 @@ def _rules(numbers: Numbers, *, inet: bool, watches: bool) -> Iterator[tuple[int
     for number in (numbers.socket, numbers.socketpair):
         yield number, [*_judge_family((_UNIX, _INET, _INET6) if inet else (_UNIX,))]
     yield numbers.fcntl, [*_judge_command(_HOLDS_UP)]
+    for number in (numbers.clone, numbers.unshare):
+        steps = (
+            _step(_LOAD, _at(0)),
+            _step(_HAS_ANY, _NEW_USER, 0, 1),
+            _step(_RETURN, _REFUSE),
+            _step(_RETURN, _ALLOW),
+        )
+        yield number, [*steps]
+    yield _CLONE3, [_step(_RETURN, _ERROR | errno.ENOSYS)]
     if not watches:  # as where the user has used all of them, which programs know
         yield numbers.inotify_add_watch, [_step(_RETURN, _ERROR | errno.ENOSPC)]
 

@@ -112,7 +112,7 @@ def _object(value: Any) -> dict[str, Any]:
 def _base64(value: Any) -> bytes:
     try:
         return binascii.a2b_base64(_text(value), strict_mode=True)
-    except binascii.Error:
+    except ValueError:  # what is no ASCII raises this one
         raise Unfit("bytes in base64 (RFC 4648)") from None
 
 

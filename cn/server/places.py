@@ -16,11 +16,13 @@ from cn.server.arrivals import Arrivals, Counted
 from cn.system.files import free_name
 from cn.values.errors import Blocked
 from cn.values.names import digest
+from cn.values.shell_words import command
 
 _PRIVATE = 0o600
 _FOR_OTHERS = 0o666
 _PASSED = 0o711
 _BACKLOG = 128
+_STOPS_IT = "'cn agency stop WHO' ends an agent that lives on"
 _LONGEST = 104
 """Bytes of a socket's path, with the zero at its end, where a system allows fewest (unix(7), unix(4))."""
 
@@ -198,4 +200,6 @@ def listen_on(port: int, known: int) -> socket.socket:
             reason = why
             continue
         return made
-    raise Blocked(f"cannot listen on port {port}: {reason.strerror}", "stop what has it, or choose another port")
+    holder = command("ss -ltnp sport = :{}", str(port))
+    remedy = f"{holder} tells what has it: stop that ({_STOPS_IT}), or choose another port"
+    raise Blocked(f"cannot listen on port {port}: {reason.strerror}", remedy)

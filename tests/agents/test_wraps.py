@@ -310,6 +310,30 @@ def test_the_filter_lets_nobody_hold_up_those_that_open_a_file_which_it_may_read
     subprocess.run([*filtered, sys.executable, "-I", "-c", usual, str(file)], check=True)
 
 
+NAMESPACES = """
+import ctypes, os, subprocess, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+print("unshare", libc.unshare(0x10000000), ctypes.get_errno())
+for flags in (0x10000000 | 17, 17):
+    pid = libc.syscall(int(sys.argv[1]), flags, 0, 0, 0, 0)
+    if pid == 0:
+        os._exit(0)
+    print("clone", pid > 0, ctypes.get_errno() if pid < 0 else 0)
+print("clone3", libc.syscall(435, 0, 0), ctypes.get_errno())
+threading.Thread(target=lambda: print("thread"), daemon=True).start()
+print(subprocess.run(["sh", "-c", "echo $(echo program)"], capture_output=True, text=True, check=True).stdout.strip())
+"""
+
+
+def test_the_filter_refuses_namespaces_of_its_own_and_lets_programs_start_others() -> None:
+    clone = str(seccomp.KNOWN[os.uname().machine].clone)
+    argv = [sys.executable, "-I", "-S", seccomp.__file__, sys.executable, "-I", "-c", NAMESPACES, clone]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.splitlines()) == sorted(
+        ["unshare -1 1", "clone False 1", "clone True 0", "clone3 -1 38", "thread", "program"]
+    )
+
+
 RIGHTS = """
 import ctypes, errno, os, shutil, sys
 os.chdir(sys.argv[1])

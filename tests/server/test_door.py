@@ -328,8 +328,12 @@ def test_the_port_of_the_last_time_is_taken_again_and_a_wanted_one_or_none() -> 
     port = first.getsockname()[1]
     other = listen_on(0, port)
     assert other.getsockname()[1] != port
-    with pytest.raises(Blocked, match="cannot listen on port"):
+    with pytest.raises(Blocked, match="cannot listen on port") as told:
         listen_on(port, 0)
+    assert (
+        f"'ss -ltnp sport = :{port}' tells what has it: stop that ('cn agency stop WHO' ends an agent"
+        in told.value.hint
+    )
     first.close()
     again = listen_on(0, port)
     assert again.getsockname()[1] == port

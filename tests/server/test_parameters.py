@@ -65,6 +65,16 @@ def test_what_is_beyond_is_refused_with_what_to_do(tool: Tool, name: str) -> Non
     assert len(refused.reason) < 300
 
 
+@pytest.mark.parametrize("text", ["é", "YQ", "YQ==YQ==", "Y Q=="])
+def test_bytes_that_are_no_base64_are_refused(text: str) -> None:
+    (parameter,) = (
+        one for tool in BASE for one in tool.parameters if (tool.name, one.name) == ("kb_create", _CONTENT[1])
+    )
+    refused = read_arguments([parameter], {parameter.name: text})
+    assert isinstance(refused, Refused)
+    assert "base64" in refused.reason
+
+
 def test_the_reason_says_how_much_it_was_and_how_much_it_takes() -> None:
     for kind, most in ((NAME, "1,000"), (LINE, "200"), (TEXT, "65,536")):
         parameter = CURSOR._replace(name="it", kind=kind)
