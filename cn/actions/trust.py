@@ -33,6 +33,7 @@ from cn.values.names import Oid, digest
 from cn.values.report import Report
 from cn.values.shell_words import command
 from cn.values.text import decode, one_line, visible
+from cn.values.timestamps import from_raw
 
 _LARGEST = 256 * 1024
 _SUBMODULE = "160000"
@@ -216,9 +217,9 @@ def _authors(git: Git, commits: Sequence[Oid]) -> tuple[Author, ...]:
     if not commits:
         return ()
     form = "--format=%H%x00%an <%ae>%x00%ad%x00%s"
-    done = git.run("log", "--no-walk=unsorted", "-z", "--date=iso-strict", form, *commits, check=False)
+    done = git.run("log", "--no-walk=unsorted", "-z", "--date=raw", form, *commits, check=False)
     words = iter([one_line(decode(w.encode("utf-8", "surrogateescape"))) for w in (done.fields if done.ok else ())])
-    return tuple(Author(Oid(c), a, d, s) for c, a, d, s in zip(words, words, words, words, strict=False))
+    return tuple(Author(Oid(c), a, from_raw(d), s) for c, a, d, s in zip(words, words, words, words, strict=False))
 
 
 def _diff(old: bytes, new: bytes) -> str:

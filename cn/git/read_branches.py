@@ -52,7 +52,7 @@ from cn.protocol.proposal_text import (
 )
 from cn.values.names import PATH_BYTES, Oid, too_long
 from cn.values.text import decode, lines_of, one_line, quote, visible, visible_code
-from cn.values.timestamps import from_epoch
+from cn.values.timestamps import from_epoch, from_raw
 
 
 class Commit(NamedTuple):
@@ -490,13 +490,13 @@ def _read_alone(git: Git, main: Oid, head: Oid, patience: Patience) -> list[Hist
 
 
 def _log(git: Git, *words: str, stdin: bytes = b"") -> dict[Oid, _Row]:
-    flags = ("log", "-z", "--date=iso-strict", _LOG, "--no-color")
+    flags = ("log", "-z", "--date=raw", _LOG, "--no-color")
     out = git.run(*flags, *words, stdin=stdin, max_out=OUTPUT_BYTES).out
     fields = out.decode("utf-8", "surrogateescape").split("\0") if out else []
     rows, odd = dict[Oid, _Row](), dict[Oid, str]()
     for i in range(0, len(fields) - 7, 8):
-        texts = (decode(x.encode("utf-8", "surrogateescape")) for x in fields[i + 1 : i + 5])
-        commit = Commit(Oid(fields[i]), *texts)
+        author, email, date, message = (decode(x.encode("utf-8", "surrogateescape")) for x in fields[i + 1 : i + 5])
+        commit = Commit(Oid(fields[i]), author, email, from_raw(date) if date else "", message)
         at = fields[i + 6]
         seconds = int(at) if at.isdecimal() and len(at) < 16 else 0
         rows[commit.id] = _Row(commit, [Oid(p) for p in fields[i + 5].split()], seconds)

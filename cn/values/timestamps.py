@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 
 from cn.values.errors import CnError
@@ -63,6 +64,19 @@ def from_epoch(text: str) -> datetime:
         return datetime.fromtimestamp(min(max(int(text), 0), _LAST), UTC)
     except ValueError:
         return datetime.fromtimestamp(0, UTC)
+
+
+def from_raw(text: str) -> str:
+    """A commit's date with its zone (ISO 8601) from ``--date=raw`` (git-log(1)), which git gives of each commit: of one
+    whose local time is before 1970 it makes no other.
+    """
+    seconds, _, zone = text.partition(" ")
+    at = from_epoch(seconds)
+    if re.fullmatch("[+-][0-9]{4}", zone):
+        offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[3:]))
+        with suppress(ValueError, OverflowError):  # more than a day, or before the first year, or after the last
+            return at.astimezone(timezone(-offset if zone[0] == "-" else offset)).isoformat()
+    return at.isoformat()
 
 
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

@@ -107,6 +107,15 @@ def test_what_goes_is_shown_line_by_line(repo: Path) -> None:
     ]
 
 
+def test_a_commit_of_before_1970_is_shown_as_all_others(repo: Path) -> None:
+    """git-log(1) ends with a fatal error where it is to show such a date."""
+    base = commit(repo, {"a.md": "1"}, "old")
+    commit(repo, {"a.md": "2"}, "new")
+    git(repo, "commit", "--quiet", "--amend", "--no-edit", "--date=@0 -1200")
+    (history,) = read_histories(Git(repo), Oid(base), [Oid(tip(repo))], Patience()).values()
+    assert [one.date for one in history.commits] == ["1969-12-31T12:00:00-12:00"]
+
+
 def test_a_file_that_was_renamed_is_one_file(repo: Path) -> None:
     lines = [f"line {n}\n" for n in range(20)]
     base = commit(repo, {"a/old.md": "".join(lines), "same.md": "".join(lines[5:])}, "old")

@@ -14,6 +14,7 @@ from cn.values.timestamps import (
     format_day,
     format_second,
     format_stamp,
+    from_raw,
     parse_since,
     parse_stamp,
     parse_until,
@@ -42,6 +43,22 @@ def test_second_round_trip(at: datetime) -> None:
 def test_a_day_is_the_day_of_the_stamp(at: datetime) -> None:
     assert format_day(at) == format_stamp(at)[:10].replace("-", "")
     assert len(format_day(at)) == 8
+
+
+@pytest.mark.parametrize(
+    ("raw", "date"),
+    [
+        ("1700000000 +0000", "2023-11-14T22:13:20+00:00"),
+        ("1700000000 -0330", "2023-11-14T18:43:20-03:30"),
+        ("0 -1200", "1969-12-31T12:00:00-12:00"),
+        ("1700000000 -9959", "2023-11-14T22:13:20+00:00"),
+        ("99999999999999 +0000", "9999-12-31T23:59:59+00:00"),
+        ("253402300799 +1400", "9999-12-31T23:59:59+00:00"),
+        ("x", "1970-01-01T00:00:00+00:00"),
+    ],
+)
+def test_a_commits_date_is_shown_with_its_zone_whatever_it_is(raw: str, date: str) -> None:
+    assert from_raw(raw) == date
 
 
 @given(moments, moments)
