@@ -307,8 +307,11 @@ def without_launcher(staff: Staff, agent: Uuid) -> None:
     assert launcher
     (second,) = children_of(launcher.pid)
     (staff.folder(agent) / "user").write_text("nobody")
-    os.kill(second, signal.SIGSTOP)
+    # Neither acts on the end of the other. A process that is stopped when its parent dies has the whole group hang up
+    # (credentials(7)), so the parent goes last.
     for half in (launcher.pid, second):
+        os.kill(half, signal.SIGSTOP)
+    for half in (second, launcher.pid):
         os.kill(half, signal.SIGKILL)
     until(lambda: not launcher.is_running and not start_time(second))
 
