@@ -78,9 +78,7 @@ def _show(executor: Executor, arrival: Arrival, item: Item, peer: Peer, *, tell:
     fresh, known = own_text(executor.snapshot, us, arrival.peer, item)
     working = use_working_text(executor, name)
     text = fresh if working is None else mask_thread(executor, name, working, read_mains(executor, inbox_path(name)))
-    told = tell and item.get("told") != item.head
-    plan = plan_checked_anew(arrival, item, _mark(peer.key), text, fresh, known, us=us if told else None)
-    executor.perform(plan)
+    executor.perform(plan_checked_anew(arrival, us, item, _mark(peer.key), text, fresh, known, tell=tell))
     ends = "; what was decided is void" if void else ""
     if refusal := rules.signed_by_its_key(arrival.signature, peer, arrival.source):
         text = f"{arrival.source}: {refusal.rule}: {refusal.reason}{ends}"

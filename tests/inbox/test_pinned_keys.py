@@ -86,6 +86,53 @@ def test_its_creator_is_told_once_that_it_has_to_be_signed_anew(
     assert "git commit --amend --no-edit -S" in text
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_who_was_told_so_is_told_once_that_it_waits_again_where_the_key_was_wrong(
+    world: World, old: tuple[Path, str], new: tuple[Path, str], *, by_hand: bool
+) -> None:
+    sigma, pi = _signed(world, key=old[1])
+    pi.cn("sign", old[0])
+    pi.cn("send", "sigma", "Which day?")
+    sigma.sync()
+    for key in (new[1], old[1]):
+        if by_hand:
+            text, known = (sigma.root / "state/peers.md").read_text("utf-8"), old[1] if key == new[1] else new[1]
+            sigma.write({"state/peers.md": text.replace(known.split()[1], key.split()[1])})
+        else:
+            sigma.cn("peer", "key", "pi", key)
+        sigma.sync()
+        pi.sync()
+        shown = pi.cn("status").stdout
+        assert ("refused at a peer, waits for you" in shown) == (key == new[1])
+    assert 'deferred: "it was let in after all, and waits for a decision"' in " ".join(shown.split())
+    assert _shown(sigma) == ("verified", "pending")
+    sigma.sync()
+    assert len(sigma.notices()) == 2
+    sigma.cn("peer", "key", "pi", new[1])  # wrong once more: it is told once more
+    sigma.sync()
+    assert "refused" in pi.sync().stdout
+    sigma.cn("peer", "key", "pi", old[1])
+    sigma.cn("reply", "pi/which-day", "Monday")
+    world.settle(pi, sigma)
+    pi.cn("status", "--check")
+
+
+def test_who_was_told_so_is_told_that_it_waits_again_where_no_key_is_asked_for(
+    world: World, old: tuple[Path, str]
+) -> None:
+    sigma, pi = _signed(world)
+    pi.cn("send", "sigma", "Which day?")
+    sigma.sync()
+    sigma.cn("peer", "key", "pi", old[1])
+    sigma.sync()
+    assert "signature-policy" in pi.sync().stdout
+    text = (sigma.root / "state/peers.md").read_text("utf-8")
+    sigma.write({"state/peers.md": "".join(line for line in text.splitlines(True) if "  key:" not in line)})
+    sigma.sync()
+    assert "is deferred" in pi.sync().stdout
+    pi.cn("status", "--check")
+
+
 def test_what_was_decided_by_the_earlier_key_is_void(
     world: World, old: tuple[Path, str], new: tuple[Path, str]
 ) -> None:

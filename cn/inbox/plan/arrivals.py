@@ -343,14 +343,15 @@ _NOT_SIGNED = "is not signed with "
 
 
 def plan_checked_anew(
-    arrival: Arrival, item: Item, key: str, working: str, fresh: str, known: Sequence[str], *, us: Name | None
+    arrival: Arrival, us: Name, item: Item, key: str, working: str, fresh: str, known: Sequence[str], *, tell: bool
 ) -> Plan:
     """A pending thread of which ``arrival`` has the word for its signature by the ``key`` that is pinned now
     (a fingerprint; empty: none), and that was checked by another. What was decided of it was decided by that, and is
     void; put off or assigned it stays as it was.
 
     ``working`` is what lies in the work tree or in main, ``fresh`` the thread as cn wrote it, ``known`` what main had
-    of it. Where ``us`` is given its creator is told that it has to be signed.
+    of it. Its creator is told that it has to be signed (``tell``: not of every one of a flood), and who was told so
+    that it waits again, where no other key is asked for any more: it was pinned wrongly, and nothing is to be mended.
     """
     name = ThreadName(item.get("thread"))
     unsigned = bool(key) and arrival.signature != f"verified {key}"
@@ -360,13 +361,17 @@ def plan_checked_anew(
     why = f"it {_NOT_SIGNED}{key}" if unsigned else f"its signature is {arrival.signature} now"
     why = f"the key that is pinned for {arrival.peer} changed: {why}"
     text = refresh(working, set_verdict(fresh, arrival.signature, back), f"{_sentence_of(why)}; decide again.", known)
-    told = {"told": arrival.head} if unsigned and us is not None else {}
+    told, about = dict[str, str](), None
+    if unsigned and tell and item.get("told") != arrival.head:
+        told = {"told": arrival.head}
+        about = About(arrival.branch, arrival.head, "refused", None, f"signature-policy: {why}; {SIGN_ANEW}")
+    elif not unsigned and item.get("pinned") and item.get("told") == arrival.head:
+        told = {"told": ""}
+        about = About(arrival.branch, arrival.head, "deferred", None, LET_IN)
     changed = arrival.event("refreshed", signature=arrival.signature, pinned=key if unsigned else "", back=back, **told)
     effects: list[Effect] = [Put(inbox_path(name), text), changed, *_stays(arrival.peer, item, arrival.at)]
     effects += [arrival.row("shown anew", why, thread=name), Wake(name)]
-    if us is not None and unsigned:
-        reason = f"signature-policy: {why}; {SIGN_ANEW}"
-        about = About(arrival.branch, arrival.head, "refused", None, reason)
+    if about is not None:
         effects.append(notice(us, arrival.peer, arrival.topic, about, arrival.at, name))
     return Plan(arrival.source, tuple(effects))
 
