@@ -55,6 +55,8 @@ def _check(peer: Name, item: Item, waiting: Sequence[HubPath], *, known: bool) -
     if item.get("kind") == NOTICE or waits:
         text = f"{branch} tells {peer} what became of {item.get('about')}, and {peer} waits for that"
         more = f"{command('cn send {} MESSAGE', peer)} says more"
+        if item.get("status") in TO_MEND:
+            more = f"it was refused there, and goes again by itself: 'cn status' says what that takes; {more}"
         owed = f"{peer} is no peer now: it goes when {command('cn peer add {} URL', peer)} adds it again"
         raise Refused(text, more if known else owed)
     if item.state == "deleting" and waiting:

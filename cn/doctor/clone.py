@@ -20,6 +20,7 @@ from cn.git.running import find_locks, git_processes
 from cn.outbox.deliver import PUBLISH
 from cn.outbox.our_branches import LOST, THEIRS, UNHEARD
 from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
+from cn.outbox.told_again import UNTOLD
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
 from cn.peers.known_mains import ANOTHER
 from cn.peers.links import MISNAMED, ONE_NAME, find_former, find_routes, open_at
@@ -367,7 +368,7 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
             yield info(one_line(redact(text), 400), "", remedy)
 
 
-_FROM_PEERS = (FETCH, NOT_TAKEN, SILENT, OLDER, ANOTHER, LOST, UNHEARD, REPLACED, PUBLISH, THEIRS, MISNAMED)
+_FROM_PEERS = (FETCH, NOT_TAKEN, SILENT, OLDER, ANOTHER, LOST, UNHEARD, UNTOLD, REPLACED, PUBLISH, THEIRS, MISNAMED)
 
 
 def _check_links(facts: HubFacts) -> Iterator[Finding]:

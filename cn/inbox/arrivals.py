@@ -564,11 +564,34 @@ def _checked(
     if sign is not None:
         arrival = arrival._replace(signature=sign.word)
     delete = _deletion(executor, peer, arrival)
-    refusal = _signature_refusal(peer, sign, message is not None, delete) if peer.key else None
+    wrong = None
     if message is not None:
         arrival, wrong = _message_arrival(executor, arrival, message)
-        refusal = refusal or wrong
-    return arrival, refusal
+    refusal = _signature_refusal(peer, sign, _say_anew(message is not None, arrival), delete) if peer.key else None
+    if refusal is not None and _is_about_a_notice(executor, arrival):
+        refusal = refusal._replace(notify=False)
+    return arrival, refusal or wrong
+
+
+def _is_about_a_notice(executor: Executor, arrival: Arrival) -> bool:
+    """Does it say what became of a notice of ours? Two hubs that sign nothing for each other would answer for ever.
+
+    Who sent it finds by our main that it did not come in (:mod:`cn.outbox.told_again`).
+    """
+    about = arrival.message.about if arrival.message is not None else None
+    ours = executor.item(arrival.peer, OUT, topic_of(about.branch)) if about is not None else None
+    return ours is not None and ours.get("kind") == NOTICE
+
+
+def _say_anew(is_message: bool, arrival: Arrival) -> str:
+    """What a creator does with what is not signed as it should be: a notice goes again by itself
+    (:mod:`cn.outbox.told_again`).
+    """
+    if not is_message:
+        return "'git commit --amend --no-edit -S', then propose it again"
+    if arrival.message is not None and arrival.message.kind == NOTICE:
+        return "'cn sign KEY', and its next 'cn sync' sends it again"
+    return "'cn sign KEY', then send it again"
 
 
 def _read_ours(executor: Executor, found: Sequence[Arrival]) -> set[ThreadKey]:
@@ -628,13 +651,11 @@ def _deletion(executor: Executor, peer: Peer, arrival: Arrival) -> str:
     return f"ask {peer.name}, whose prefix it has, to delete {branch}; {push} does it where the host lets you"
 
 
-def _signature_refusal(peer: Peer, sign: Signature | None, is_message: bool, delete: str) -> Refusal | None:
+def _signature_refusal(peer: Peer, sign: Signature | None, again: str, delete: str) -> Refusal | None:
     if sign is not None and sign.good:
         return None
     other = sign.how if sign is not None else "not signed"
     # The creator is told the reason alone.
-    amend = "'git commit --amend --no-edit -S', then propose it again"
-    again = "'cn sign KEY', then send it again" if is_message else amend
     why = f"the tip is {other}, so nobody knows whose it is; {peer.name} has the pinned key {fingerprint(peer.key)}"
     remedy = f"if {peer.name} did not make it, {delete}; if it did, it signs it with that key"
     return Refusal(rules.SIGNATURE, f"{why}. If it is {peer.name}'s: {again}", remedy, notify=True)
@@ -699,6 +720,8 @@ def _let_in(
         arrival = apply_notice(executor, seen, arrival, message.about, told_of)
     elif is_notice:
         executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
+    if is_notice:
+        executor.perform(plan_let_in(arrival, executor.settings.us, None))
     if not is_notice:
         _note_answered(executor, arrival, earlier)
     if not is_notice and not _continue(executor, arrival, earlier):

@@ -31,6 +31,7 @@ from cn.loop.idle_check import (
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import check_published, deliver, is_owed
 from cn.outbox.our_branches import record_ours, record_proven, take_back_answers
+from cn.outbox.told_again import tell_again
 from cn.peers.first_contact import note_origin, to_fetch, whole_until
 from cn.peers.links import tell_links
 from cn.peers.observe import Observation, fetch_changed, head_name, observe, report_not_taken, report_strays
@@ -281,6 +282,7 @@ def gather_sync(
     record_proven(executor, seen)
     believe_signed(executor, seen)
     take_back_answers(executor, seen)
+    tell_again(executor, seen)
     tell_links(executor, seen)
     record_due(executor)
     check_pinned(executor)

@@ -86,7 +86,7 @@ def deliver(run: Run, *, force: bool = False, waited: Collection[HubPath] | None
             run.report.plan(f"{verb} {entry.branch} at {entry.to}{what}", source=entry_source(entry))
         _commit(run, ready, {path: _taken(entry) for path, entry in ready}, force=force)
     elif ready:
-        _write_messages(run.hub.git, run.snapshot.algorithm, ready)
+        write_messages(run.hub.git, run.snapshot.algorithm, [entry for _, entry in ready])
         renamed = _commit(run, ready, _perform(run, ready, force=force), force=force)
         if renamed:  # one that is taken again waits for the next run
             _commit(run, renamed, _perform(run, renamed), force=force)
@@ -218,9 +218,9 @@ def _is_refused(run: Run, path: HubPath) -> bool:
     return attempts.waits(name) and attempts.reason(name).startswith(REFUSED)
 
 
-def _write_messages(git: Git, algorithm: str, ready: Sequence[Pair]) -> None:
-    """Make message commits exist, from the exact bytes in the outbox."""
-    messages = [entry for _, entry in ready if isinstance(entry, Deliver)]
+def write_messages(git: Git, algorithm: str, entries: Iterable[Entry]) -> None:
+    """Make message commits exist, from the exact bytes in the outbox, or in what was sent."""
+    messages = [entry for entry in entries if isinstance(entry, Deliver)]
     infos = read_info(git, [message.id for message in messages])
     objects: list[tuple[str, bytes]] = []
     for message, info in zip(messages, infos, strict=True):

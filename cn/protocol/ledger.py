@@ -26,6 +26,8 @@ FOLDER = HubPath("state/ledger")
 IN, OUT = "in", "out"
 WITHDRAWN = "withdrawn"
 """The field of a deletion of ours by which we took back what we sent: when."""
+AGAIN = "again"
+"""The field of a notice of ours that was refused for its signature, and goes once more under another name: when."""
 SAID = "said"
 """When words came to a thread that waited for the agent, so that its question is another, with an id of its own."""
 _MACHINES = {IN: THREAD, OUT: SENDER}

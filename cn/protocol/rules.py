@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.layout import BRANCH_GONE, BRANCH_LEFT
+from cn.protocol.layout import BRANCH_GONE, BRANCH_LEFT, SIGNATURE_POLICY
 from cn.protocol.layout import REBASE_BEFORE_MERGE as REBASE_BEFORE_MERGE
 from cn.protocol.layout import SEEN_BEFORE as SEEN_BEFORE
 from cn.protocol.ledger import Item
@@ -35,7 +35,7 @@ PROTECTED_PATHS = "protected-paths"
 CLEAN_MERGE = "clean-merge"
 KNOWN_PEER = "known-peer"
 VALID_NAME = "valid-name"
-SIGNATURE = "signature-policy"
+SIGNATURE = SIGNATURE_POLICY
 VALID_TRIAGE = "valid-triage"
 VALID_OUTPUT = "valid-output"
 NO_SECRETS = "no-secrets"

@@ -209,7 +209,7 @@ def test_who_did_not_make_a_branch_is_not_told_to_sign_it(world: World, sigma: N
     world.propose(sigma, pi, "notice-proposal")
     sigma.decide("pi/proposal", "delete:no")
     pi.cn("sync")
-    told = sigma.sync().stdout
+    told = sigma.sync(check=1).stdout
     assert "that is not ours: somebody else made it, and ours went under another name" in told, told
     assert "notice-proposal at pi" not in sigma.cn("status").stdout
 

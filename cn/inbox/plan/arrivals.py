@@ -464,14 +464,19 @@ def plan_refused_arrival(arrival: Arrival, refusal: Refusal, us: Name, already: 
 
 
 LET_IN = "it was let in after all, and waits for a decision"
+_TAKEN_IN = "it was let in after all"
 
 
-def plan_let_in(arrival: Arrival, us: Name, name: ThreadName) -> Plan:
-    """Whose creator was told that it is refused, and that came in after all: the creator sends nothing again."""
+def plan_let_in(arrival: Arrival, us: Name, name: ThreadName | None) -> Plan:
+    """Whose creator was told that it is refused, and that came in after all: the creator sends nothing again.
+
+    A notice has no thread (``name``): it is over by that.
+    """
     if not any(e.kind == "refused" and e.head == arrival.head and e.fields.get("told") for e in arrival.past):
         return Plan(arrival.source)
-    about = About(arrival.branch, arrival.head, "deferred", None, LET_IN)
-    return Plan(arrival.source, (notice(us, arrival.peer, arrival.topic, about, arrival.at, name),))
+    status, why = ("deferred", LET_IN) if name is not None else (ACKED, _TAKEN_IN)
+    about = About(arrival.branch, arrival.head, status, None, why)
+    return Plan(arrival.source, (notice(us, arrival.peer, arrival.topic, about, arrival.at, name or ""),))
 
 
 def plan_returned(peer: Name, item: Item, at: datetime, hops: int | None = None) -> Plan:

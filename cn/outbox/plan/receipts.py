@@ -125,7 +125,12 @@ def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread:
         body += "\n\nNothing more is needed from it: its creator may delete it now."
     subject = f"{about.branch}: {about.status}"
     message = Message(NOTICE, us, peer, subject, at, body, about=about)
-    return Post(message, f"notice-{topic}", thread, f"{peer}/{topic}")
+    return Post(message, notice_topic(topic), thread, f"{peer}/{topic}")
+
+
+def notice_topic(topic: str) -> str:
+    """The name that a notice about a branch wishes."""
+    return f"notice-{topic}"
 
 
 def left_head(about: About, ours: Item | None, expected: Branch, tip: Oid | None, *, deleted: bool) -> str:
