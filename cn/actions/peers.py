@@ -222,9 +222,8 @@ def accept(hub: Hub, name: str, *, dry_run: bool = False) -> Report:
         peer = run.settings.peer(parse_name(name, "peer"))
         found = main_of(run, peer.hub, anew=True)
         if isinstance(found, str) and found != NO_MAIN:
-            raise Refused(
-                f"{name} cannot be reached at {redact(peer.hub)}: {found}", remedy_of(found, "try again", say_moved)
-            )
+            remedy = remedy_of(found, "try again", say_moved, run.settings.needs_from(peer))
+            raise Refused(f"{name} cannot be reached at {redact(peer.hub)}: {found}", remedy)
         main = None if isinstance(found, str) else found
         what = f"its {main[0]} is at {main[1][:12]}" if main else NO_MAIN
         believe(run, peer, main)

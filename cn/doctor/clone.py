@@ -283,11 +283,10 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
         if base.tip != base.local and (broken := find_broken(hub, base.tip, base.local)) is not None:
             what = "the runtime does not start" if AGENT_PATH in broken.text else "no run works"
             yield from_error(broken, f"{what} before it is mended", check="configuration")
-        if facts.hub.origin and (silent := refuses_push(hub, base)):
+        if facts.hub.origin and (refused := refuses_push(hub, base)):
+            said, remedy = refused
             why = "every run that has something to commit stops here"
-            yield problem(
-                f"nothing can be pushed to origin: {silent}", why, "look at 'git remote -v', and at your access"
-            )
+            yield problem(f"nothing can be pushed to origin: {said}", why, remedy)
         if (pending := find_pending(hub, base)) is not None:
             names = ", ".join(f.path for f in pending.files)
             what = f"protected files were changed elsewhere, and this clone has not accepted it: {names}"

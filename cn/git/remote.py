@@ -23,6 +23,7 @@ from typing import NamedTuple
 from cn.git.environment import find_local_git_dir, quote_path
 from cn.git.host_keys import remedy_of_changed_key
 from cn.git.loose_objects import loose_path
+from cn.git.needed_rights import never_began, remedy_of_denied
 from cn.git.plain_push import Order, mistaken_for, run_orders
 from cn.git.process import (
     NOT_WRITTEN,
@@ -634,7 +635,7 @@ _UNREACHED = (
 
 def is_unreached(reason: str) -> bool:
     """Does a git say that it never came to speak with a remote, so that nothing was changed there?"""
-    return any(words in reason for words in _UNREACHED)
+    return any(words in reason for words in _UNREACHED) or never_began(reason)
 
 
 REFUSED = "[remote rejected]"
@@ -714,16 +715,11 @@ _NOT_LET_IN = (
         f"'ssh -v HOST' shows which were offered ({_CRON})",
     ),
     ("Host key verification failed", "the host's own key is not known, or is another: 'ssh HOST' once, as who runs cn"),
-    ("DENIED", "the host knows who you are, and has no such right for you; 'cn doctor --full' tells which are needed"),
     ("uthentication failed", f"check the password for the host in git's credential helper ({_CRON})"),
     ("could not read Username", f"a credential helper of git's keeps name and password for the host ({_CRON})"),
     ("could not read Password", f"a credential helper of git's keeps the password for the host ({_CRON})"),
     ("407", "a proxy stands before the host and wants a password: check http.proxy, or http_proxy and https_proxy"),
     ("error: 401", f"check the password for the host in git's credential helper ({_CRON})"),
-    (
-        "error: 403",
-        "the host knows who you are, and has no such right for you; 'cn doctor --full' tells which are needed",
-    ),
     (
         "mux_client_request_session",
         "the host allows one connection no further session: 'ControlPath none' for it in ssh_config",
@@ -734,17 +730,17 @@ _NOT_LET_IN = (
 """What ssh, curl, git and gitolite say, and what helps; the first that fits counts."""
 
 
-def remedy_of(reason: str, otherwise: str, moved: Callable[[str], str] | None = None) -> str:
+def remedy_of(reason: str, otherwise: str, moved: Callable[[str], str] | None = None, needed: str = "") -> str:
     """What helps where a remote gave no answer for this reason, or refused a push for it.
 
-    ``moved`` says how it is given another URL.
+    ``moved`` says how it is given another URL, ``needed`` which rights are needed there, where that is known.
     """
     if _IT_LEADS_TO in reason:
         url = reason.partition(_IT_LEADS_TO)[2].strip()
         where = moved(url) if moved else "put that URL in the place of the old one"
         return f"redirects are not followed: ask who keeps it whether that is right; if so, {where}"
     found = (remedy for said, remedy in _NOT_LET_IN if said in reason)
-    return remedy_of_changed_key(reason) or next(found, otherwise)
+    return remedy_of_changed_key(reason) or remedy_of_denied(reason, needed) or next(found, otherwise)
 
 
 _NO_ROOM = r"'(refs/[^' ]+)' exists; cannot create '(refs/[^' ]+)'"

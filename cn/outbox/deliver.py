@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
+from cn.git import needed_rights
 from cn.git.fetch import fetch_commits
 from cn.git.objects import is_ancestor, list_refs, read_info, update_refs, write_objects
 from cn.git.process import TIMED_OUT, TOO_MUCH, Git
@@ -237,7 +238,8 @@ def _secret(run: Run, snapshot: Snapshot, path: HubPath, entry: Deliver) -> Refu
 
 
 def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False) -> None:
-    hint = hint or remedy_of(reason, "", say_moved)
+    needed = needed_rights.of_branches(entry.branch.partition("/")[0])
+    hint = hint or remedy_of(reason, "", say_moved, needed)
     new = run.memory.attempts.failed(path.rpartition("/")[2], reason, hint)
     text = f"{entry.branch} for {entry.to} is not {confirmed_kind(entry)}: {reason}"
     hint = hint or "it stays in the outbox"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from cn.git import needed_rights
 from cn.git.far_file import read_far
 from cn.git.remote import HEADS, SERVED_AS_FILES, head_of, in_the_way, list_remotes, remedy_of, serves_files
 from cn.git.repository import Hub
@@ -66,9 +67,8 @@ def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True
     answer = list_remotes(hub.git, {peer.name: peer.hub}, seconds)[peer.name]
     if isinstance(answer, str):
         text = f"{peer.name} cannot be reached at {redact(peer.hub)}: {answer}"
-        yield Lack(
-            text, "nothing comes from it, and nothing gets there", remedy_of(answer, "check the URL", say_moved), True
-        )
+        remedy = remedy_of(answer, "check the URL", say_moved, settings.needs_from(peer))
+        yield Lack(text, "nothing comes from it, and nothing gets there", remedy, True)
         return
     if serves_files(hub.git, peer.hub, seconds):
         text = f"{peer.name}'s hub at {redact(peer.hub)} can be listed, and not fetched from: {SERVED_AS_FILES}"
@@ -167,7 +167,9 @@ def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str, remote: st
     if not lack.told:
         text = f"whether {us} may {lack.right} {place} could not be tried: {lack.reason}"
         # It could be read a moment ago: who may not write at all gets no further than this.
-        return Lack(text, "", remedy_of(lack.reason, ask), lack.right == "create" and prefix != _PINS_PREFIX)
+        pins = prefix == _PINS_PREFIX
+        all_of_them = needed_rights.PINS if pins else needed_rights.of_branches(prefix.removeprefix(HEADS).rstrip("/"))
+        return Lack(text, "", remedy_of(lack.reason, ask, needed=all_of_them), lack.right == "create" and not pins)
     why, needed = {
         "create": ("what we send does not get there", True),
         "force": ("a branch of ours that was rebased does not get there", False),

@@ -128,9 +128,10 @@ def observe(
             run.down[key] = answer
             told_before = not unreachable.failed(key, answer, hung=answer == TIMED_OUT) and not force
             hint = f"{command('cn peer sync {}', key)} tries again"
+            needed = "" if key == MAILBOX_KEY else settings.needs_from(settings.peers[Name(key)])
             if key == MAILBOX_KEY:
                 hint = "check the remote with 'git remote -v'"
-            hint = remedy_of(answer, hint, None if key == MAILBOX_KEY else say_moved)
+            hint = remedy_of(answer, hint, None if key == MAILBOX_KEY else say_moved, needed)
             run.report.failed(f"{who(key)} is unreachable: {answer}", hint, source=key, told_before=told_before)
         else:
             listings[key] = answer

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+from cn.git import needed_rights
 from cn.git.objects import read_objects
 from cn.git.repository import Hub
 from cn.git.told import ORIGIN, Told, mailbox_ref, of_peers
@@ -71,6 +72,10 @@ class Settings(NamedTuple):
     def outbound_prefix(self, peer: Peer) -> Name:
         """The prefix of the branches we make for a peer."""
         return self.us if peer.deliver == MAILBOX else peer.name
+
+    def needs_from(self, peer: Peer) -> str:
+        """The rights that this hub's account needs in a peer's hub."""
+        return needed_rights.of_branches(self.us) if peer.deliver == MAILBOX else needed_rights.READ
 
     def is_outbound(self, peer: Peer, branch: Branch) -> bool:
         """Is this a branch of ours for that peer, by its name?"""

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.git import needed_rights
 from cn.git.damage import refuse_broken_ref
 from cn.git.entries import Entry, merge_trees, read_changes, read_tree
 from cn.git.fast_import import FileChange, build_commit, set_entry
@@ -276,7 +277,8 @@ def _observe_origin(
         wanted = {} if heads.fetched is not None else {"": (origin_url(hub), [(hub.main, tip)])}
         if why := fetch_tips(hub.git, wanted, SECONDS, told={"": ORIGIN}).get(""):
             text = f"origin's main cannot be fetched: {why}"
-            raise NotAtOrigin.uncommitted(text, _BACK if why.startswith(CHECK_REFUSES) else remedy_of(why, _LOOK))
+            remedy = remedy_of(why, _LOOK, needed=needed_rights.of_hub(hub.main))
+            raise NotAtOrigin.uncommitted(text, _BACK if why.startswith(CHECK_REFUSES) else remedy)
         # It may have moved between the two questions; what was brought then holds the tip.
         if resolve(hub.git, tip) is not None:
             refuse_moved(hub, origin, tip, local)
@@ -430,7 +432,8 @@ def list_origin(hub: Hub, fetched: Fetched | None = None) -> Listing:
     if isinstance(answer, Listing) and answer.cut:
         answer = TOO_MUCH
     if isinstance(answer, str):
-        raise NotAtOrigin.uncommitted(f"origin is unreachable: {answer}", remedy_of(answer, _LOOK, _move_origin))
+        remedy = remedy_of(answer, _LOOK, _move_origin, needed_rights.of_hub(hub.main))
+        raise NotAtOrigin.uncommitted(f"origin is unreachable: {answer}", remedy)
     return answer
 
 

@@ -22,6 +22,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.git import needed_rights
 from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree, is_ancestor, list_refs, read_info, resolve, update_refs
 from cn.git.process import Git, GitConfig, GitError
@@ -274,7 +275,8 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
             raise OriginDeclined.because(rejected.reason, _remedy_at_origin(hub, rejected.reason))
         if rejected.told:
             raise OriginRefused.uncommitted(text, _remedy_at_origin(hub, rejected.reason))
-        step = remedy_of(rejected.reason, "origin was asked, and does not have it; run again")
+        asked, needed = "origin was asked, and does not have it; run again", needed_rights.of_hub(hub.main)
+        step = remedy_of(rejected.reason, asked, needed=needed)
         raise NotAtOrigin.uncommitted(text, step, " here")
     if (here := _lock_on(hub, hub.main_ref)) is not None:
         raise OriginRefused.uncommitted(f"{here.path} keeps origin from taking main", f"{here.remedy}, then run again")
@@ -293,7 +295,8 @@ def _remedy_at_origin(hub: Hub, reason: str) -> str:
         if bad := _BAD_REF.search(reason):
             mend = command("git update-ref -d {}", bad[1])
             return f"{bad[1]} names an object that origin lost; {mend}, typed in that repository on its host, mends it"
-    return remedy_of(reason, "may you push to origin's main, and is origin a bare repository?")
+    may = "may you push to origin's main, and is origin a bare repository?"
+    return remedy_of(reason, may, needed=needed_rights.of_hub(hub.main))
 
 
 def _set_push_url(hub: Hub) -> str:
@@ -445,14 +448,18 @@ def locks_at_origin(hub: Hub) -> list[HeldLock]:
     return [HeldLock(path, age, users) for path, age in found]
 
 
-def refuses_push(hub: Hub, base: Base) -> str:
-    """Why origin cannot be pushed to, as far as it tells without being changed; empty: it can, or answers for itself.
+def refuses_push(hub: Hub, base: Base) -> tuple[str, str] | None:
+    """Why origin cannot be pushed to, as far as it tells without being changed, and what helps; None: it can, or
+    answers for itself.
 
     A main that is not ahead of origin's is another matter.
     """
     url = origin_url(hub, push=True)
     done = would_push(hub.git, url, hub.main, base.tip, SECONDS)
-    return "" if done.ok or f":{hub.main_ref}\t" in done.text else redact(done.reason)
+    if done.ok or f":{hub.main_ref}\t" in done.text:
+        return None
+    look = "look at 'git remote -v', and at your access"
+    return redact(done.reason), remedy_of(done.reason, look, needed=needed_rights.of_hub(hub.main))
 
 
 def replaced_at_origin(hub: Hub) -> tuple[str, str] | None:

@@ -1,0 +1,114 @@
+"""Where a host gives no right, cn says at once which one is missing, and which are needed there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from cn.git.remote import is_unreached, remedy_of
+from tests.support.hubs import cn, commit, git, tip
+from tests.support.world import Node, World
+
+_GITOLITE = """#!/bin/sh
+for words; do :; done
+[ "${words%%-pack*}" = git-upload ] && right=R || right=W
+case $(cat "%s") in *$right*) ;; *) echo "FATAL: $right any cn-hub us DENIED by fallthru" >&2; exit 1;; esac
+exec sh -c "$words"
+"""
+HUB = "write and create (W, C) refs/heads/main, and write, create, force, delete (W, C, +, D) refs/cn/*"
+PEER = "needed there: read (R) all of it, and write, create, force, delete (W, C, +, D) refs/heads/sigma/*"
+
+
+class Host:
+    """A host on which one file says what we may: ``R``, ``W``, as gitolite says it before git is started."""
+
+    def __init__(self, folder: Path) -> None:
+        self._given = folder / "given"
+        self._ssh = folder / "gitolite"
+        self._ssh.write_text(_GITOLITE % self._given)
+        self._ssh.chmod(0o755)
+        self.give("RW")
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """With it cn and git reach the host."""
+        return {"GIT_SSH_COMMAND": str(self._ssh), "GIT_SSH_VARIANT": "simple"}
+
+    def give(self, rights: str) -> None:
+        """Allow these, and nothing else."""
+        self._given.write_text(rights)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def at(home: Path) -> str:
+    return f"git@host.invalid:{home}"
+
+
+def test_a_peer_is_not_added_and_all_rights_that_it_has_to_give_are_named(world: World, host: Host) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    host.give("")
+    done = cn("peer", "add", "pi", at(pi.home), "--check", hub=sigma.root, env=host.env, check=1)
+    assert f"gives you no right to read (R); {PEER}; ask who keeps it to allow that" in done.stderr
+    assert "doctor" not in done.stderr
+    host.give("R")
+    done = cn("peer", "add", "pi", at(pi.home), "--check", hub=sigma.root, env=host.env, check=1)
+    assert f"gives you no right to write (W); {PEER}; ask who keeps it to allow that" in done.stderr
+    host.give("RW")
+    assert "✓ added the peer pi" in sigma.cn("peer", "add", "pi", at(pi.home), "--check", env=host.env).stdout
+
+
+@pytest.mark.parametrize(("given", "missing"), [("", "read (R)"), ("R", "write (W)")])
+@pytest.mark.parametrize("words", [("doctor",), ("doctor", "--full"), ("sync",)])
+def test_at_origin_the_right_that_is_missing_and_all_that_are_needed_are_named(
+    sigma: Node, host: Host, given: str, missing: str, words: tuple[str, ...]
+) -> None:
+    git(sigma.root, "remote", "set-url", "origin", at(sigma.home))
+    commit(sigma.root, {"note.md": "a note"})
+    host.give(given)
+    done = sigma.cn(*words, check=1, env=host.env)
+    said = done.stdout + done.stderr
+    assert f"gives you no right to {missing}; needed there: read (R) all of it, {HUB}; ask who keeps it" in said
+    assert "'cn doctor" not in said
+
+
+def test_who_may_not_push_a_project_that_becomes_a_hub_is_told_what_the_hub_needs(tmp_path: Path, host: Host) -> None:
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "p.git")
+    git(tmp_path, "clone", "-q", str(tmp_path / "p.git"), "p")
+    commit(tmp_path / "p", {"a": "a"})
+    git(tmp_path / "p", "push", "-q", "origin", "HEAD:main")
+    git(tmp_path / "p", "remote", "set-url", "origin", at(tmp_path / "p.git"))
+    host.give("R")
+    done = cn("init", "p", "--here", cwd=tmp_path / "p", env=host.env, check=1)
+    assert f"gives you no right to write (W); needed there: read (R) all of it, {HUB}; ask who keeps it" in done.stderr
+    assert "doctor" not in done.stderr
+
+
+def test_a_push_that_never_began_leaves_nothing_in_doubt(sigma: Node, host: Host) -> None:
+    sigma.cn("peer", "add", "pi", str(sigma.home.parent / "pi.git"))
+    before = tip(sigma.home, "main")
+    git(sigma.root, "remote", "set-url", "origin", at(sigma.home))
+    host.give("")
+    done = sigma.cn("send", "pi", "Hello", "--body", "hello", env=host.env)
+    assert "origin is unreachable: FATAL: R any cn-hub us DENIED by fallthru; the send waits here" in done.stdout
+    assert "nobody knows" not in done.stdout + done.stderr
+    assert is_unreached("FATAL: W any cn-sigma carol DENIED by fallthru")
+    assert not is_unreached("[remote rejected] (hook declined): FATAL: W refs/heads/main cn-sigma carol DENIED by x")
+    assert tip(sigma.home, "main") == before
+
+
+def test_of_what_is_no_hub_only_the_right_that_is_missing_is_named() -> None:
+    said = remedy_of("FATAL: + refs/heads/x tools agent DENIED by fallthru", "try again")
+    assert said == "the host knows who you are, and gives you no right to force (+) refs/heads/x; ask who keeps it" + (
+        " to allow that"
+    )
+    for reason in (
+        "DENIED: refs/heads/x is not for pi",
+        "fatal: unable to access: The requested URL returned error: 403",
+    ):
+        assert "gives you no such right; needed there: all; ask" in remedy_of(reason, "try again", needed="all")
