@@ -22,6 +22,7 @@ from cn.git.work_clone import WorkClone, find_work_clone
 from cn.protocol import hub_config
 from cn.protocol.hub_config import LOCK_WAIT
 from cn.run.run import scratch_objects
+from cn.run.settings import read_head_settings
 from cn.secrets.findings import refuse
 from cn.secrets.scanner import Text, find_secrets
 from cn.system.clock import now
@@ -30,7 +31,7 @@ from cn.system.limits import beyond_limit
 from cn.transaction.base import SECONDS, Base, observe_base
 from cn.transaction.commit import Committed, Draft, commit
 from cn.transaction.lock import hub_lock
-from cn.transaction.protected_files import accept
+from cn.transaction.protected_files import Untrusted, accept
 from cn.transaction.publish import recover
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name, Oid, fold
@@ -98,6 +99,7 @@ def init_here(name: Name, folder: Path, report: Report, *, dry_run: bool = False
     """Make the repository around ``folder`` the hub ``name``: one commit on its main branch, nothing else changes."""
     work = find_work_clone(folder)
     if (around := find_hub(work.root)) is not None:
+        read_head_settings(open_repository(around, "main"))  # one that is not here yet, or damaged, says what helps
         raise Refused(f"{around} is a hub already", "'cn status' shows it")
     if refusal := refuse(find_secrets([Text("the name", (name,), 0)]), ()):
         raise Refused.by(refusal, "choose another name")
@@ -124,8 +126,13 @@ def init_here(name: Name, folder: Path, report: Report, *, dry_run: bool = False
     with hub_lock(hub, LOCK_WAIT) as locked:
         for line in recover(locked):
             report.info(line)
+        _beside_project(locked, observe_base(locked, check_trust=False).tip, files)  # before anything is accepted
         accept(locked, work.commit(hub.main_ref))  # the project as it is here becomes the hub
-        made = commit(locked, plan)
+        try:
+            made = commit(locked, plan)
+        except Untrusted as error:  # there is no hub yet in which 'cn trust' could show it
+            remedy = f"{command('git pull --no-rebase origin {}', main)} brings it here to look at; then run it again"
+            raise Refused(f"origin's {main} has what was never here: {error.text}", remedy) from None
         pushed = _pushed_before(locked, made)
     there = f", and is pushed to origin{pushed}" if hub.origin else ""
     report.done(f"{hub.root} is the hub {name}: commit {made.commit[:7]} on {main} added its folders{there}")
@@ -200,7 +207,8 @@ def _beside_project(hub: Hub, main: Oid, files: Mapping[HubPath, bytes]) -> tupl
     """The files to add to a main, and sentences about those that are not; refuses where cn has no room."""
     theirs = {fold(entry.path): entry for entry in list_tree(hub.git, main)}
     if read_info(hub.git, [f"{main}:{hub_config.PATH}"]) != [None]:
-        raise Refused(f"{hub.main} at origin is a hub already", "'git pull' brings it here")
+        pull = command("git pull --no-rebase origin {}", hub.main)
+        raise Refused(f"{hub.main} at origin is a hub already", f"{pull} brings it here")
     for folder in _OWN:
         if taken := theirs.get(folder):
             why = f"the project has {visible(taken.path)} in {hub.main}, which cn needs for itself"

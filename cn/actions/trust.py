@@ -22,7 +22,7 @@ from cn.protocol.hub_config import AGENT_PATH, LOCK_WAIT
 from cn.run import shown
 from cn.run.memory import Memory
 from cn.run.run import scratch_objects
-from cn.run.settings import from_origin, read_head_settings, read_settings
+from cn.run.settings import find_known, from_origin, read_head_settings, read_settings
 from cn.system import clock
 from cn.transaction.base import Base, observe_base
 from cn.transaction.lock import hub_lock
@@ -98,8 +98,10 @@ def pending_changes(hub: Hub, *, dry_run: bool = False) -> Pending | None:
         with lock_damaged(hub) as locked:
             recover(locked)
             return find_pending(locked, observe_base(locked, check_trust=False))
-    with suppress(ConfigError):
+    try:
         hub, _ = read_head_settings(hub)
+    except ConfigError:
+        hub, _ = find_known(hub)
     with tempfile.TemporaryDirectory(prefix="cn-dry-run-") as scratch:
         hub = scratch_objects(hub, scratch)
         return find_pending(hub, observe_base(hub, dry_run=True, check_trust=False))
@@ -146,9 +148,12 @@ def accept_changes(hub: Hub, pending: Pending) -> Report | Pending | None:
 def lock_damaged(hub: Hub) -> Iterator[Hub]:
     """The hub under its lock, also where its configuration is what is to be mended."""
     wait = LOCK_WAIT
-    with suppress(CnError):
+    try:
         hub, settings = read_head_settings(hub)
         wait = settings.config.lock_wait
+    except CnError:
+        with suppress(CnError):
+            hub, _ = find_known(hub)
     with hub_lock(hub, wait) as held:
         yield held
 

@@ -17,7 +17,7 @@ from cn.git.process import Git, GitConfig, GitError
 from cn.git.repository import ForeignHub, Hub, open_hub, read_config, share
 from cn.protocol import ledger
 from cn.protocol.ledger import Event, LedgerRefused
-from cn.run.settings import Settings, read_settings
+from cn.run.settings import Settings, find_known, read_settings
 from cn.run.snapshot import Snapshot
 from cn.run.view import Accepted, find_accepted
 from cn.system.clock import now
@@ -108,8 +108,9 @@ def open_damaged(path: Path | None) -> Hub:
 
 
 def _has_worked(state: Path) -> bool:
-    """Did cn do more in this repository than to take the lock, as one that refuses does too?"""
-    return state.is_dir() and any(not path.name.startswith("lock") for path in state.iterdir())
+    """Did cn do more in this repository than to take the lock and look, as one that refuses does too?"""
+    found = [path for path in state.iterdir() if not path.name.startswith("lock")] if state.is_dir() else []
+    return any(not path.is_dir() or any(path.iterdir()) for path in found)
 
 
 def examine_from(hub: Hub, *, full: bool = False, locked: bool = False) -> HubFacts:
@@ -123,6 +124,9 @@ def examine_from(hub: Hub, *, full: bool = False, locked: bool = False) -> HubFa
         with suppress(CnError, OSError, ValueError):
             settings = read_settings(hub, "HEAD")
             hub = replace(hub, main=settings.config.main)
+        if settings is None:
+            with suppress(CnError, OSError, ValueError):
+                hub, _ = find_known(hub)
         with suppress(CnError, OSError, ValueError):
             main = resolve(hub.git, hub.main_ref)
         if main is not None:

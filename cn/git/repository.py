@@ -58,8 +58,15 @@ def list_included(git: Git) -> list[str]:
 
 _OWN_SCOPES = ("local", "worktree", "command")
 CONFIG = Path(".cn") / "hub.yaml"
-_MAINS = ("HEAD", "refs/heads/main", "refs/cn/trusted", "refs/cn/origin/main", "refs/remotes/origin/main")
+FETCHED = ("refs/remotes/origin/main", "refs/remotes/origin/HEAD", "refs/remotes/origin/master")
+"""Where git's own fetch notes origin's main: a clone from before a project became a hub has its configuration there."""
+_MAINS = ("HEAD", "refs/heads/main", "refs/cn/trusted", "refs/cn/origin/main", *FETCHED)
 """Where a hub's configuration may stand when the work tree does not have it."""
+_NONE = "make one with 'cn init NAME', or name one with --hub DIR"
+_NONE_IN_CLONE = (
+    "where this project is a hub, 'git pull' brings what makes it one here; else 'cn init NAME --here' makes it one, "
+    "or name one with --hub DIR"
+)
 
 
 class ForeignHub(ConfigError):
@@ -200,6 +207,13 @@ def is_hub(folder: Path) -> bool:
     return done.ok and any(b" blob " in line for line in done.out.splitlines())
 
 
+def _has_origin(folder: Path) -> bool:
+    """Does a folder lie in a clone that git works in, which has an origin?"""
+    if not folder.is_dir():
+        return False
+    return Git(folder, finds=True).run("config", "--get", "remote.origin.url", check=False).ok
+
+
 def is_trusted(root: Path) -> bool:
     """Would git work in this hub, or is there no repository that could be somebody else's?"""
     return not (root / ".git").exists() or not _refusal(root)
@@ -267,7 +281,7 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
         where = str(cwd or Path.cwd())
         root = find_hub(cwd or Path.cwd())
     if root is None:
-        raise ConfigError(f"no hub at {where}", "make one with 'cn init NAME', or name one with --hub DIR")
+        raise ConfigError(f"no hub at {where}", _NONE_IN_CLONE if _has_origin(Path(where)) else _NONE)
     hub = open_repository(Path(os.path.realpath(root)), main)
     noted = hub.config.last(NOTED, "local", "worktree") if path is None else ""
     if noted and not is_hub(Path(noted)):

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cn.git import needed_rights
-from cn.git.objects import read_objects
-from cn.git.repository import Hub
+from cn.git.objects import is_ancestor, read_objects, resolve
+from cn.git.repository import FETCHED, ORIGIN_REF, Hub
 from cn.git.told import ORIGIN, Told, mailbox_ref, of_peers
 from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
@@ -127,34 +127,50 @@ def read_head_settings(hub: Hub, known: Settings | None = None) -> tuple[Hub, Se
     return replace(hub, main=settings.config.main, name=settings.us), settings
 
 
-def explain_missing_config(hub: Hub) -> CnError:
-    """Why HEAD has no configuration: HEAD is elsewhere, main is gone, or main lost the file."""
+def find_known(hub: Hub) -> tuple[Hub, str]:
+    """The hub with its main by a ref that has its configuration, and that ref; empty: none has one that can be read."""
     # With all that a fetch needs, which who only looks does not.
-    from cn.git.removals import find_removals, is_of_hub
-    from cn.git.repository import ORIGIN_REF
-    from cn.transaction.base import work_place
     from cn.transaction.protected_files import TRUSTED_REF
 
-    known: str | None = None
-    for ref in (hub.main_ref, TRUSTED_REF, ORIGIN_REF, f"refs/remotes/origin/{hub.main}"):
+    for ref in (hub.main_ref, TRUSTED_REF, ORIGIN_REF, f"refs/remotes/origin/{hub.main}", *FETCHED):
         with suppress(ConfigError):
-            hub = replace(hub, main=read_settings(hub, ref).config.main)
-            known = ref
-            break
+            return replace(hub, main=read_settings(hub, ref).config.main), ref
+    return hub, ""
+
+
+def explain_missing_config(hub: Hub) -> CnError:
+    """Why HEAD has no configuration: HEAD is elsewhere, main is gone, main lost the file, or has not got it yet."""
+    # With all that a fetch needs, which who only looks does not.
+    from cn.git.removals import find_removals, is_of_hub
+    from cn.transaction.base import work_place
+
+    hub, known = find_known(hub)
     try:
         work_place(hub)
     except Refused as error:
         return error
-    if (hub.root / hub_config.PATH).is_file() or known is None:
+    if (hub.root / hub_config.PATH).is_file() or not known:
         return NoConfig(*_NOT_COMMITTED)
-    text = f"{hub.main} has no {hub_config.PATH} any more"
     commits = find_removals(hub.git, known, hub.main_ref, (".",), is_of_hub)
+    if not commits and _is_behind(hub, known):
+        pull = command("git pull --no-rebase origin {}", hub.main)
+        return NoConfig(f"{hub.main} here has no {hub_config.PATH}, and origin's has one", f"{pull} brings it here")
+    text = f"{hub.main} has no {hub_config.PATH} any more"
     if not commits:
         back = command("git checkout {} -- {}", known, hub_config.PATH)
         return NoConfig(text, f"{hub_config.LEAVE}; to come back, {back} brings it; then commit it")
     named = ", ".join(f"{one.commit[:12]} {one.title}" for one in commits)
     steps = ", then ".join([*(one.revert for one in commits), "'cn sync'"])
     return NoConfig(f"{text}: it was taken out by {named}", f"{hub_config.LEAVE}; to come back, {steps}")
+
+
+def _is_behind(hub: Hub, known: str) -> bool:
+    """Does origin have what main here never had, as far as this clone knows of origin?"""
+    if not hub.origin or (commit := resolve(hub.git, known)) is None:
+        return False
+    here, *there = (resolve(hub.git, ref) for ref in (hub.main_ref, ORIGIN_REF, f"refs/remotes/origin/{hub.main}"))
+    has = [one is not None and is_ancestor(hub.git, commit, one) for one in (here, *there)]
+    return not has[0] and any(has)
 
 
 def read_settings(hub: Hub, commit: Oid | str, known: Settings | None = None) -> Settings:
