@@ -15,8 +15,9 @@ user. A filter of seccomp(2) refuses these system calls, for all that the comman
   one no wrap begins;
 - io_uring(7), which does what a filter does not see, and fanotify(7);
 - ``--no-watches``: inotify(7), which tells names of files in folders that cannot be read;
-- ``--no-rights``: to give others what is the user's, past a wrap that leaves modes to it: the bits by which a program
-  has the rights of its owner or group (inode(7)), and access lists (acl(5)).
+- ``--no-rights``: what an owner does to a file without writing to it, past a wrap that leaves that to it: the bits by
+  which a program has the rights of its owner or group (inode(7)), access lists and other attributes (acl(5), xattr(7)),
+  flags and seals (ioctl(2)); and message queues, which are in no folder (mq_overview(7)).
 
 Where the kernel has scopes for it (Landlock's sixth interface, Linux 6.12), it reaches no abstract socket (unix(7)) of
 others either, which a wrap with the network of the machine does not hide, and sends no signal to what it did not start:
@@ -61,8 +62,9 @@ _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 _REFUSE = _ERROR | errno.EPERM
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 """Where ``struct seccomp_data`` has them; each argument has eight bytes."""
-_LOAD, _EQUAL, _AT_LEAST, _HAS_ANY, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-"""``BPF_LD|BPF_W|BPF_ABS``, ``BPF_JMP|BPF_JEQ|BPF_K``, ``…JGE…``, ``…JSET…``, ``BPF_RET|BPF_K``."""
+_LOAD, _EQUAL, _AT_LEAST, _HAS_ANY, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+"""``BPF_LD|BPF_W|BPF_ABS``, ``BPF_JMP|BPF_JEQ|BPF_K``, ``…JGE…``, ``…JSET…``, ``BPF_ALU|BPF_AND|BPF_K``,
+``BPF_RET|BPF_K``."""
 _OTHER_ABI: Final = 0x40000000
 """``__X32_SYSCALL_BIT``: from here on the numbers are those of another interface of x86_64; no other has them."""
 
@@ -147,8 +149,22 @@ _CLONE3: Final = 435
 """Its flags stand where a filter does not look; programs fall back to clone(2) where there is none."""
 _OPENAT2: Final = 437
 """Its mode stands where a filter does not look; programs fall back to openat(2) where there is none."""
-_SET_ATTRIBUTES: Final = {"x86_64": (188, 189, 190, 463), "aarch64": (5, 6, 7, 463), "riscv64": (5, 6, 7, 463)}
-"""setxattr, lsetxattr, fsetxattr, setxattrat."""
+_GENERIC_ATTRIBUTES: Final = (5, 6, 7, 463, 14, 15, 16, 466)
+_ATTRIBUTES: Final = {
+    "x86_64": (188, 189, 190, 463, 197, 198, 199, 466),
+    "aarch64": _GENERIC_ATTRIBUTES,
+    "riscv64": _GENERIC_ATTRIBUTES,
+}
+"""setxattr, lsetxattr, fsetxattr, setxattrat, and the same four of removexattr."""
+_FILE_SETATTR: Final = 469
+_QUEUES: Final = {"x86_64": (240, 241), "aarch64": (180, 181), "riscv64": (180, 181)}
+"""mq_open, mq_unlink."""
+_IOCTL: Final = {"x86_64": 16, "aarch64": 29, "riscv64": 29}
+_OF_FILES: Final = (0x6600, 0x5800, 0x7600, 0x9400, 0xF500, 0xBC00)
+"""Kinds of requests of ioctl(2) to file systems: among them are flags, versions, projects and seals of files, which an
+owner sets without writing (``fs.h``, ``fsverity.h``, ``btrfs.h``)."""
+_SHARE_BLOCKS: Final = (0x40049409, 0x4020940D, 0xC0189436)
+"""``FICLONE``, ``FICLONERANGE``, ``FIDEDUPERANGE``, which need a file that is open for writing, or change nothing."""
 _OWNERS_RIGHTS, _MAKES = 0o6000, 0x400040
 """``S_ISUID|S_ISGID``; ``O_CREAT`` and what ``O_TMPFILE`` has beside ``O_DIRECTORY``."""
 _UNIX, _INET, _INET6, _NETLINK, _ROUTE = 1, 2, 10, 16, 0
@@ -207,9 +223,24 @@ def _rules(numbers: Numbers, *, inet: bool, watches: bool) -> Iterator[tuple[int
 def _no_rights(machine: str) -> Iterator[tuple[int, list[bytes]]]:
     for call in MODES[machine]:
         yield call.number, [*_judge_mode(call)]
-    for number in _SET_ATTRIBUTES[machine]:  # as of a file system without any
+    for number in _ATTRIBUTES[machine]:  # as of a file system without any
         yield number, [_step(_RETURN, _ERROR | errno.ENOTSUP)]
-    yield _OPENAT2, [_step(_RETURN, _ERROR | errno.ENOSYS)]
+    for number in _QUEUES[machine]:
+        yield number, [_step(_RETURN, _REFUSE)]
+    for number in (_OPENAT2, _FILE_SETATTR):
+        yield number, [_step(_RETURN, _ERROR | errno.ENOSYS)]
+    yield _IOCTL[machine], [*_judge_request()]
+
+
+def _judge_request() -> Iterator[bytes]:
+    """As of a file system that has no such request."""
+    yield _step(_LOAD, _at(1))
+    for request in _SHARE_BLOCKS:
+        yield from (_step(_EQUAL, request, 0, 1), _step(_RETURN, _ALLOW))
+    yield _step(_AND, 0xFF00)
+    for kind in _OF_FILES:
+        yield from (_step(_EQUAL, kind, 0, 1), _step(_RETURN, _ERROR | errno.ENOTTY))
+    yield _step(_RETURN, _ALLOW)
 
 
 def _judge_mode(call: Mode) -> Iterator[bytes]:

@@ -1,5 +1,6 @@
 """What a wrap hides: each leak is there without one, and is not within."""
 
+import ctypes
 import json
 import os
 import pwd
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -387,6 +389,75 @@ def test_the_filter_lets_nobody_else_have_its_users_rights_by_a_file(tmp_path: P
     assert closed["attribute"] in ("ENOTSUP", "EOPNOTSUPP"), "one number, two names"
     assert closed["copied"] == "done"
     assert closed["openat2"] == "ENOSYS"
+
+
+WITHOUT_WRITING = """
+import array, ctypes, errno, fcntl, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+path, queue = sys.argv[1], sys.argv[2].encode()
+
+def tell(name, does):
+    ctypes.set_errno(0)
+    try:
+        did = does()
+        number = ctypes.get_errno() if did is not None and did < 0 else 0
+    except OSError as why:
+        number = why.errno
+    print(name, errno.errorcode.get(number, "done"))
+
+def flags(request):
+    with open(path) as file:
+        fcntl.ioctl(file, request, array.array("l", [0]))
+
+def attributes():
+    with open(path) as file:
+        os.removexattr(file.fileno(), "user.c")
+
+tell("removexattr", lambda: os.removexattr(path, "user.a"))
+tell("lremovexattr", lambda: os.removexattr(path, "user.b", follow_symlinks=False))
+tell("fremovexattr", attributes)
+tell("removexattrat", lambda: libc.syscall(466, -100, path.encode(), 0, b"user.d"))
+tell("file_setattr", lambda: libc.syscall(469, -100, path.encode(), ctypes.create_string_buffer(24), 24, 0))
+tell("getflags", lambda: flags(0x80086601))
+tell("setflags", lambda: flags(0x40086602))
+tell("verity", lambda: flags(0x40806685))
+tell("subvolume", lambda: flags(0x4008941A))
+tell("clone", lambda: flags(0x40049409))
+tell("readable", lambda: flags(0x541B))
+tell("mq_open", lambda: libc.mq_open(queue, os.O_RDONLY))
+tell("mq_unlink", lambda: libc.mq_unlink(queue))
+"""
+
+
+def test_the_filter_leaves_files_that_may_only_be_read_as_they_are(tmp_path: Path) -> None:
+    """An owner sets and removes these without writing."""
+    queue = f"/cn-test-{os.getpid()}-{uuid4().hex[:8]}"
+    libc = ctypes.CDLL(None)
+
+    def answers(*options: str) -> dict[str, str]:
+        (file := tmp_path / f"of{len(options)}").write_text("x")
+        with suppress(OSError):  # not on each file system
+            for name in "abcd":
+                os.setxattr(file, f"user.{name}", b"1")
+        made = libc.mq_open(queue.encode(), os.O_CREAT | os.O_RDWR, 0o600, None)
+        argv = [sys.executable, "-I", "-S", seccomp.__file__, *options, sys.executable, "-I", "-c", WITHOUT_WRITING]
+        try:
+            said = subprocess.run([*argv, str(file), queue], capture_output=True, text=True, check=True).stdout
+        finally:
+            libc.mq_unlink(queue.encode())
+            if made >= 0:
+                os.close(made)
+        return dict(line.split() for line in said.splitlines())
+
+    usual, closed = answers(), answers("--no-rights")
+    for name in ("removexattr", "lremovexattr", "fremovexattr", "removexattrat"):
+        assert closed[name] in ("ENOTSUP", "EOPNOTSUPP"), name
+    assert closed["file_setattr"] == "ENOSYS"
+    assert {closed[name] for name in ("getflags", "setflags", "verity", "subvolume")} == {"ENOTTY"}
+    assert {closed["mq_open"], closed["mq_unlink"]} <= {"EPERM", "EACCES"}, "mq_unlink(3) says the one for the other"
+    assert (closed["clone"], closed["readable"]) == (usual["clone"], usual["readable"])
+    assert usual["removexattr"] == usual["fremovexattr"] == "done"
+    assert usual["mq_unlink"] in ("done", "ENOSYS")
 
 
 CALLER = """
