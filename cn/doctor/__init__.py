@@ -77,6 +77,7 @@ _CHECKS = (
     Check("peers", "peers were reached of late, and nothing from or for them is missing", clone.check_peers),
     Check("aside", "nothing waits that was put aside", clone.check_files),
     Check("index", "the index takes nothing back that came to main", clone.check_index, "main"),
+    Check("conflicts", "git left no conflict in cn's folders", clone.check_conflicts, "main"),
     Check("hidden", "git watches every file", clone.check_hidden),
     Check("agency", "Agency's records are sound, or there are none", agency.check_records),
     Check("modes", "Agency's records are their owner's alone", agency.check_modes),

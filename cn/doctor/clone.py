@@ -15,8 +15,10 @@ from cn.actions.trust import find_broken, find_pending
 from cn.doctor.finding import Finding, Fix, HubFacts, Step, from_error, info, problem
 from cn.git.damage import find_damage
 from cn.git.entries import read_index, read_tree
+from cn.git.lost_branch import head_branch
 from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
+from cn.inbox.in_conflict import find_conflicts
 from cn.outbox.deliver import PUBLISH
 from cn.outbox.our_branches import LOST, THEIRS, UNHEARD
 from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
@@ -40,7 +42,7 @@ from cn.transaction.publish import recover
 from cn.transaction.push import locks_at_origin, refuses_push, replaced_at_origin
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Blocked, CnError, Refused
-from cn.values.names import Name, never_blocks
+from cn.values.names import Name, ThreadName, never_blocks
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact, visible
 from cn.values.timestamps import format_age, parse_stamp
@@ -240,6 +242,15 @@ def check_index(facts: HubFacts) -> Iterator[Finding]:
         restore = command("git restore --source=HEAD --staged --worktree -- {}", first)
         remedy = f"where you did not stage that yourself, {restore} brings main's back"
         yield problem(text, "the next commit takes back what came to main", remedy)
+
+
+def check_conflicts(facts: HubFacts) -> Iterator[Finding]:
+    """Git's index holds no conflict in cn's folders that a stash left (git-stash(1))."""
+    if head_branch(facts.hub) != facts.hub.main:
+        return  # told by the check of the place
+    names = [ThreadName(item.get("thread")) for _, item in facts.snapshot.pending()]
+    for found in find_conflicts(facts.hub, facts.settings, names):
+        yield problem(found.text, "", found.remedy)
 
 
 def check_hidden(facts: HubFacts) -> Iterator[Finding]:

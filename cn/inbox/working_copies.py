@@ -16,7 +16,7 @@ from cn.system.closed import is_closed
 from cn.system.files import blocked_parent, read_below
 from cn.transaction.unplaced import is_left, read_unplaced
 from cn.values.names import Branch, HubPath, Name, ThreadName
-from cn.values.text import decode
+from cn.values.text import decode, one_line
 
 if TYPE_CHECKING:  # who only looks imports what reads decisions where there is one
     from cn.protocol.thread_life import Written
@@ -226,6 +226,17 @@ def shows_triage(working: Working) -> bool:
         return holds_section(read_text(working.data))
     except TriageRefused:
         return True
+
+
+def own_decision(data: bytes, main: bytes, *, mains: bool = True) -> str:
+    """The first decision that stands in a file and not in main's, for a log; where there is none the last of all, or
+    without ``mains`` nothing.
+    """
+    known = {line.strip() for line in lenient_text(main).split("\n")}
+    lines = [line.strip() for line in lenient_text(data).split("\n")]
+    found = [line for line in lines if line.lower().startswith("decision:") and line.partition(":")[2].strip()]
+    own = [line for line in found if line not in known] or (found[-1:] if mains else [])
+    return one_line(own[0].partition(":")[2], 80) if own else ""
 
 
 def read_copies(view: View | Executor, copies: Mapping[str, Working]) -> dict[str, Written]:

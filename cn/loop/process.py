@@ -25,6 +25,7 @@ from cn.inbox.working_copies import (
     edition,
     has_triage,
     lacks_said,
+    own_decision,
     read_working,
     shows_item,
     shows_triage,
@@ -206,7 +207,7 @@ def _read_decided(executor: Executor, later: Container[ThreadKey]) -> list[Decid
             if unread:
                 executor.perform(Plan(facts.source, hold(facts.peer, facts.item, executor.now)))
             refusal = Refusal(rules.VALID_TRIAGE, why, ANEW)
-            _refuse(executor, facts, _raw_decision(working.data), "", refusal, working, new=True)
+            _refuse(executor, facts, _raw_decision(executor, working), "", refusal, working, new=True)
         elif why:
             executor.perform(plan_renewed(facts.peer, facts.item, executor.now, why))
             executor.notes.info(f"{facts.source}: {why}: it is written anew")
@@ -223,7 +224,7 @@ def _decided(executor: Executor, facts: Facts, working: Working) -> Decided | No
         triage = read_decision(text, committed)
     except TriageRefused as refused:
         refusal = Refusal(rules.VALID_TRIAGE, refused.text, refused.hint)
-        _refuse(executor, facts, _raw_decision(working.data), "", refusal, working)
+        _refuse(executor, facts, _raw_decision(executor, working), "", refusal, working)
         return None
     if triage is None:
         return None
@@ -354,12 +355,9 @@ def _own(working: Working) -> Text:
     return own_lines(working.path, working.data.decode("utf-8", "replace"))
 
 
-def _raw_decision(data: bytes) -> str:
-    """The decision line of a section that cannot be read, for the log."""
-    for line in data.decode("utf-8", "replace").splitlines():
-        if line.strip().lower().startswith("decision:"):
-            return one_line(line.partition(":")[2], 80) or "(none)"
-    return "(none)"
+def _raw_decision(executor: Executor, working: Working) -> str:
+    """The decision of a file that does not decide, for the log: what main has of others was carried out."""
+    return own_decision(working.data, executor.snapshot.read(working.path) or b"") or "(none)"
 
 
 def _refuse(

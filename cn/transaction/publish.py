@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from cn.git.entries import Change, Entry, find_below, read_index, read_tree
+from cn.git.entries import UNMERGED, Change, Entry, find_below, read_index, read_tree
 from cn.git.objects import is_ancestor, read_object, update_refs
 from cn.git.process import PRUNED, Git, GitError
 from cn.git.remote import FOLDER as OUTGOING
@@ -323,10 +323,14 @@ def _edit_index(hub: Hub, git: Git, journal: Journal, changes: Sequence[Change],
         above = [p for p in parents[path] if p in index]
         ours = now == change.old if now is not None else not (change.old or above)
         ours = ours or (now is not None and now.oid == inputs.get(path))
+        ours = ours or (now == UNMERGED and path in inputs)  # the run took the file in with its marks
         instead = change.new is None and (path in folders or not added.isdisjoint(parents[path]))
         blocking = [*above, *(p for p in below[path] if p in index)] if change.new is not None else []
         if not ours and not main_decides(path) and not instead and not blocking:
-            reports.append(f"{visible(path)} has a staged change that stays staged; main has another")
+            stays = "has a staged change that stays staged; main has another"
+            if now == UNMERGED:
+                stays = "is in conflict in git's index, and stays so: 'cn status' tells what settles it"
+            reports.append(f"{visible(path)} {stays}")
             continue
         for other in (*([path] if now is not None and not ours else ()), *blocking):
             _keep_staged(hub, other, index.pop(other), reports)

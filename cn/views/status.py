@@ -7,6 +7,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from cn.inbox.in_conflict import find_conflicts
 from cn.inbox.working_copies import unread
 from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
 from cn.protocol.layout import FINAL, NOTICE, TO_MEND
@@ -156,6 +157,7 @@ def read_status(view: View) -> Status:
         stopped=_stopped(view),
         standing=(
             *_unread(view, {text for text, *_ in conditions.shown}),
+            *_in_conflict(view),
             *_no_messages(view.hub, view.now),
             *sorted(
                 (ShownCondition(text, hint, parse_stamp(at), group) for text, hint, at, group in conditions.shown),
@@ -174,6 +176,13 @@ def _unread(view: View, told: Collection[str]) -> list[ShownCondition]:
     names = [ThreadName(item.get("thread")) for _, item in view.snapshot.pending()] if view.on_main else []
     found = unread(view.hub, names).values()
     return [ShownCondition(text, remedy, view.now) for text, remedy in found if text not in told]
+
+
+def _in_conflict(view: View) -> list[ShownCondition]:
+    """What git left in conflict in cn's folders, as it is now."""
+    names = [ThreadName(item.get("thread")) for _, item in view.snapshot.pending()]
+    found = find_conflicts(view.hub, view.settings, names) if view.on_main else []
+    return [ShownCondition(one.text, one.remedy, view.now) for one in found]
 
 
 def _no_messages(hub: Hub, now: datetime) -> list[ShownCondition]:
