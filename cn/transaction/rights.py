@@ -54,14 +54,16 @@ def try_rights(
     """
     token = secrets.token_hex(4)
     refs = {prefix: f"{prefix}cn-check-{token}" for prefix in prefixes}
-    tips = _tips(hub, known)
-    _write(hub, {**_read(hub), url: Tried(0, list(refs.values()))})
+    tips, before = _tips(hub, known), _read(hub)
+    earlier = before[url].refs if url in before else []
+    _write(hub, {**before, url: Tried(0, [*earlier, *refs.values()])})
     made: set[str] = set()
     missing: dict[str, Missing] = {}
     for right, new in zip(_RIGHTS, (*tips, None), strict=True):
         if new is None:
             missing |= _not_there(hub, url, {p: refs[p] for p in refs if p not in missing}, tips[1], seconds)
         asked = {refs[p]: new for p in refs if (refs[p] in made if new is None else p not in missing)}
+        asked |= dict.fromkeys(earlier, None) if new is None else {}
         told = push_refs(hub.git, url, asked, seconds) if asked else {}
         made |= {ref for ref, one in told.items() if one.result is not Result.REJECTED}
         for prefix, ref in refs.items():
@@ -70,7 +72,8 @@ def try_rights(
                 if right == _RIGHTS[-1]:
                     missing[prefix] = missing[prefix]._replace(stays=ref)
     others = {place: rest for place, rest in _read(hub).items() if place != url}
-    left = [one.stays for one in missing.values() if one.stays]
+    left = [ref for ref in earlier if ref in told and told[ref].result is not Result.DONE]
+    left += [one.stays for one in missing.values() if one.stays]
     if all(one.told for one in missing.values()):
         _write(hub, {**others, url: Tried(0, left)} if left else others)
     return missing
@@ -102,19 +105,28 @@ def _missing(right: str, told: RefResult) -> Missing:
 
 
 def sweep_tried(hub: Hub, seconds: float) -> None:
-    """Delete what a killed try left at remotes. One that does not answer again and again is left alone."""
+    """Delete what a killed try left at remotes. One that does not answer again and again is left alone; one that says
+    no is, until what it allows is tried again.
+    """
     left: dict[str, Tried] = {}
     for url, tried in _read(hub).items():
+        if tried.sweeps >= _MOST_SWEEPS:
+            left[url] = tried
+            continue
         told = push_refs(hub.git, url, dict.fromkeys(tried.refs), seconds)
-        there = [ref for ref, one in told.items() if one.result is not Result.DONE]
-        if there and tried.sweeps + 1 < _MOST_SWEEPS:
+        last = tried.sweeps + 1 == _MOST_SWEEPS
+        stays = (Result.REJECTED,) if last else (Result.REJECTED, Result.UNKNOWN)
+        if there := [ref for ref, one in told.items() if one.result in stays]:
             left[url] = Tried(tried.sweeps + 1, there)
     _write(hub, left)
 
 
 def has_tried(hub: Hub) -> bool:
-    """Was a try cut off?"""
-    return _path(hub).exists()
+    """Was a try cut off, and is it swept still?"""
+    if not _path(hub).exists():
+        return False
+    found = _read(hub)
+    return not found or any(tried.sweeps < _MOST_SWEEPS for tried in found.values())
 
 
 def _path(hub: Hub) -> Path:

@@ -71,6 +71,24 @@ def test_each_right_that_is_missing_is_found_in_the_words_of_the_host(
     assert ("stays there until it may be deleted" in said) == (right == "delete")
 
 
+@pytest.mark.parametrize("syncs", [0, 6])
+def test_what_could_not_be_deleted_goes_once_it_may_be(hosts: tuple[Node, Node], tmp_path: Path, syncs: int) -> None:
+    sigma, pi = hosts
+    forbid(pi.home, "delete")
+    with git_daemon(pi.home.parent, tmp_path) as served:
+        sigma.cn("peer", "add", "pi", served.url("pi"), "--check")
+        for _ in range(syncs):  # after some of them no run tries it any more
+            sigma.cn("sync")
+        sigma.cn("doctor", "--full")
+        assert len(branches(pi.home)) == 3, "the try of doctor left another one"
+        for _ in range(syncs):
+            sigma.cn("sync")
+        forbid(pi.home, "nothing")
+        sigma.cn(*(("doctor", "--full") if syncs else ("sync",)))
+    assert list(branches(pi.home)) == ["main"]
+    assert not (sigma.root / ".git/cn/tried").exists()
+
+
 def test_who_may_not_write_at_all_is_told_that_before_a_peer_is_added(hosts: tuple[Node, Node], tmp_path: Path) -> None:
     sigma, pi = hosts
     git(pi.home, "config", "daemon.receivepack", "false")
