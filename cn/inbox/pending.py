@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from cn.inbox.arrivals import assigned_to
 from cn.inbox.plan.arrivals import plan_restored, plan_returned
 from cn.inbox.superseded import set_aside
 from cn.inbox.working_copies import has_triage, unknown_files, unread, versions
 from cn.outbox.plan.receipts import clean_up
 from cn.protocol import rules
 from cn.protocol.effects import Plan
-from cn.protocol.layout import DONE, INBOX, done_path, inbox_path
+from cn.protocol.layout import DONE, INBOX, done_path, inbox_path, returned_text
 from cn.protocol.ledger import IN, OUT, Item
 from cn.protocol.outbox_entry import take_out
 from cn.run.executor import Executor
@@ -31,12 +32,18 @@ _A_DAY = timedelta(days=1)
 
 
 def record_due(executor: Executor) -> None:
-    """What time alone brings about: deferred threads return, old notices are cleaned up."""
+    """What nobody's decision brings about: deferred threads return when it is time, and assigned ones when their
+    reviewer is none any more; old notices are cleaned up.
+    """
     for peer, known in executor.snapshot.pending():
         item = executor.item(peer, IN, known.topic)  # this very run may have refreshed or ended it
         if item is not None and item.is_due(executor.now):
             executor.perform(plan_returned(peer, item, executor.now))
-            executor.notes.done(f"{item.get('thread')} returns: deferred until now", source=f"{peer}/{item.topic}")
+            executor.notes.done(f"{item.get('thread')} returns: {returned_text('')}", source=f"{peer}/{item.topic}")
+        elif item is not None and item.state == "assigned" and not assigned_to(executor, item):
+            executor.perform(plan_returned(peer, item, executor.now))
+            why = returned_text(item.get("actor"))
+            executor.notes.done(f"{item.get('thread')} returns: {why}", source=f"{peer}/{item.topic}")
     days = executor.settings.config.notice_days
     old: dict[str, tuple[Name, Item]] = {}
     for peer, known in executor.snapshot.outbound():

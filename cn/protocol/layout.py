@@ -15,6 +15,13 @@ SAY = "-say.md"
 """How the name of a file ends that is to be said in a chat (:mod:`cn.protocol.outbox_entry`)."""
 PROPOSAL, MESSAGE, NOTICE, CONCERN = "proposal", "message", "notice", "concern"
 ACKED = "acked"
+
+
+def returned_text(reviewer: str) -> str:
+    """Why a thread that was put off, or assigned to this ``reviewer``, is to be decided again."""
+    return f"{reviewer} is no reviewer any more" if reviewer else "deferred until now"
+
+
 FINAL = ("merged", "replied", "opened", "delegated", ACKED, "done", "discarded")
 """The statuses of a notice that end a branch: its creator deletes it."""
 TRIED = r"cn-check-[0-9a-f]{8}"

@@ -63,7 +63,7 @@ THREAD = Machine(
 | gone      | none     | received | deferred | assigned | queued   | claimed  | dead     |
 | noticed   | none     | —        | —        | —        | —        | —        | —        |
 | deferred  | —        | deferred | deferred | deferred | deferred | deferred | deferred |
-| returned  | —        | —        | received | —        | —        | —        | —        |
+| returned  | —        | —        | received | received | —        | —        | —        |
 | assigned  | —        | assigned | assigned | assigned | assigned | assigned | assigned |
 | decided   | —        | done     | done     | done     | done     | done     | done     |
 | enqueued  | —        | queued   | —        | —        | queued   | queued   | queued   |

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from cn.protocol.layout import FINAL, MERGED_BEFORE
+from cn.protocol.layout import FINAL, MERGED_BEFORE, returned_text
 from cn.protocol.ledger import IN, OUT, SAID, Event
 from cn.values.timestamps import format_stamp, parse_stamp
 
@@ -164,7 +164,7 @@ def _inbound(event: Event, shown: str) -> tuple[Link, ...]:
         "received": (RECEIVED, get("branch", "")),
         "refreshed": said if get("words") or get(SAID) else anew if event.head == shown else moved,
         "deferred": (DEFERRED, _join(_until(event), get("reason", ""), by)),
-        "returned": (RETURNED, "deferred until now"),
+        "returned": (RETURNED, returned_text(get("actor", ""))),
         "assigned": (ASSIGNED, _join(f"to {get('actor', '')}", "", by)),
         "refused": (REFUSED, f"{get('rule', '')}: {get('why', '')}".strip(": ")),
         "gone": (DELETED, f"it moved to {to[:8]}, which did not come in" if (to := get("to")) else "it is not listed"),

@@ -67,3 +67,28 @@ def test_a_time_to_come_back_is_for_a_deferral_and_its_forms_are_told(world: Wor
     sigma.decide("pi/proposal", "defer:later", "--until", "next tuesday")
     (until,) = re.findall(r'"until": "(.*)T00:00:00Z"', sigma.cn("inbox", "show", "pi/proposal", "--json").stdout)
     assert date.fromisoformat(until).isoweekday() == 2
+
+
+def test_what_was_assigned_to_a_reviewer_who_was_taken_out_comes_back(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    config = ".cn/hub.yaml"
+    before = (sigma.root / config).read_text()
+    sigma.write({config: before.replace("[]", "[eve, dan]", 1)}, "Reviewers")
+    sigma.sync()
+    sigma.cn("delegate", "pi/proposal", "eve")
+    sigma.write({config: before.replace("[]", "[dan, eve]", 1)}, "In another order")
+    sigma.sync()
+    assert "eve decides" in sigma.cn("inbox", "show", "pi/proposal", "--json").stdout
+    sigma.write({config: before.replace("[]", "[dan]", 1)}, "Without eve")
+    done = sigma.sync()
+    assert f"✓ {sigma.only_thread()} returns: eve is no reviewer any more" in done.stdout
+    assert ("pi/proposal", "returned", "eve is no reviewer any more") in sigma.rows()
+    chain = sigma.cn("inbox", "show", "pi/proposal", "--json").stdout
+    assert "eve is no reviewer any more" in chain
+    assert "eve decides" not in chain
+    status = sigma.cn("status").stdout
+    assert "to decide" in status
+    assert "eve" not in status
+    sigma.idle()
+    sigma.cn("doctor")

@@ -357,6 +357,15 @@ def test_a_deferred_thread_returns() -> None:
     assert of(plan, Wake) == [Wake(NAME)]
 
 
+def test_an_assigned_thread_returns_from_who_is_no_reviewer_any_more() -> None:
+    item = Item(IN, "x", A, "assigned", AT, {"thread": NAME, "actor": "eve", "by": "sigma"})
+    plan = plan_returned(PI, item, AT)
+    assert fold_history(records(plan), {(IN, "x"): item})[(IN, "x")] == Item(
+        IN, "x", A, "received", AT, {"thread": NAME}
+    )
+    assert rows(plan) == [("pi/x", "returned", "eve is no reviewer any more")]
+
+
 @pytest.mark.parametrize("elsewhere", [None, HubPath("threads/adhoc/x.md")])
 def test_a_missing_thread_is_put_back(elsewhere: HubPath | None) -> None:
     item = Item(IN, "x", A, "received", AT, {"thread": NAME, "branch": BRANCH})

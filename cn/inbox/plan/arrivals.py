@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cn.outbox.plan.receipts import Arrival, notice
 from cn.protocol.effects import Drop, Effect, Log, Plan, Put, Record, Wake
-from cn.protocol.layout import ACKED, NOTICE, inbox_path
+from cn.protocol.layout import ACKED, NOTICE, inbox_path, returned_text
 from cn.protocol.ledger import IN, SAID, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About
@@ -480,11 +480,15 @@ def plan_let_in(arrival: Arrival, us: Name, name: ThreadName | None) -> Plan:
 
 
 def plan_returned(peer: Name, item: Item, at: datetime, hops: int | None = None) -> Plan:
-    """A deferred thread whose time has come, or that an answer brings back: ``hops`` are those of the answer."""
+    """A deferred thread whose time has come, or that an answer brings back: ``hops`` are those of the answer. Or an
+    assigned one, whose reviewer is none any more.
+    """
     source = f"{peer}/{item.topic}"
     thread = item.get("thread")
-    row = Row(at, source, "returned", "deferred until now", thread, item.get("branch"), item.head, "returned")
     fields = {} if hops is None else {"hops": str(hops)}
+    fields |= {"actor": item.get("actor")} if item.state == "assigned" else {}
+    why = returned_text(fields.get("actor", ""))
+    row = Row(at, source, "returned", why, thread, item.get("branch"), item.head, "returned")
     fields |= {"words": ""} if item.get("words") else {}
     event = Event(at, IN, "returned", item.topic, item.head, fields)
     return Plan(source, (Record(peer, event), Log(row), Wake(thread)))
