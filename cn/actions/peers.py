@@ -202,7 +202,7 @@ def pin_key(hub: Hub, name: str, key: str, *, dry_run: bool = False) -> Report:
         peer = run.settings.peer(name)
         if peer.key == key:
             raise Refused(f"{name} has this key already", "'cn peer list' shows it")
-        before = executor.snapshot.text(PATH)  # as people wrote it: a run may work by another route
+        before = executor.snapshot.text(PATH)  # as people wrote it: a run knows the place of a relative URL
         written = next(one for one in parse_peers(before) if one.name == peer.name)
         text = replace_peer(before, written._replace(key=key))
         pinned = peer._replace(key=key)

@@ -31,13 +31,13 @@ from cn.protocol.layout import FINAL, MESSAGE, PROPOSAL, TO_MEND
 from cn.protocol.ledger import OUT, Event, Item
 from cn.protocol.message import Message
 from cn.protocol.outbox_entry import Propose, is_deletion_of
-from cn.protocol.peers_file import MAILBOX, Peer, parse_peers
 from cn.protocol.peers_file import PATH as PEERS
+from cn.protocol.peers_file import Peer, parse_peers
 from cn.protocol.twins import THERE, is_refused_as_twin, rename_to, twin_of
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_change, check_plan, check_texts
-from cn.run.settings import Settings, read_settings
+from cn.run.settings import Settings, lies_at_mailbox, read_settings
 from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import Text, text_of
 from cn.transaction.protected_files import TRUSTED_REF, refuse_foreign
@@ -203,7 +203,7 @@ def find_target(run: Run, peer: Peer, topic: str, work: WorkClone) -> Target:
         raise Refused(f"{peer.name} is unreachable: {main}", "a proposal is checked against its main; try again later")
     if why := bring_mains(run, {peer.name: main}).get(peer.name):
         raise Refused(f"{peer.name}'s {main[0]} cannot be fetched: {why}", "try again later")
-    url = run.settings.delivery_url(run.hub, peer)
+    url = run.settings.delivery_url(run.hub, peer, branch)
     place = run.hub.config.last(f"remote.{url}.url") or url
     return Target(peer, *main, name, branch, work.place(peer.hub), work.place(place))
 
@@ -279,7 +279,7 @@ def _lost(run: Run, target: Target, head: Oid) -> Item | None:
     item = run.snapshot.item(target.peer.name, OUT, target.topic)
     if item is None or item.head != head or item.state not in THERE:
         return None
-    ref, url = HEADS + target.branch, run.settings.delivery_url(run.hub, target.peer)
+    ref, url = HEADS + target.branch, run.settings.delivery_url(run.hub, target.peer, target.branch)
     there = list_refs_of(run.hub.git, url, [ref], run.settings.config.limits.peer_seconds)
     if isinstance(there, str) or there.get(ref) == head:
         return None
@@ -498,7 +498,8 @@ def _tell_what_follows(run: Run, target: Target, item: Item) -> None:
     if item.state == "queued":
         run.report.info("it stays in the outbox, and the next 'cn sync' tries again; 'cn outbox' shows why it waits")
         return
-    where = "" if peer.deliver == MAILBOX else f" (it lies at our {run.settings.mailbox or 'own repository'})"
+    near = lies_at_mailbox(peer.name, target.branch)
+    where = "" if not near else f" (it lies at our {run.settings.mailbox or 'own repository'})"
     if read_info(run.hub.git, [f"{target.tip}:{PATH}"]) == [None]:
         text = f"{peer.name}'s {target.main} has no {PATH}: {NO_HUB}"
         text += f"; its people see {target.branch} with git{where}, and no cn answers"

@@ -17,9 +17,8 @@ from cn.outbox.deliver import deliver
 from cn.outbox.our_names import find_ours, told_of
 from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import OUT, Item
-from cn.protocol.peers_file import PICKUP
 from cn.run.run import Run, open_run
-from cn.run.settings import MAILBOX_KEY
+from cn.run.settings import MAILBOX_KEY, lies_at_mailbox
 from cn.values.errors import Refused
 from cn.values.names import Name, Oid, is_owned
 from cn.values.report import Report
@@ -92,7 +91,7 @@ def _find(run: Run, text: str) -> tuple[Name, Item]:
 
 def _require_there(run: Run, target: Target, item: Item) -> None:
     """The branch has to be where we know it, and its commits here."""
-    git, url = run.hub.git, run.settings.delivery_url(run.hub, target.peer)
+    git, url = run.hub.git, run.settings.delivery_url(run.hub, target.peer, target.branch)
     seconds, prefix = run.settings.config.limits.peer_seconds, target.branch.partition("/")[0]
     answer = list_remotes(git, {"": url}, seconds, parts={"": [prefix]})[""]
     if isinstance(answer, str):
@@ -105,7 +104,7 @@ def _require_there(run: Run, target: Target, item: Item) -> None:
         moved = told_of(run.memory.conditions, f"{target.peer.name}:{target.topic}")
         remedy = moved.remedy if moved and tip else f"{look}propose it from your clone, with {again}"
         raise Refused(f"{target.branch} {there}", remedy)
-    remote = MAILBOX_KEY if target.peer.deliver == PICKUP else target.peer.name
+    remote = MAILBOX_KEY if lies_at_mailbox(target.peer.name, target.branch) else target.peer.name
     told = run.settings.told_to(run.hub, remote, [target.peer.name])
     if read_info(git, [item.head]) == [None] and (why := fetch_commits(git, url, [item.head], seconds, told)):
         raise Refused(f"{target.branch} cannot be fetched: {why}", "try again later")

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from cn.git.objects import merge_bases, read_info, read_objects
+from cn.git.objects import merge_bases
 from cn.git.process import Git
 from cn.git.signatures import own_key, read_signatures
 from cn.inbox.plan.arrivals import is_withdrawn
-from cn.outbox.our_branches import read_ledger_at
+from cn.peers.their_records import entry_at, read_ledger_at
 from cn.protocol import rules
 from cn.protocol.ledger import IN, LedgerRefused, events_of_topics
-from cn.protocol.peers_file import PATH as PEERS
-from cn.protocol.peers_file import Peer, fingerprint, parse_peers
+from cn.protocol.peers_file import Peer, fingerprint
 from cn.run.run import Run
-from cn.values.errors import ConfigError, Refusal, Refused
+from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, Oid, Topic
 from cn.values.shell_words import command
-from cn.values.text import decode
-
-_LARGE = 1 << 20
-"""Bytes of a list of peers that is not read."""
 
 
 def refuse_unsigned(run: Run, peer: Peer, tip: Oid, head: Oid) -> None:
@@ -69,12 +64,5 @@ def _remedy(us: Name, base: Oid, key: str, ours: str) -> str:
 
 def pinned_key(git: Git, tip: Oid, us: Name) -> str | None:
     """The key that the list of peers in a main has for us (empty: none); None where it cannot be read."""
-    name = f"{tip}:{PEERS}"
-    (info,) = read_info(git, [name])
-    if info is None or info.kind != "blob" or info.size > _LARGE:
-        return None
-    try:
-        peers = parse_peers(decode(read_objects(git, [name])[0] or b""))
-    except ConfigError:
-        return None
-    return next((peer.key for peer in peers if peer.name == us), None)
+    entry = entry_at(git, tip, us)
+    return None if entry is None else entry.key

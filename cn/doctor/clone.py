@@ -20,7 +20,7 @@ from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
 from cn.inbox.in_conflict import find_conflicts
 from cn.outbox.deliver import PUBLISH
-from cn.outbox.our_branches import LOST, THEIRS, UNHEARD
+from cn.outbox.our_branches import LOST, UNHEARD
 from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
 from cn.outbox.told_again import UNTOLD
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
@@ -29,6 +29,7 @@ from cn.peers.links import MISNAMED, ONE_NAME, find_former, find_routes, open_at
 from cn.peers.observe import FETCH, MOVED, NOT_TAKEN, SILENT, STRAY
 from cn.peers.older_state import OLDER
 from cn.peers.peer_main import named_main
+from cn.peers.routes import THEIRS
 from cn.protocol.hub_config import AGENT_PATH
 from cn.run.links import by_links
 from cn.run.memory import Memory

@@ -61,9 +61,10 @@ from cn.inbox.working_copies import (
     renewed,
     shows_triage,
 )
-from cn.outbox.our_branches import PinnedTopics, apply_notice, read_theirs
+from cn.outbox.our_branches import PinnedTopics, apply_notice
 from cn.outbox.plan.receipts import Arrival, plan_notice, plan_words
 from cn.peers.observe import ARRIVAL, MORE, UNREAD, Observation, fetch_mains, forget_gone, head_name
+from cn.peers.their_records import read_theirs
 from cn.peers.turns import Turns
 from cn.protocol import rules
 from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
@@ -78,6 +79,7 @@ from cn.protocol.thread_file import TriageRefused, find_headings, holds_section,
 from cn.protocol.twins import rename_to
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
+from cn.run.settings import lies_at_mailbox
 from cn.transaction.push import encode
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refusal
@@ -613,7 +615,7 @@ def _came_before(arrival: Arrival) -> bool:
 def _not_theirs(executor: Executor, arrival: Arrival) -> Refusal:
     settings, peer = executor.settings, executor.settings.peers[arrival.peer]
     other = PICKUP if peer.deliver == MAILBOX else MAILBOX
-    place = peer.hub if other == MAILBOX else settings.delivery_url(executor.hub, peer._replace(deliver=other))
+    place = settings.delivery_url(executor.hub, peer, arrival.branch)
     why = f"it is ours, made by the route {other}, which is {peer.deliver} now"
     delete = command("git push {} {}", place, f":{arrival.branch}")
     return Refusal(rules.KNOWN_PEER, why, f"{delete} deletes it, where nothing more is needed from it")
@@ -643,7 +645,7 @@ def _deletion(executor: Executor, peer: Peer, arrival: Arrival) -> str:
     (``docs/hosts.md``); in a repository without one we are the host.
     """
     branch = one_line(arrival.branch, 100)
-    if peer.deliver == PICKUP:
+    if not lies_at_mailbox(peer.name, arrival.branch):
         return f"ask {peer.name} to delete {branch} in its hub"
     if not (mailbox := executor.settings.mailbox):
         return f"{command('git branch -D {}', arrival.branch)} deletes it"
@@ -956,7 +958,8 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
         if not is_news_that_it_vanished(executor.item(peer, IN, topic), past.get(peer, {}).get(topic, ())):
             continue  # another clone of this hub saw it first
         item = executor.item(peer, IN, topic)
-        called = Branch(item.get("branch")) if item is not None and item.get("branch") else None
+        life = [item.fields] if item is not None else [event.fields for event in past.get(peer, {}).get(topic, ())]
+        called = next((Branch(one["branch"]) for one in reversed(life) if one.get("branch")), None)
         prefix = executor.settings.inbound_prefix(executor.settings.peers[peer])
         branch = called or join_branch(prefix, TopicName(topic))
         theirs = read_theirs(executor, seen, executor.settings.peers[peer], OUT, topic, tip)

@@ -34,6 +34,7 @@ from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import deliver
 from cn.peers.observe import Observation, fetch_changed, observe
 from cn.peers.older_state import hold_back_older
+from cn.peers.routes import place_by_records
 from cn.protocol import rules
 from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import PROPOSAL, inbox_path
@@ -99,6 +100,7 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
     if peers := {peer for peer, _ in decided if peer in run.settings.peers}:
         # What is decided on is fetched: a branch that moved since is void.
         seen = observe(run, only=peers, inbound_only=True, force=True)
+        place_by_records(run, seen)
         hold_back_older(run, seen)
         heads = {(peer, item.head) for peer, item in snapshot.pending() if (peer, item.topic) in decided}
         others = {key for key, (_, tip) in seen.listed[IN].items() if (key[0], tip) in heads}

@@ -36,6 +36,7 @@ from cn.peers.first_contact import note_origin, to_fetch, whole_until
 from cn.peers.links import tell_links
 from cn.peers.observe import Observation, fetch_changed, head_name, observe, report_not_taken, report_strays
 from cn.peers.older_state import hold_back_older
+from cn.peers.routes import place_by_records
 from cn.protocol.effects import Move, Plan
 from cn.protocol.layout import DONE, SENT
 from cn.protocol.ledger import IN, OUT
@@ -221,6 +222,7 @@ def sync(
     with open_run(hub, dry_run=dry_run, progress=progress, looked=just_looked, kind="sync", fetched=fetched) as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(run, only=chosen, force=force)
+        place_by_records(run, seen)
         at_origin = seen.urls.get(MAILBOX_KEY) == "origin"
         note_origin(run.memory, run.settings, seen.listings.get(MAILBOX_KEY) if at_origin else None)
         hold_back_older(run, seen)

@@ -39,10 +39,11 @@ from cn.protocol.ledger import IN, OUT
 from cn.protocol.message import MessageRefused, parse_message, tree_bytes
 from cn.protocol.outbox_entry import Deliver, Entry, Propose, Remove, entry_head, entry_source, outbox_path, take_out
 from cn.protocol.peers_file import MAILBOX, say_moved
+from cn.protocol.sent_life import sent_lives
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.run.secret_gate import check_entry
-from cn.run.settings import Settings
+from cn.run.settings import Settings, lies_at_mailbox
 from cn.run.snapshot import Snapshot
 from cn.transaction import mailbox_main
 from cn.transaction.base import origin_url
@@ -131,14 +132,19 @@ def _find_returned(snapshot: Snapshot) -> list[Pair]:
 
 
 def _reroute(run: Run) -> None:
-    """What waits for a peer that was added again by another route goes by that one."""
+    """What waits for a peer whose route is another one now goes by that, but for what moves a branch that is there."""
     settings = run.settings
 
     def has_moved(entry: Entry) -> bool:
-        peer = settings.peers.get(entry.to)
-        if peer is None or not isinstance(entry, Deliver) or settings.is_outbound(peer, entry.branch):
+        peer, prefix = settings.peers.get(entry.to), _prefix(entry)
+        if peer is None or isinstance(entry, Remove) or prefix not in (settings.us, entry.to):
             return False
-        return _prefix(entry) in (settings.us, entry.to) and _is_asked_for(run.snapshot, entry)
+        item = run.snapshot.item(entry.to, OUT, topic_of(entry.branch))
+        if prefix == settings.outbound_prefix(peer) or item is None or item.state != "queued":
+            return False
+        if item.head != entry_head(entry):
+            return False
+        return isinstance(entry, Deliver) or not _was_there(run.snapshot, entry)
 
     if not any(has_moved(entry) for _, entry in run.snapshot.outbox()[0]):
         return
@@ -146,13 +152,19 @@ def _reroute(run: Run) -> None:
     def plan(executor: Executor) -> str | None:
         for path, entry in executor.snapshot.outbox()[0]:
             ours = executor.item(entry.to, OUT, topic_of(entry.branch))
-            if isinstance(entry, Deliver) and ours is not None and has_moved(entry):
+            if not isinstance(entry, Remove) and ours is not None and has_moved(entry):
                 prefix = settings.outbound_prefix(settings.peers[entry.to])
                 branch = Branch(f"{prefix}/{topic_of(entry.branch)}")
                 executor.perform(plan_rerouted(path, entry, branch, ours, run.now))
         return "cn: queued for another route"
 
     run.commit(plan)
+
+
+def _was_there(snapshot: Snapshot, entry: Propose) -> bool:
+    """Was the branch of a proposal ever seen where it goes?"""
+    past = snapshot.events_of_topic(entry.to, OUT, topic_of(entry.branch))
+    return any(event.kind in ("delivered", "adopted") for event in sent_lives(past)[-1])
 
 
 def _is_asked_for(snapshot: Snapshot, entry: Entry) -> bool:
@@ -191,7 +203,7 @@ def _ready(run: Run, force: bool, waited: Collection[HubPath] | None) -> list[Pa
                 f"it was made as {_prefix(entry)}: give this hub that name back, or {take_out(path)} and send it anew"
             )
             _failed(run, path, entry, reason, remedy if old else "see deliver: in state/peers.md")
-        elif not (force or entry.to in meant) and entry.to in _hubs(run) and run.memory.unreachable.waits(entry.to):
+        elif not (force or entry.to in meant or _is_near(entry)) and run.memory.unreachable.waits(entry.to):
             reason = run.memory.unreachable.reason(entry.to)
             run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", told_before=True)
             left = run.memory.unreachable.next_try(entry.to) - run.now
@@ -254,7 +266,7 @@ def _perform(run: Run, ready: Sequence[Pair], *, force: bool = False) -> dict[Hu
     """Push with what we know, each ref with its lease; ask a remote only about what it did not take."""
     git, seconds = run.hub.git, run.settings.config.limits.peer_seconds
     # One remote may stand for several peers (pickup): the key is the URL.
-    of = {path: run.settings.delivery_url(run.hub, run.settings.peers[entry.to]) for path, entry in ready}
+    of = {path: _url(run, entry) for path, entry in ready}
     # Who did not answer a moment ago is not asked again in this run.
     urls = dict.fromkeys(of.values())
     asked: dict[str, Listing | str] = {u: run.down[p] for p, u in _hubs(run).items() if p in run.down and u in urls}
@@ -358,12 +370,15 @@ def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, li
             if refusal := _refusal(run, entry, tip):
                 hint = f"{refusal.remedy}; {take_out(path)}"
                 if _is_recorded(run, entry):
-                    url = run.settings.delivery_url(run.hub, run.settings.peers[entry.to])
+                    url = _url(run, entry)
                     gone, out = command("git push {} {}", url, f":{entry.branch}"), command("git rm -- {}", path)
                     hint = f"{refusal.remedy}: {gone} deletes that, too, where the host lets you; "
                     hint += f"{out}, and a commit, ends that cn asks for it"
                 return Outcome("", f"{refusal.rule}: {refusal.reason}", hint)
     reason = (result.reason if result else "") or "the remote did not take it"
+    if isinstance(entry, Remove) and _is_near(entry) is (run.settings.peers[entry.to].deliver == MAILBOX):
+        where = "here" if _is_near(entry) else "in its hub"
+        reason += f"; it was made by another route: where {entry.to} deletes {entry.branch} {where}, that ends"
     way = in_the_way(reason)
     return Outcome("", reason, f"it waits; ask {entry.to} to delete {way} there" if way else "")
 
@@ -376,7 +391,7 @@ def _looked_at(run: Run, entry: Propose, listing: Listing) -> Outcome | None:
     if _prefix(entry) in listing.cut:
         return Outcome("", f"asked for the branches under {_prefix(entry)}/, {TOO_MUCH}")
     if tip is not None and not _is_ours(run, entry, tip):
-        url = run.settings.delivery_url(run.hub, run.settings.peers[entry.to])
+        url = _url(run, entry)
         look = command("git fetch {} {}", url, HEADS + entry.branch)
         reason = f"it is at {tip[:8]} there, which cn did not propose"
         other = command("cn propose {} {}", "OTHER", entry.to)
@@ -391,6 +406,16 @@ def _is_stale(result: RefResult) -> bool:
 
 def _prefix(entry: Entry) -> str:
     return entry.branch.partition("/")[0]
+
+
+def _url(run: Run, entry: Entry) -> str:
+    """Where it goes."""
+    return run.settings.delivery_url(run.hub, run.settings.peers[entry.to], entry.branch)
+
+
+def _is_near(entry: Entry) -> bool:
+    """Does it go to our own mailbox, where the peer fetches?"""
+    return lies_at_mailbox(entry.to, entry.branch)
 
 
 def _no_room(entry: Entry, listing: Listing) -> Outcome | None:
@@ -444,7 +469,7 @@ def _taken(entry: Entry) -> Outcome:
 
 def _hubs(run: Run) -> dict[Name, str]:
     """The peers whose own hub takes our branches (mailbox route), with its URL."""
-    return {p.name: p.hub for p in run.settings.peers.values() if p.deliver == MAILBOX}
+    return {p.name: p.hub for p in run.settings.peers.values() if run.settings.sends_to_hub(p)}
 
 
 def _note_reachability(run: Run, asked: Mapping[str, Listing | str], answered: Collection[str]) -> None:
@@ -515,7 +540,7 @@ def _rename(executor: Executor, path: HubPath, entry: Deliver, another: str) -> 
     renamed = replace(entry, branch=Branch(f"{prefix}/{free}"))
     ours = executor.item(entry.to, OUT, topic)
     executor.perform(plan_renamed(path, entry, renamed.branch, ours, executor.now))
-    own = executor.settings.peers[entry.to].deliver != MAILBOX
+    own = _is_near(entry)
     where = "our own mailbox" if own else f"{entry.to}'s hub"
     text = f"{another} in {where} is not ours: somebody else made it. What we send goes as {renamed.branch} instead"
     push = command("git push {} :{}", executor.settings.mailbox or ".", another.rpartition(" at ")[0])
@@ -526,7 +551,7 @@ def _rename(executor: Executor, path: HubPath, entry: Deliver, another: str) -> 
 
 def _where(run: Run, entry: Entry) -> str:
     """Where the branch lies of which that is confirmed: the peer's hub, or by pickup our own."""
-    if run.settings.peers[entry.to].deliver == MAILBOX:
+    if not _is_near(entry):
         return entry.to
     place = run.settings.mailbox or "this hub"
     return f"{place}, where {entry.to} fetches it" if isinstance(entry, Deliver) else place

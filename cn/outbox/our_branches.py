@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import accumulate
 
-from cn.git.objects import OUTPUT_BYTES, is_ancestor, read_info, read_raw
-from cn.git.process import Git, GitError
+from cn.git.objects import OUTPUT_BYTES, is_ancestor, read_info
+from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
 from cn.git.remote import HEADS
 from cn.git.taken_in import held
@@ -26,22 +25,13 @@ from cn.outbox.plan.receipts import (
 )
 from cn.peers.observe import Observation, fetch_mains, has_box_alone, head_name, works_by_hand
 from cn.peers.older_state import A_DAY
+from cn.peers.routes import THEIRS
+from cn.peers.their_records import read_theirs, route_told, sent_about
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.layout import ACKED, FINAL, NOTICE, PROPOSAL, TO_MEND
-from cn.protocol.ledger import (
-    FOLDER,
-    IN,
-    OUT,
-    Event,
-    Item,
-    LedgerRefused,
-    events_of_topics,
-    events_with,
-    months,
-    topics,
-)
+from cn.protocol.ledger import IN, OUT, Event, Item, topics
 from cn.protocol.message import About, MessageRefused, parse_message
 from cn.protocol.outbox_entry import is_deletion_of
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, others_can_write
@@ -52,6 +42,7 @@ from cn.run.executor import Executor
 from cn.run.memory import Condition
 from cn.run.run import Run
 from cn.run.secret_gate import mask_line
+from cn.run.settings import lies_at_mailbox
 from cn.transaction.mailbox_main import private_in
 from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
@@ -60,12 +51,6 @@ from cn.values.shell_words import command
 from cn.values.text import in_quotes, one_line
 from cn.values.timestamps import format_second, is_old, stamp_or_none
 
-_MONTHS = 24
-_MOST_BYTES = 8 << 20
-_MOST_EVENTS, _MOST_LINE = 100, 4096
-_ABOUT = "about_head="
-THEIRS = "theirs"
-"""The kind of condition that a peer's own branch lies where ours would, since it goes by another route than we do."""
 LOST = "gone"
 """The kind of condition that a message of ours is gone where it was delivered, and nobody has it."""
 UNHEARD = "unheard"
@@ -176,7 +161,8 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
         not_here = (peer, known.topic) in seen.missing[OUT] or (peer, known.topic) in seen.later
         if not_here or peer not in executor.settings.peers:
             continue
-        branch, url = item.get("branch"), executor.settings.delivery_url(executor.hub, executor.settings.peers[peer])
+        branch = item.get("branch")
+        url = executor.settings.delivery_url(executor.hub, executor.settings.peers[peer], branch)
         lease, spec = f"{branch}:{tip}", f"{item.head}:{HEADS}{branch}"
         back = command("git push --force-with-lease={} {} {}", lease, url, spec)
         gone = command("git push {} {}", url, f":{branch}")
@@ -278,6 +264,9 @@ def _leave_theirs(
         return False
     text += f"; here deliver: for {peer} is {ours}"
     remedy = f"both hubs have the same deliver: for each other in {PEERS}; with {other} here too, it comes in"
+    if route_told(executor, seen, executor.settings.peers[peer]) == ours:  # it was on its way when both changed that
+        text += f", and there too, but {peer}'s main does not show that it made it"
+        remedy = f"it comes in when that shows it; or with {other} here: then {ours} can be written again"
     executor.notes.failed(text, remedy, source=f"{peer}/{topic}")
     executor.memory.conditions.set(THEIRS, text, remedy, name=head_name(key, tip))
     return True
@@ -328,7 +317,8 @@ def _record_found(
         text = f"{branch} at {peer} is not ours: somebody else made it at {tip[:8]}, and ours went under another name"
         executor.notes.info(text, source=source)
     elif _is_message(executor, tip):  # whoever may write there could speak for us
-        push = command("git push {} {}", settings.delivery_url(executor.hub, settings.peers[peer]), f":{HEADS}{branch}")
+        url = settings.delivery_url(executor.hub, settings.peers[peer], branch)
+        push = command("git push {} {}", url, f":{HEADS}{branch}")
         text = f"{branch} at {peer} is a message in our name at {tip[:8]} that cn did not send; it is not adopted"
         executor.notes.info(f"{text}; unless somebody here pushed it, {push} deletes it", source=source)
     else:
@@ -400,7 +390,7 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
     executor.perform(plan_ours_gone(peer, item, executor.now))
     settings, source = executor.settings, f"{peer}/{item.topic}"
     proposal = item.get("kind") in ("", PROPOSAL)
-    pickup = peer in settings.peers and settings.peers[peer].deliver != MAILBOX
+    pickup = lies_at_mailbox(peer, item.get("branch"))
     text = f"our {item.get('branch')} is gone at {settings.mailbox or 'this hub' if pickup else peer}"
     waited = item.state in _ANSWERS and item.get("status") not in FINAL
     about = topic_of(Branch(item.get("about"))) if item.get("about") else ""
@@ -415,7 +405,8 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
     else:
         text += ", and it did not say what became of it"
         spec = f"{item.head}:refs/heads/{item.get('branch')}"
-        push = command("git push {} {}", settings.delivery_url(executor.hub, settings.peers[peer]), spec)
+        url = settings.delivery_url(executor.hub, settings.peers[peer], item.get("branch"))
+        push = command("git push {} {}", url, spec)
         why = "the host lost it or hides it, somebody deleted it there, or its hub had another URL when it went"
         back = command("cn withdraw {}", f"{peer}:{item.topic}")
         brings = f", or {push} brings it there" if not proposal or _is_published(executor, seen, peer, item) else ""
@@ -567,7 +558,7 @@ def record_proven(executor: Executor, seen: Observation) -> None:
 
 def _came_of(executor: Executor, seen: Observation, peer: Peer, item: Item, status: str) -> tuple[str, Oid] | None:
     """Topic and commit of a message that came in here, and that the peer's main records as sent, with that status."""
-    sent = {event.head: event.topic for event in _sent_about(executor, seen, peer, item.head, status)}
+    sent = {event.head: event.topic for event in sent_about(executor, seen, peer, item.head, status)}
     came = executor.snapshot.events_at_heads(peer.name, IN, list(sent))
     heads = [head for head, events in came.items() if any(event.kind != "refused" for event in events)]
     return (sent[heads[-1]], heads[-1]) if heads else None
@@ -606,7 +597,8 @@ def apply_notice(
     topic = topic_of(about.branch)
     ours = executor.item(peer.name, OUT, topic)
     expected = join_branch(executor.settings.outbound_prefix(peer), Topic(topic))
-    if executor.settings.is_outbound(peer, about.branch):  # also under a name that this hub had
+    by_record = any(event.fields.get("branch") == about.branch for event in past)
+    if by_record or executor.settings.is_outbound(peer, about.branch):  # by a name that this hub had, or another route
         expected = about.branch
     listed = seen.listed[OUT].get((peer.name, topic))
     is_ours = about.branch == expected and (ours is not None or listed is not None)
@@ -696,64 +688,6 @@ def check_claim(
 def _is_sent(executor: Executor, seen: Observation, peer: Peer, topic: str, head: Oid) -> bool:
     """Does a peer's main record that it sent us this very message? Its id covers all that it says."""
     return any(event.kind == "queued" for event in read_theirs(executor, seen, peer, OUT, topic, head))
-
-
-def read_theirs(executor: Executor, seen: Observation, peer: Peer, side: str, topic: str, head: Oid) -> list[Event]:
-    """What a peer's main records of a topic at this head, of ours (``IN``: it came in there) or of its own (``OUT``).
-
-    Nothing where that main cannot be read, or is no ledger.
-    """
-    lines = _their_lines(executor, seen, peer, head)
-    lines = [line for line in lines if line.split(" ", 4)[3] == topic][-_MOST_EVENTS:]
-    try:
-        return events_of_topics("\n".join([*lines, ""]), side, [topic])[topic]
-    except LedgerRefused:
-        return []
-
-
-def _sent_about(executor: Executor, seen: Observation, peer: Peer, head: Oid, status: str) -> list[Event]:
-    """What a peer's main records that it sent us about this head of ours, with that status."""
-    lines = _their_lines(executor, seen, peer, f"{_ABOUT}{head}")[-_MOST_EVENTS:]
-    try:
-        events = events_with("\n".join([*lines, ""]), OUT, [_ABOUT])
-    except LedgerRefused:
-        return []
-    return [event for event in events if event.kind == "queued" and event.fields.get("about_status") == status]
-
-
-def _their_lines(executor: Executor, seen: Observation, peer: Peer, key: str) -> list[str]:
-    """The lines of the ledger in a peer's main at a head, or (``about_head=…``) about one of ours."""
-    if peer.name not in fetch_mains(executor, seen, [peer.name]):
-        return []
-    if peer.name not in seen.ledgers:
-        seen.ledgers[peer.name] = found = dict[str, list[str]]()
-        main, names = seen.mains[peer.name][1], executor.settings.names_for(peer.name)
-        for line in read_ledger_at(executor.hub.git, main, names).split("\n"):
-            if len(line) < _MOST_LINE:
-                words = line.split(" ")
-                for one in (*words[4:5], *(word for word in words[5:] if word.startswith(_ABOUT))):
-                    found.setdefault(one, []).append(line)
-    return seen.ledgers[peer.name].get(key, [])
-
-
-def read_ledger_at(git: Git, main: Oid, names: Sequence[Name]) -> str:
-    """The latest months of what a peer's main records of us, within limits: it is the peer's to write.
-
-    ``names`` are what we are called, then what we were: what is recorded under these comes first.
-    """
-    return "".join(_ledger_of(git, main, name) for name in reversed(names))
-
-
-def _ledger_of(git: Git, main: Oid, us: Name) -> str:
-    folder = f"{main}:{FOLDER}/{us}"
-    (info,) = read_info(git, [folder])
-    (listed,) = read_raw(git, [folder]) if info and info.size <= _MOST_BYTES else (None,)
-    names = [f"{folder}/{name}" for name in reversed(months(listed.entries)[-_MONTHS:])] if listed else []
-    infos = read_info(git, names)
-    sizes = accumulate(info.size if info and info.kind == "blob" else 0 for info in infos)
-    small = [name for name, info, size in zip(names, infos, sizes, strict=True) if info and size <= _MOST_BYTES]
-    found = read_raw(git, small)
-    return "".join(one.data.decode("utf-8", "replace") for one in reversed(found) if one and one.kind == "blob")
 
 
 def _check_merge(executor: Executor, seen: Observation, peer: Peer, about: About, signature: str) -> Refusal | None:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from cn.git.main_history import Strange, look_at_mains
 from cn.git.remote import KnownMain, Listing
 from cn.peers.peer_main import named_main, note_name
-from cn.protocol.peers_file import MAILBOX, Peer
+from cn.protocol.peers_file import Peer
 from cn.run.memory import Condition
 from cn.run.run import Run
 from cn.values.names import Name, Oid, is_branch, is_oid
@@ -45,7 +45,7 @@ def _note(run: Run, url: str, main: KnownMain) -> None:
 def note_listed(run: Run, peer: Peer, listing: Listing, main: tuple[str, Oid] | None) -> None:
     """What a peer's hub lists now, and its main: the first that is seen is the peer's."""
     run.heads[peer.hub] = listing
-    if peer.deliver != MAILBOX:
+    if not run.settings.sends_to_hub(peer):
         return
     known = known_main(run, peer.hub)
     sure = main if main is not None and named_main(run.memory, peer.hub) == main[0] else None

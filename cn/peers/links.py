@@ -30,16 +30,14 @@ def find_routes(settings: Settings, items: Mapping[Name, Collection[Item]]) -> d
     """Routes that were changed in ``peers.md`` while something was open, which goes on by the other."""
     found = {}
     for name, branches in settings.held.items():
-        there = {item.get("branch") for item in items.get(name, ()) if item.state != "deleting"}
-        held = [branch for branch in branches if branch in there]
+        there = {(item.side, item.get("branch")) for item in items.get(name, ()) if item.state != "deleting"}
+        held = sorted(branch for side, branch in branches if (side, branch) in there)
         if not held:
             continue
-        used = settings.peers[name].deliver
-        written = PICKUP if used == MAILBOX else MAILBOX
-        text = f"deliver: {written} for {name} in {PATH} is not in effect yet: what is open goes on by {used}"
-        remedy = (
-            "it is when they are over: decide what came, and 'cn why' tells what ours wait for; both hubs change it"
-        )
+        written = settings.peers[name].deliver
+        used = PICKUP if written == MAILBOX else MAILBOX
+        text = f"deliver: {written} for {name} in {PATH} is in effect for what is new: what is open goes on by {used}"
+        remedy = "both hubs change it; decide what came, and 'cn why' tells what ours wait for"
         found[str(name)] = Condition(f"{text}: {some_of(held)}", remedy, name)
     return found
 

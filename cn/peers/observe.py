@@ -25,7 +25,7 @@ from cn.protocol.peers_file import MAILBOX, Peer, say_moved
 from cn.run.executor import Executor
 from cn.run.memory import Condition
 from cn.run.run import Run
-from cn.run.settings import MAILBOX_KEY
+from cn.run.settings import MAILBOX_KEY, Settings, lies_at_mailbox
 from cn.transaction import mailbox_main
 from cn.transaction.push import Key, encode, take_pins
 from cn.values.errors import Refused
@@ -96,7 +96,7 @@ def observe(
     peers = [p for p in settings.peers.values() if only is None or p.name in set(only)]
     urls: dict[str, str] = {}
     for peer in peers:
-        if inbound_only and peer.deliver == MAILBOX:
+        if inbound_only and peer.deliver == MAILBOX and not has_two_places(run, peer):
             continue
         if not force and unreachable.waits(peer.name):
             text = f"{peer.name} is unreachable: {unreachable.reason(peer.name)}"
@@ -152,17 +152,17 @@ def observe(
         if not isinstance(main := mains[peer.hub], str):
             seen.mains[peer.name] = main
         note_listed(run, peer, theirs, seen.mains.get(peer.name))
-        side = _side(peer, at_mailbox=False)
         names = settings.names_for(peer.name)
         listed = [_is_listed(run, peer.name, name, theirs, f"{peer.name}'s hub") for name in names]
         if all(listed):
-            seen.saw[side].add(peer.name)
+            seen.saw[_side(peer, at_mailbox=False)].add(peer.name)
         for name, tip in theirs.items():
             prefix, slash, topic = name.partition("/")
             ours = slash and prefix in names and not re.fullmatch(TRIED, topic)
-            if ours and _is_meant(run, peer, name, theirs, side):
-                _place(seen, peer, name, tip, side)
+            if ours and _is_meant(run, peer, name, theirs, _side_of(settings, peer, name)):
+                _place(settings, seen, peer, name, tip)
     forget_removed(run)
+    _hold_by_routes(run, seen, peers)
     _place_by_threads(run, seen)
     return seen
 
@@ -288,6 +288,13 @@ def _side(peer: Peer, *, at_mailbox: bool) -> str:
     return IN if (peer.deliver == MAILBOX) == at_mailbox else OUT
 
 
+def _side_of(settings: Settings, peer: Peer, branch: str) -> str:
+    """Whose branch it is: that of what is open, by whichever route it was made, else by the route that is written."""
+    usual = _side(peer, at_mailbox=lies_at_mailbox(peer.name, branch))
+    other = OUT if usual == IN else IN
+    return other if (other, branch) in settings.held.get(peer.name, ()) else usual
+
+
 def who(key: str) -> str:
     """A peer or the mailbox, in words."""
     return "the mailbox" if key == MAILBOX_KEY else key
@@ -320,7 +327,7 @@ def _sort_mailbox(run: Run, seen: Observation, peers: list[Peer], heads: Listing
             continue
         known = by_name.get(Name(prefix))
         if slash and known is not None:
-            _place(seen, known, name, tip, _side(known, at_mailbox=True))
+            _place(settings, seen, known, name, tip)
         elif slash and whole and prefix not in settings.peers:
             seen.unknown.append(name)
 
@@ -339,11 +346,13 @@ def _hold_moved(run: Run, seen: Observation, peers: Sequence[Peer], *, some: boo
     before = str(noted.get("name", mailbox))
     found: dict[str, Condition] = {}
     for peer in peers if before != mailbox else ():
-        side = _side(peer, at_mailbox=True)
         items = run.snapshot.open_items.get(peer.name, {}).values()
-        lacks = [i for i in items if i.side == side and _lies(i) and (peer.name, i.topic) not in seen.listed[side]]
+        here = [i for i in items if lies_at_mailbox(peer.name, i.get("branch")) and _lies(i)]
+        lacks = [i for i in here if (peer.name, i.topic) not in seen.listed[i.side]]
         if lacks:
-            seen.saw[side].discard(peer.name)
+            side = lacks[0].side
+            for lacking in lacks:
+                seen.saw[lacking.side].discard(peer.name)
             names = ", ".join(one_line(item.get("branch"), 100) for item in lacks[:_PREFIXES])
             more = f" and {len(lacks) - _PREFIXES} more" if len(lacks) > _PREFIXES else ""
             text = f"the mailbox is {mailbox or 'this repository'} now, and was {before or 'this repository'}: "
@@ -384,13 +393,35 @@ def _lies(item: Item) -> bool:
     return bool(item.get("thread") and not item.get("gone")) if item.side == IN else item.state != "queued"
 
 
-def _place(seen: Observation, peer: Peer, name: str, tip: Oid, side: str) -> None:
+def _place(settings: Settings, seen: Observation, peer: Peer, name: str, tip: Oid) -> None:
     try:
         branch = parse_branch(name)
     except NameRefused:
         seen.invalid.append((peer.name, name))
         return
-    seen.listed[side][peer.name, topic_of(branch)] = (branch, tip)
+    side, key = _side_of(settings, peer, name), (peer.name, topic_of(branch))
+    before = seen.listed[side].get(key)
+    if before is not None and (side, before[0]) in settings.held.get(peer.name, ()):
+        return  # by the other route something of that topic is open, and goes first
+    seen.listed[side][key] = (branch, tip)
+
+
+ROUTES = "routes"
+"""The section of the memory by which route all lay that was seen of a peer, when both places were looked at last."""
+
+
+def has_two_places(run: Run, peer: Peer) -> bool:
+    """May branches of either side lie by either route?"""
+    noted = run.memory.section(ROUTES).get(peer.name, peer.deliver)
+    return noted != peer.deliver or peer.name in run.settings.held
+
+
+def _hold_by_routes(run: Run, seen: Observation, peers: Sequence[Peer]) -> None:
+    """Where branches may lie by either route, none is gone unless both places were looked at."""
+    for peer in peers:
+        if has_two_places(run, peer) and not all(peer.name in saw for saw in seen.saw.values()):
+            for saw in seen.saw.values():
+                saw.discard(peer.name)
 
 
 _STRAYS = 100
@@ -490,7 +521,7 @@ def fetch_changed(
         _forget_silent(run, seen, paused)
     if not chosen and not ours:
         return []
-    chosen = [key for key in chosen if _part(run, key, IN)[:2] not in paused]
+    chosen = [key for key in chosen if _part(run, key[0], seen.listed[IN][key][0])[:2] not in paused]
     failed = _fetch(run, wanted)
     found = fetch_apart(lambda again: _fetch(run, again), wanted, failed)
     news = Counter[Name]()
@@ -512,7 +543,7 @@ def fetch_changed(
     # What moved between listing and fetching is left for the next run.
     kinds = read_kinds(git, [seen.listed[IN][key][1] for key in chosen])
     for key, kind in zip(chosen, kinds, strict=True):
-        silent = _part(run, key, IN)[:2] in found.silent
+        silent = _part(run, key[0], seen.listed[IN][key][0])[:2] in found.silent
         if kind != "commit" or silent or (key[0], heads[key]) in told:  # it may be here, and be none of theirs
             seen.missing[IN].add(key)
         else:
@@ -523,15 +554,15 @@ def fetch_changed(
         if kind and kind != "commit":  # git takes no such push: the host lies
             _report_not_fetched(run, *seen.listed[IN][key], key, IN, f"it is a {kind}, no commit")
     came = [key for key in ours if (key[0], seen.listed[OUT][key][1]) not in not_ours]
-    came = [key for key in came if _part(run, key, OUT)[:2] not in {*found.silent, *paused}]
+    came = [key for key in came if _part(run, key[0], seen.listed[OUT][key][0])[:2] not in {*found.silent, *paused}]
     seen.missing[OUT] -= set(came) - set(_missing(git, seen, came))
     return [key for key in chosen if key not in seen.missing[IN]]
 
 
-def _part(run: Run, key: ThreadKey, side: str) -> tuple[str, str, str]:
+def _part(run: Run, name: Name, branch: Branch) -> tuple[str, str, str]:
     """Where a branch lies and whose it is: remote and peer; and the remote's URL."""
-    peer = run.settings.peers[key[0]]
-    if _side(peer, at_mailbox=True) == side:
+    peer = run.settings.peers[name]
+    if lies_at_mailbox(name, branch):
         return MAILBOX_KEY, peer.name, run.settings.mailbox
     return peer.name, peer.name, peer.hub
 
@@ -545,7 +576,7 @@ def _wanted(
     asked: set[tuple[str, Oid, str]] = set()  # one head is asked for once, whatever its names are
     for side, keys in sides.items():
         for key in keys:
-            *part, url = _part(run, key, side)
+            *part, url = _part(run, key[0], seen.listed[side][key][0])
             remote, peer = part
             if not force and _is_left_alone(run, " ".join(part)):
                 if (remote, peer) not in paused:
@@ -715,7 +746,7 @@ def _unknown(run: Run, seen: Observation, ours: Sequence[ThreadKey]) -> list[Thr
     missing, items = set(_missing(run.hub.git, seen, ours)), run.snapshot.open_items
     for peer, topic in ours:
         item = items.get(peer, {}).get((OUT, topic))
-        remote, _, url = _part(run, (peer, topic), OUT)
+        remote, _, url = _part(run, peer, seen.listed[OUT][peer, topic][0])
         theirs = url and not run.settings.told_to(run.hub, remote, []).ours
         if theirs and (item is None or item.head != seen.listed[OUT][peer, topic][1]):
             missing.add((peer, topic))
@@ -738,8 +769,8 @@ def _fetch(run: Run, wanted: Wanted) -> dict[str, str]:
 
 def _told(run: Run, pairs: Sequence[Pair]) -> Told:
     """What the remote of these branches may hear of."""
-    _, _, key, side = pairs[0]
-    return run.settings.told_to(run.hub, _part(run, key, side)[0], {key[0] for _, _, key, _ in pairs})
+    branch, _, key, _ = pairs[0]
+    return run.settings.told_to(run.hub, _part(run, key[0], branch)[0], {key[0] for _, _, key, _ in pairs})
 
 
 def _report_untried(run: Run, untried: Sequence[Pair]) -> None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from cn.git.objects import is_ancestor
-from cn.peers.observe import Observation, fetch_mains
+from cn.peers.observe import Observation, fetch_mains, has_two_places
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.run import Run
@@ -63,7 +63,9 @@ def _is_new(run: Run, peer: Peer) -> bool:
 
 
 def _hold_back(run: Run, seen: Observation, peer: Peer, known: str) -> None:
-    seen.saw[OUT if peer.deliver == MAILBOX else IN].discard(peer.name)
+    for side in (IN, OUT):
+        if has_two_places(run, peer) or side == (OUT if peer.deliver == MAILBOX else IN):
+            seen.saw[side].discard(peer.name)
     text = f"{peer.name}'s main lacks {known[:12]}, which it had: what is not listed beside it is not taken as gone"
     remedy = f"a mirror catches up by itself; if {peer.name}'s host lost something, tell {peer.name}"
     told_before = peer.name in run.memory.conditions.names(OLDER)

@@ -1,13 +1,16 @@
 """What is open tells by which route, and under which name of this hub, it was made: there it goes on to its end.
 
 A route or a name that changed in the configuration means other places and other prefixes. By these alone the branches
-of one side would be read as the other's, and what lies where it always lay as gone.
+of one side would be read as the other's, and what lies where it always lay as gone. All that is new goes by what is
+written: were it held up by what is open, a route that does not work any more could never be left, and two hubs, of
+which one knows already that something is over, would wait for each other.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import IN, Item, Open
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
 from cn.run.settings import Settings
@@ -16,38 +19,36 @@ from cn.values.names import Name
 
 
 class Link(NamedTuple):
-    """The route in use with a peer; ``held`` are the branches for which it is not the one in ``peers.md``, ``former``
-    the names that this hub had where it made, or was sent, what is open.
+    """What is open with a peer: ``held`` are the branches, with their side, whose route is not the one in ``peers.md``,
+    ``former`` the names that this hub had where it made, or was sent, what is open.
     """
 
-    deliver: str
-    held: tuple[str, ...] = ()
+    held: frozenset[tuple[str, str]] = frozenset()
     former: frozenset[Name] = frozenset()
 
 
 def read_link(us: Name, peer: Peer, items: Open) -> Link:
-    """The link to a peer by what is open: another route than the one in ``peers.md`` where all of it was made by that.
+    """The link to a peer by what is open.
 
-    What is only queued holds no route: it goes by the new one, since the old one may be what did not work.
+    What is only queued is bound to no route: it goes by the new one, since the old one may be what did not work.
     """
-    made: dict[str, list[str]] = {MAILBOX: [], PICKUP: []}
-    former = set[Name]()
+    held, former = set[tuple[str, str]](), set[Name]()
     for item in items.values():
         prefix, slash, _ = item.get("branch").partition("/")
         if not slash or not _is_there(item):
             continue
-        made[MAILBOX if (prefix == peer.name) == (item.side == IN) else PICKUP].append(item.get("branch"))
+        if (MAILBOX if (prefix == peer.name) == (item.side == IN) else PICKUP) != peer.deliver:
+            held.add((item.side, item.get("branch")))
         if prefix not in (us, peer.name):
             former.add(Name(prefix))
-    other = PICKUP if peer.deliver == MAILBOX else MAILBOX
-    if made[other] and not made[peer.deliver]:
-        return Link(other, tuple(sorted(made[other])), frozenset(former))
-    return Link(peer.deliver, (), frozenset(former))
+    return Link(frozenset(held), frozenset(former))
 
 
 def _is_there(item: Item) -> bool:
-    """Does its branch lie somewhere, as far as we know?"""
-    return bool(item.get("thread") and not item.get("gone")) if item.side == IN else item.state != "queued"
+    """Does its branch lie somewhere, as far as we know? A proposal that waits may have moved, from where it lies."""
+    if item.side == IN:
+        return bool(item.get("thread") and not item.get("gone"))
+    return item.state != "queued" or item.get("kind") in ("", PROPOSAL)
 
 
 def by_links(settings: Settings, snapshot: Snapshot) -> Settings:
@@ -57,5 +58,4 @@ def by_links(settings: Settings, snapshot: Snapshot) -> Settings:
     former = {name: link.former for name, link in links.items() if link.former}
     if not held and not former:
         return settings
-    peers = {name: peer._replace(deliver=links[name].deliver) for name, peer in settings.peers.items()}
-    return settings._replace(peers=peers, held=held, former=former, files=None)  # it is not what the files say
+    return settings._replace(held=held, former=former, files=None)  # it is not what the files say

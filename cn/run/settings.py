@@ -15,7 +15,8 @@ from cn.git.told import ORIGIN, Told, mailbox_ref, of_peers
 from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
+from cn.protocol.ledger import OUT
+from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.memory import Condition
 from cn.run.snapshot import Snapshot
 from cn.system.files import read_regular
@@ -40,8 +41,9 @@ class Settings(NamedTuple):
 
     ``mailbox`` is the git remote in which peers leave their branches, empty when that is this repository
     itself. Is it ``separate_mailbox``, another remote than ``origin``, which keeps our state? ``files`` are the
-    bytes that say all of it. ``held`` are, by peer, the open branches for which another route than that of ``peers.md``
-    is in use, ``former`` the names of this hub that what is open between us has (``cn.run.links``).
+    bytes that say all of it. ``held`` are, by peer, the open branches, with their side, that were made by another
+    route than that of ``peers.md``, ``former`` the names of this hub that what is open between us has
+    (``cn.run.links``).
     """
 
     config: HubConfig
@@ -49,7 +51,7 @@ class Settings(NamedTuple):
     mailbox: str
     separate_mailbox: bool
     files: tuple[bytes, bytes | None] | None = None
-    held: Mapping[Name, tuple[str, ...]] = MappingProxyType({})
+    held: Mapping[Name, frozenset[tuple[str, str]]] = MappingProxyType({})
     former: Mapping[Name, frozenset[Name]] = MappingProxyType({})
 
     @property
@@ -66,11 +68,11 @@ class Settings(NamedTuple):
         return found
 
     def inbound_prefix(self, peer: Peer) -> Name:
-        """The prefix of the branches a peer makes for us."""
+        """The prefix of the branches a peer makes for us, from now on."""
         return peer.name if peer.deliver == MAILBOX else self.us
 
     def outbound_prefix(self, peer: Peer) -> Name:
-        """The prefix of the branches we make for a peer."""
+        """The prefix of the branches we make for a peer, from now on."""
         return self.us if peer.deliver == MAILBOX else peer.name
 
     def needs_from(self, peer: Peer) -> str:
@@ -78,17 +80,24 @@ class Settings(NamedTuple):
         return needed_rights.of_branches(self.us) if peer.deliver == MAILBOX else needed_rights.READ
 
     def is_outbound(self, peer: Peer, branch: Branch) -> bool:
-        """Is this a branch of ours for that peer, by its name?"""
+        """Is this a branch of ours for that peer, by its name, or by what is open?"""
         prefix = Name(branch.partition("/")[0])
+        if (OUT, branch) in self.held.get(peer.name, ()):
+            return True
         return prefix in (self.names_for(peer.name) if peer.deliver == MAILBOX else (peer.name,))
 
     def names_for(self, peer: Name) -> tuple[Name, ...]:
         """The names of this hub in what is between us and a peer: what it is called, and what it was."""
         return (self.us, *sorted(self.former.get(peer, ())))
 
-    def delivery_url(self, hub: Hub, peer: Peer) -> str:
-        """Where our branches for a peer lie: its hub, or (pickup) our own origin."""
-        return (self.mailbox or str(hub.root)) if peer.deliver == PICKUP else peer.hub
+    def delivery_url(self, hub: Hub, peer: Peer, branch: str) -> str:
+        """Where a branch between us and a peer lies: in its hub, or in our own mailbox."""
+        return (self.mailbox or str(hub.root)) if lies_at_mailbox(peer.name, branch) else peer.hub
+
+    def sends_to_hub(self, peer: Peer) -> bool:
+        """Does anything of ours go to the peer's own hub, now or still?"""
+        held = self.held.get(peer.name, ())
+        return peer.deliver == MAILBOX or any(s == OUT and not lies_at_mailbox(peer.name, b) for s, b in held)
 
     def told_to(self, hub: Hub, remote: str, peers: Iterable[Name]) -> Told:
         """What a remote, a peer or the mailbox, may hear of while branches of these ``peers`` are fetched there."""
@@ -97,6 +106,13 @@ class Settings(NamedTuple):
         if self.mailbox in ("", "origin"):
             return of_peers("refs/cn/origin" if hub.origin else hub.main_ref, peers)
         return of_peers(mailbox_ref(self.mailbox), peers)
+
+
+def lies_at_mailbox(peer: Name, branch: str) -> bool:
+    """Does a branch between us and this peer lie in our mailbox, whoever made it? By either route it has the peer's
+    name there, and ours in the peer's hub.
+    """
+    return branch.partition("/")[0] == peer
 
 
 def not_in_effect(hub: Hub, *mains: Snapshot) -> list[Condition]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from cn.loop.idle_check import NOTE
-from tests.support.hubs import bare, branches, clone, force_push, git, identify, paths
+from cn.protocol.message import About, Message, format_message
+from cn.values.names import Branch, Name, Oid
+from tests.support.hubs import bare, branches, clone, cn, commit, force_push, git, identify, paths, write_commit
 from tests.support.world import Node, World, is_in_main
 
+NOW = datetime(2026, 2, 5, 15, tzinfo=UTC)
 OTHER = {"mailbox": "pickup", "pickup": "mailbox"}
 
 
@@ -44,7 +48,7 @@ def test_what_is_open_goes_on_by_the_route_it_was_made_by(world: World, route: s
     pi.sync()
     change_route(sigma, pi)
     told = sigma.sync()
-    assert f"deliver: {OTHER[route]} for pi in state/peers.md is not in effect yet" in told.stdout
+    assert f"deliver: {OTHER[route]} for pi in state/peers.md is in effect for what is new" in told.stdout
     assert "adopted" not in told.stdout + pi.sync().stdout
     assert f"what is open goes on by {route}: " in sigma.cn("status").stdout
     assert f"what is open goes on by {route}: " in pi.cn("doctor").stdout
@@ -64,7 +68,7 @@ def test_what_is_open_goes_on_by_the_route_it_was_made_by(world: World, route: s
         pi.home if OTHER[route] == "pickup" else sigma.home
     )
     assert "received pi/by-the-new-route" in sigma.sync().stdout
-    assert "not in effect" not in sigma.cn("status").stdout + sigma.cn("doctor").stdout
+    assert "in effect for" not in sigma.cn("status").stdout + sigma.cn("doctor").stdout
 
 
 def test_what_is_over_is_not_adopted_by_another_route(world: World, route: str) -> None:
@@ -77,8 +81,8 @@ def test_what_is_over_is_not_adopted_by_another_route(world: World, route: str) 
     sigma.cn("peer", "add", "pi", pi.url, "--deliver", OTHER[route])
     name = "pi/proposal" if route == "mailbox" else "sigma/proposal"
     told = sigma.sync().stdout
-    assert f"{name} at pi is pi's, made by the route {route}: it is left alone" in told
     assert "adopted" not in told
+    assert "gone" not in told
     assert name in branches(sigma.home if route == "mailbox" else pi.home)
     sigma.idle()
 
@@ -324,3 +328,195 @@ def test_what_is_open_is_not_gone_where_the_mailbox_is_another_remote_now(world:
     sigma.decide("pi/proposal", "do:merge")
     assert "docs/proposal.md" in paths(box, "main")
     assert "not published" not in sigma.cn("status").stdout
+
+
+def refuse(node: Node, prefix: str) -> None:
+    """The host of a hub takes nothing under this prefix any more."""
+    git(node.home, "config", "receive.hideRefs", f"refs/heads/{prefix}")
+
+
+def at_rest(world: World, *nodes: Node) -> None:
+    """Nothing lies anywhere or waits, and nothing is told as wrong."""
+    world.settle(*nodes, rounds=6)
+    for node in nodes:
+        assert branches(node.home).keys() == {"main"}
+        told = node.cn("status").stdout
+        assert "!" not in told
+        assert "waiting on" not in told
+        assert "outbox" not in told
+
+
+def test_what_was_decided_and_not_delivered_is_told_by_the_route_that_both_have_now(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    head = world.propose(pi, sigma)
+    world.propose(pi, sigma, "other")
+    pi.sync()
+    sigma.sync()
+    away = pi.home.rename(f"{pi.home}.away")
+    sigma.triage("pi/proposal", "do:merge")
+    sigma.triage("pi/other", "delete:no")
+    sigma.process(check=1)
+    assert len(sigma.outbox()) == 2
+    away.rename(pi.home)
+    change_route(sigma, pi)
+    told = sigma.cn("peer", "sync").stdout
+    assert "delivered pi/notice-proposal at origin" in told
+    assert "gone" not in told, "it lies where it was made"
+    told = pi.sync().stdout
+    assert "sigma says pi/proposal is merged" in told
+    assert "sigma says pi/other is discarded" in told
+    assert "deleted pi/proposal at sigma" in told
+    at_rest(world, sigma, pi)
+    assert is_in_main(sigma, head)
+
+
+@pytest.mark.parametrize("first", ["creator", "receiver"])
+def test_what_was_on_its_way_when_both_changed_their_route_comes_in(world: World, route: str, first: str) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, route)
+    head = world.propose(pi, sigma)
+    pi.sync()
+    pi.cn("send", "sigma", "question")
+    for node in (pi, sigma) if first == "creator" else (sigma, pi):
+        change_route(node)
+        node.cn("sync", check=None)  # as long as the other has another route, it is named as that
+    told = sigma.sync().stdout + pi.sync().stdout
+    assert "adopted" not in told
+    assert "gone" not in told
+    assert len(sigma.threads()) == 2
+    sigma.triage("pi/question", "do:reply:answer", "--body", "An answer.")
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+    told = pi.sync().stdout
+    assert "received sigma/answer" in told
+    assert "sigma says" in told
+    pi.decide("sigma/answer", "delete:read")
+    at_rest(world, sigma, pi)
+
+
+def test_a_deletion_that_a_host_refuses_holds_up_no_other_route(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    sigma.cn("send", "pi", "note")
+    pi.sync()
+    refuse(pi, "sigma")
+    pi.decide("sigma/note", "delete:read")
+    sigma.sync(check=1)
+    change_route(sigma, pi)
+    told = sigma.sync(check=1).stderr
+    assert "it was made by another route: where pi deletes sigma/note in its hub, that ends" in told
+    assert "delivered pi/new at origin" in sigma.cn("send", "pi", "new", check=None).stdout
+    assert "received sigma/new" in pi.sync().stdout
+    assert "deletion of sigma/note" in (told := sigma.cn("status").stdout)
+    assert "where pi deletes sigma/note in its hub, that ends" in told
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/note")
+    sigma.cn("outbox", "flush")
+    assert sigma.outbox() == []
+    git(pi.home, "config", "--unset", "receive.hideRefs")
+    pi.decide("sigma/new", "delete:read")
+    at_rest(world, sigma, pi)
+
+
+def test_a_proposal_that_never_got_there_goes_by_the_new_route(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    person = world.person(pi, sigma)
+    refuse(sigma, "pi")
+    commit(person, {"docs/fix.md": "fix\n"}, "Fix")
+    cn("propose", "fix", "sigma", hub=pi.root, cwd=person)
+    assert len(pi.outbox()) == 1
+    change_route(pi, sigma)
+    assert "delivered sigma/fix at origin" in pi.cn("peer", "sync").stdout
+    sigma.sync()
+    git(sigma.home, "config", "--unset", "receive.hideRefs")
+    sigma.decide("pi/fix", "do:merge")
+    at_rest(world, pi, sigma)
+
+
+def test_a_proposal_that_moves_stays_where_it_is(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    person = world.person(pi, sigma)
+    commit(person, {"docs/fix.md": "fix\n"}, "Fix")
+    cn("propose", "fix", "sigma", hub=pi.root, cwd=person, check=0)
+    sigma.sync()
+    change_route(pi, sigma)
+    head = commit(person, {"docs/fix.md": "better\n"}, "Fix it better")
+    assert "delivered pi/fix at sigma" in cn("propose", "fix", "sigma", hub=pi.root, cwd=person, check=0).stdout
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    assert is_in_main(sigma, head)
+    at_rest(world, pi, sigma)
+
+
+def test_what_may_be_the_peers_is_not_adopted_while_its_hub_does_not_answer(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    pi.sync()
+    head = world.propose(sigma, pi)
+    sigma.sync()
+    away = sigma.home.rename(f"{sigma.home}.away")
+    change_route(pi)
+    assert "adopted" not in pi.sync(check=1).stdout
+    away.rename(sigma.home)
+    change_route(sigma)
+    assert "received sigma/proposal" in pi.cn("peer", "sync").stdout
+    pi.decide("sigma/proposal", "do:merge")
+    assert is_in_main(pi, head)
+    at_rest(world, sigma, pi)
+
+
+def test_nobody_ends_what_is_open_by_a_notice_where_it_was_made(world: World) -> None:
+    """By pickup a notice of pi's lies in pi's hub: who writes sigma's mailbox is not pi."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    head = world.propose(sigma, pi)
+    sigma.sync()
+    pi.sync()
+    change_route(sigma, pi)
+    sigma.sync()
+    pi.sync()
+    about = About(Branch("sigma/proposal"), Oid(head), "discarded", None, "no")
+    mail = Message("notice", Name("pi"), Name("sigma"), "sigma/proposal: discarded", NOW, "No.\n", about=about)
+    forged = write_commit(sigma.home, {"message.md": format_message(mail)})
+    git(sigma.home, "update-ref", "refs/heads/pi/notice-proposal", forged)
+    told = sigma.sync(check=1).stderr
+    assert "pi/notice-proposal at pi is pi's, made by the route mailbox: it is left alone" in told
+    assert "and there too, but pi's main does not show that it made it" in told
+    assert "sigma/proposal" in branches(pi.home)
+    assert "no answer yet" in sigma.cn("status").stdout
+
+
+def test_what_no_main_shows_comes_in_as_it_is_told(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    change_route(sigma, pi)
+    sigma.sync()
+    mail = Message("message", Name("pi"), Name("sigma"), "hello", NOW, "Hello.\n")
+    head = write_commit(sigma.home, {"message.md": format_message(mail)})
+    git(sigma.home, "update-ref", "refs/heads/pi/hello", head)
+    told = sigma.sync(check=1).stderr
+    assert "it comes in when that shows it; or with mailbox here: then pickup can be written again" in told
+    change_route(sigma)
+    assert "received pi/hello" in sigma.sync().stdout
+    change_route(sigma)
+    told = sigma.sync().stdout
+    assert "gone" not in told
+    assert "what is open goes on by mailbox: pi/hello" in told
+    assert "left alone" not in sigma.cn("status").stdout
+    assert sigma.threads()
+
+
+def test_a_branch_by_the_old_route_is_not_gone_where_its_place_does_not_answer(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, "pickup")
+    world.propose(pi, sigma)
+    sigma.sync()
+    away = pi.home.rename(f"{pi.home}.away")
+    change_route(sigma)
+    assert "gone" not in sigma.sync(check=1).stdout
+    away.rename(pi.home)
+    change_route(pi)
+    assert "gone" not in sigma.cn("peer", "sync").stdout
+    assert len(sigma.threads()) == 1

@@ -15,6 +15,7 @@ from cn.protocol.message import About, Message
 from cn.protocol.outbox_entry import (
     Deliver,
     Entry,
+    Propose,
     Remove,
     entry_head,
     entry_row,
@@ -324,11 +325,11 @@ def plan_renamed(path: HubPath, entry: Deliver, branch: Branch, ours: Item | Non
     return Plan(entry_source(entry), (*effects, Record(entry.to, queued), Log(row)))
 
 
-def plan_rerouted(path: HubPath, entry: Deliver, branch: Branch, ours: Item, at: datetime) -> Plan:
-    """A message for a peer whose route is another one now: the very same commit waits as ``branch``."""
+def plan_rerouted(path: HubPath, entry: Deliver | Propose, branch: Branch, ours: Item, at: datetime) -> Plan:
+    """What waits for a peer whose route is another one now: the very same commit waits as ``branch``."""
     renamed = replace(entry, branch=branch)
-    fields = {**{key: ours.get(key) for key in _QUEUED if ours.get(key)}, "branch": branch}
-    queued = Event(at, OUT, "queued", ours.topic, entry.id, fields)
+    fields = {**{key: ours.get(key) for key in (*_QUEUED, "base") if ours.get(key)}, "branch": branch}
+    queued = Event(at, OUT, "queued", ours.topic, entry_head(entry), fields)
     row = entry_row(entry, at, f"its peer has another route; queued as {branch}", "queued", ours.get("about_status"))
     gone = () if outbox_path(renamed) == path else (Edit(path, None),)
     edit = Edit(outbox_path(renamed), format_entry(renamed))
