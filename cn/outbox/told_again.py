@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cn.git.signatures import own_key, read_signatures
 from cn.outbox.deliver import write_messages
-from cn.outbox.our_branches import read_theirs
 from cn.outbox.plan.told_again import (
     find_refused,
     is_notice,
@@ -21,6 +20,7 @@ from cn.outbox.plan.told_again import (
     signed_alike,
 )
 from cn.peers.observe import Observation
+from cn.peers.their_records import read_theirs
 from cn.protocol.layout import SENT, SIGNATURE_POLICY
 from cn.protocol.ledger import IN, OUT, Item
 from cn.protocol.message import Message, MessageRefused, parse_message
