@@ -24,10 +24,10 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Key:
     return make_ssh_key(tmp_path_factory.mktemp("keys") / "other")
 
 
-def _pair(world: World, key: Key) -> tuple[Node, Node]:
+def _pair(world: World, key: Key, route: str = "mailbox") -> tuple[Node, Node]:
     """sigma, and pi that has pinned this key for it."""
     sigma, pi = world.hub("sigma"), world.hub("pi")
-    world.link(sigma, pi, a_key=key[1])
+    world.link(sigma, pi, route, a_key=key[1])
     return sigma, pi
 
 
@@ -51,8 +51,11 @@ def _is_told(node: Node) -> str:
     return shown
 
 
-def test_what_a_clone_told_that_does_not_sign_is_told_again_once_it_signs(world: World, first: Key) -> None:
-    sigma, pi = _pair(world, first)
+@pytest.mark.parametrize("route", ["mailbox", "pickup"])
+def test_what_a_clone_told_that_does_not_sign_is_told_again_once_it_signs(world: World, first: Key, route: str) -> None:
+    sigma, pi = _pair(world, first, route)
+    ours = "sigma/notice-proposal" if route == "mailbox" else "pi/notice-proposal"
+    theirs = "pi/proposal" if route == "mailbox" else "sigma/proposal"
     head = _proposed(world, pi, sigma)
     sigma.decide("pi/proposal", "do:merge")
     assert is_in_main(sigma, head)
@@ -60,13 +63,13 @@ def test_what_a_clone_told_that_does_not_sign_is_told_again_once_it_signs(world:
     assert "'cn sign KEY', and its next 'cn sync' sends it again" in said
     sigma.sync(check=1)
     shown = _is_told(sigma)
-    assert "pi refused sigma/notice-proposal for its signature, so it does not know that pi/proposal is merged" in shown
+    assert f"pi refused {ours} for its signature, so it does not know that {theirs} is merged" in shown
     assert "'cn sign KEY', with the key that it has pinned for us, and the next 'cn sync' tells it again" in shown
     assert "goes again by itself" in sigma.cn("withdraw", "pi:notice-proposal", check=1).stderr
     sigma.cn("sign", first[0])
-    assert "that pi/proposal is merged goes again" in sigma.sync().stdout
+    assert f"that {theirs} is merged goes again" in sigma.sync().stdout
     sigma.cn("status", "--check")
-    assert "sigma says pi/proposal is merged" in pi.sync().stdout
+    assert f"sigma says {theirs} is merged" in pi.sync().stdout
     world.settle(sigma, pi)
     assert _answers(pi) == ["notice:merged"]
     assert branches(sigma.home).keys() == branches(pi.home).keys() == {"main"}
