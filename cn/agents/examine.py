@@ -62,9 +62,19 @@ def examine(runner: Runner, hub: Hub, folders: Folders, socket: Path | None = No
         found, lacks = _run(wrap_argv(runner.wrap, inside, argv), asked, env, own)
         if lacks:
             raise NotTried(f"{lacks[0]}; {_calls(user) if str(socket) in lacks[0] else _opens(own.path)}")
+        for path in paths:
+            _remove_made(path)
         after = _state_of(decoy)
         found += [f"it can {does} other processes" for does in before if before[does] != after[does]]
         return found + ["it can call others by the network (UDP)"] * reachable.heard()
+
+
+def _remove_made(path: str) -> None:
+    """What the probe could make there and not remove."""
+    with suppress(OSError):
+        for name in os.listdir(path) if os.path.isdir(path) else ():
+            if name.startswith(probe.MADE):
+                os.unlink(os.path.join(path, name))
 
 
 def _state_of(process: subprocess.Popen[bytes]) -> dict[str, object]:

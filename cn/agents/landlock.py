@@ -9,6 +9,9 @@ Landlock has no rule for modes, owners and times of files. Who changes them is a
 in a folder of ``own`` is changed by this program, in the caller's place, and nothing else is. The file is held before
 it is judged, so that no other comes in its place (seccomp_unotify(2)).
 
+Who binds a socket to a path is answered by sandlock's supervisor, which is this process and not held by the rules of
+the command. So this process makes none but below ``own`` itself (:func:`make_sockets_in`).
+
 Where sandlock asks, it gives the command standard files of its own and keeps what is written; so
 :mod:`cn.agents.seccomp`, the first within it, asks for ours (:data:`ASK`).
 """
@@ -41,6 +44,12 @@ _HERE: Final = -100
 _NOT_FOLLOWED, _FILE_ITSELF = 0x100, 0x1000
 """``AT_SYMLINK_NOFOLLOW``, ``AT_EMPTY_PATH`` (openat(2))."""
 _LONGEST: Final = 4096
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _BENEATH = 444, 445, 446, 1
+"""landlock(7), with ``LANDLOCK_RULE_PATH_BENEATH``: the same numbers on all machines."""
+_MAKE_SOCK: Final = 1 << 9
+"""``LANDLOCK_ACCESS_FS_MAKE_SOCK``."""
+_NO_NEW_PRIVILEGES: Final = 38
+"""``PR_SET_NO_NEW_PRIVS`` (prctl(2))."""
 _PAGE: Final = 4096
 _SAME: Final = 0xFFFFFFFF
 
@@ -218,11 +227,38 @@ def _code(ended: sandlock.Result) -> int:
     return _BY_SIGNAL + int(ended.signal if ended.reason == sandlock.ExitReason.SIGNALED else signal.SIGKILL)
 
 
+def make_sockets_in(folders: Sequence[str]) -> None:
+    """Let this process, and all that it starts, bind sockets to paths below these folders alone; raises
+    :class:`OSError`.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def must(answer: int) -> int:
+        if answer < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return answer
+
+    handled = struct.pack("=Q", _MAKE_SOCK)
+    rules = must(libc.syscall(_CREATE_RULESET, handled, ctypes.c_size_t(len(handled)), 0))
+    for folder in folders:
+        fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+        must(libc.syscall(_ADD_RULE, rules, _BENEATH, struct.pack("=Qi", _MAKE_SOCK, fd), 0))
+        os.close(fd)
+    must(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    must(libc.syscall(_RESTRICT_SELF, rules, 0))
+    os.close(rules)
+
+
 def main(asked: str, command: Sequence[str]) -> int:
     """Run it, with our own standard files, and pass on what asks it to end; its exit code."""
     given = json.loads(asked)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would leave no exit code (wait(2))
     signal.pthread_sigmask(signal.SIG_BLOCK, (*_PASSED_ON, _DONE))
+    try:
+        make_sockets_in(given["own"])
+    except OSError as why:
+        print(f"sandlock cannot start {command[0]}: Landlock: {why.strerror}", file=sys.stderr)
+        return _CANNOT_START
     box = sandlock.Sandbox(
         fs_readable=given["readable"],
         fs_writable=given["writable"],

@@ -23,6 +23,8 @@ from contextlib import suppress
 from typing import TypedDict
 
 _TOKEN = b"CN_AGENT_TOKEN="
+MADE = ".cn-probe-"
+"""How the names of what it makes outside begin."""
 _OF_KERNEL = tuple(f"/dev/{name}" for name in ("kmsg", "mem", "port", "kvm", "fuse", "loop-control", "net/tun"))
 
 
@@ -81,6 +83,8 @@ def _files(paths: Sequence[str], own: str) -> Iterator[str]:
     for path in paths:
         if _can_change_mode(path):
             yield f"it can change the mode of {path}, and so close it"
+        if _can_bind(path):
+            yield f"it can make sockets in {path}, in the place of others"
     if _can_lease(__file__):
         yield f"it can hold up all that open {__file__}, which it may only read (fcntl(2), F_SETLEASE)"
     if path := next(_settings(), ""):
@@ -211,7 +215,7 @@ def _can_write(path: str) -> bool:
     """Only what is there outside is tried: a folder of the wrap's own, which is empty, is nobody's."""
     if not os.path.isdir(path) or not _can_open(path):
         return False
-    name = os.path.join(path, f".cn-probe-{os.getpid()}")
+    name = os.path.join(path, f"{MADE}{os.getpid()}")
     try:
         os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError:
@@ -227,6 +231,17 @@ def _can_change_mode(path: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _can_bind(path: str) -> bool:
+    """Whoever started us removes what we cannot."""
+    name = os.path.join(path, f"{MADE}{os.getpid()}-s")
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as made:
+        made.bind(name)
+        with suppress(OSError):
+            os.unlink(name)
+        return True
+    return False
 
 
 def _can_lease(path: str) -> bool:

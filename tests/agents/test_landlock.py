@@ -4,17 +4,20 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cn.agency.names import Party, Uuid
 from cn.agents import seccomp
 from cn.agents.workspace import Folder, Folders
 from cn.agents.wraps import Inside, Wrap, wrap_argv
 from tests.support.wraps import NEEDS
 
 SANDLOCK = Wrap("sandlock")
+AGENT = Uuid(Party("00000000-0000-4000-8000-000000000001"))
 pytestmark = NEEDS["sandlock"]
 
 TRIES = r"""
@@ -102,7 +105,7 @@ for path in json.load(sys.stdin):
 
 @pytest.fixture
 def place(tmp_path: Path) -> Folder:
-    return Folders(tmp_path / "agents").make("00000000-0000-4000-8000-000000000001")  # type: ignore[arg-type]
+    return Folders(tmp_path / "agents").make(AGENT)
 
 
 def inside(place: Folder, program: str) -> Inside:
@@ -213,6 +216,52 @@ def test_what_cannot_be_started_is_told(place: Folder) -> None:
     done = run(place, "/none/such")
     assert done.returncode == 127
     assert "cannot start /none/such: No such file or directory" in done.stderr
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_it_makes_sockets_in_its_own_folders_alone(*, network: bool) -> None:
+    """Where it has the network, sandlock's supervisor binds in its place."""
+    with tempfile.TemporaryDirectory() as short:  # a socket's path is (unix(7))
+        _makes_sockets(Folders(Path(short)).make(AGENT), Path(short) / "hub", network=network)
+
+
+def _makes_sockets(place: Folder, hidden: Path, *, network: bool) -> None:
+    hidden.mkdir(mode=0o700)
+    script = """
+import os, socket, sys, threading, time
+def bind(path):
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.bind(path)
+    except OSError as why:
+        return why.errno
+    made.listen()
+    return 0
+os.symlink(sys.argv[1], "link")
+os.symlink("a", "turns")
+os.mkdir("a")
+print(bind("own"), bind(os.path.abspath("whole")), bind(sys.argv[2] + "/home"))
+fd = os.open(sys.argv[1], os.O_PATH)
+print(*(bind(path) for path in (sys.argv[1] + "/evil", "link/evil", f"/proc/self/fd/{fd}/evil", sys.argv[3] + "/evil")))
+end = time.monotonic() + 1
+def turn():
+    while time.monotonic() < end:
+        for target in ("a", sys.argv[1]):
+            os.symlink(target, "next"); os.rename("next", "turns")
+threading.Thread(target=turn).start()
+count = 0
+while time.monotonic() < end:
+    bind(os.path.abspath(f"turns/s{(count := count + 1)}"))
+"""
+    wrap = SANDLOCK._replace(network=network)
+    argv = [sys.executable, "-I", "-c", script, str(hidden), str(place.home), str(place.files)]
+    done = run(place, *argv, wrap=wrap)
+    own, others = done.stdout.splitlines()
+    assert own == "0 0 0", done.stderr
+    assert "0" not in others.split(), others
+    assert os.listdir(hidden) == []
+    assert not (place.files / "evil").exists()
+    assert (place.workspace / "own").is_socket()
 
 
 def test_both_programs_mean_the_same_question() -> None:
