@@ -195,12 +195,13 @@ def _has_come(run: Run, draft: Draft) -> bool:
     for path in list_drafts(here) if run.base.local != run.base.tip else ():
         with suppress(Refused, RecordRefused):
             waits = parse_draft(here.read(path) or b"")
-            if _is_same(waits, draft) and is_said(run, waits) and is_made_here(run.hub, run.base.local, path):
+            if is_same(waits, draft) and is_said(run, waits) and is_made_here(run.hub, run.base.local, path):
                 return True
     return False
 
 
-def _is_same(one: Draft, other: Draft) -> bool:
+def is_same(one: Draft, other: Draft) -> bool:
+    """Do both say the very same words of the same?"""
     return (one.act, one.to, one.text, one.actor) == (other.act, other.to, other.text, other.actor)
 
 
@@ -210,7 +211,7 @@ def _waiting_already(run: Run, draft: Draft) -> tuple[Kept, Draft] | None:
         with suppress(Refused, RecordRefused):
             kept = read_draft(run.hub, run.snapshot, path, run.placed)
             waits = parse_draft(kept.data)
-            if _is_same(waits, draft) and kept.here == kept.data and is_made_here(run.hub, run.snapshot.commit, path):
+            if is_same(waits, draft) and kept.here == kept.data and is_made_here(run.hub, run.snapshot.commit, path):
                 return kept, waits
     return None
 

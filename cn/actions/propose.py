@@ -24,6 +24,7 @@ from cn.outbox.deliver import deliver
 from cn.outbox.our_names import told_of
 from cn.outbox.plan.receipts import plan_ours_gone
 from cn.peers.observe import bring_mains, main_of
+from cn.peers.peer_main import NO_MAIN
 from cn.protocol import rules
 from cn.protocol.effects import Drop, Effect, Offer, Plan, Post
 from cn.protocol.hub_config import NO_HUB, PATH
@@ -200,7 +201,10 @@ def find_target(run: Run, peer: Peer, topic: str, work: WorkClone) -> Target:
     branch = called if run.settings.is_outbound(peer, called) else join_branch(prefix, name)
     main = main_of(run, peer.hub)
     if isinstance(main, str):
-        raise Refused(f"{peer.name} is unreachable: {main}", "a proposal is checked against its main; try again later")
+        later = "a proposal is checked against its main; try again later"
+        accept = f"{command('cn peer accept {}', peer.name)} looks for it anew"
+        hint = f"{later}; where its main has another name now, {accept}" if main == NO_MAIN else later
+        raise Refused(f"{peer.name} is unreachable: {main}", hint)
     if why := bring_mains(run, {peer.name: main}).get(peer.name):
         raise Refused(f"{peer.name}'s {main[0]} cannot be fetched: {why}", "try again later")
     url = run.settings.delivery_url(run.hub, peer, branch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from cn.actions.drafts import is_said, part_of, take_back
+from cn.actions.drafts import is_said, is_same, part_of, take_back
 from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
 from cn.protocol.draft import parse_draft
@@ -66,14 +66,20 @@ def _say_draft(run: Run, path: HubPath) -> None:
     if kept.here is None:
         take_back(run, kept)
         return
-    draft = parse_draft(kept.here)
+    draft = before = parse_draft(kept.here)
     if edited := kept.here != kept.data:
         with suppress(RecordRefused):
-            draft = replace(draft, tried=parse_draft(kept.data).tried)
+            before = parse_draft(kept.data)
+            draft = replace(draft, tried=before.tried)
     said = is_said(run, draft)
-    if not said and not is_made_here(run.hub, run.snapshot.commit, path):
+    is_other = not is_same(before, draft) or draft.called not in ("", draft.to)
+    if (is_other or not said) and not is_made_here(run.hub, run.snapshot.commit, path):
         raise Refused(NOT_MADE_HERE, "the clone in which it was written says it; or say it yourself, then remove it")
-    if edited:
+    if said and is_other:
+        told = f"what {path} said, {before.what}, had come to origin before it was edited here"
+        run.report.info(f"{told}: what it says now goes besides")
+        draft, said = replace(draft, tried=""), False
+    elif edited and not said:
         run.report.info(f"{path} was edited here: it is said as it is now")
     acts = {**SAYS, **OPENS}
     if draft.act not in acts:

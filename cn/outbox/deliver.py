@@ -542,7 +542,13 @@ def _rename(executor: Executor, path: HubPath, entry: Deliver, another: str) -> 
     executor.perform(plan_renamed(path, entry, renamed.branch, ours, executor.now))
     own = _is_near(entry)
     where = "our own mailbox" if own else f"{entry.to}'s hub"
-    text = f"{another} in {where} is not ours: somebody else made it. What we send goes as {renamed.branch} instead"
+    goes = f"What we send goes as {renamed.branch} instead"
+    theirs = executor.item(entry.to, IN, topic) if own else None
+    if theirs is not None and theirs.get("branch") == entry.branch:  # by the route before this one
+        text = f"{another} in {where} is {entry.to}'s own, and open here. {goes}"
+        executor.notes.info(text, source=entry_source(entry))
+        return outbox_path(renamed), renamed
+    text = f"{another} in {where} is not ours: somebody else made it. {goes}"
     push = command("git push {} :{}", executor.settings.mailbox or ".", another.rpartition(" at ")[0])
     who = f"unless somebody here made that branch, {push} deletes it" if own else f"{entry.to} can delete that branch"
     executor.notes.info(f"{text}; {who}", source=entry_source(entry))

@@ -11,14 +11,15 @@ from datetime import datetime
 
 from cn.git.environment import find_local_git_dir
 from cn.git.fetch import fetch_tips
-from cn.git.objects import list_refs, read_kinds, update_refs
+from cn.git.objects import list_refs, read_kinds, read_raw, update_refs
 from cn.git.process import TIMED_OUT, Git, remedy_here
 from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, list_remotes, remedy_of
 from cn.git.told import MAINS, Told, mailbox_ref, mains_ref
 from cn.peers.known_mains import forget_removed, note_listed
-from cn.peers.peer_main import GUESSES, main_parts, mains_in
+from cn.peers.peer_main import GUESSES, main_parts, mains_in, note_read
 from cn.peers.second_tries import Pair, Wanted, fetch_apart
 from cn.peers.turns import Turns
+from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.layout import PROPOSAL, SEEN_BEFORE, TRIED
 from cn.protocol.ledger import IN, OUT, Item, each_event
 from cn.protocol.peers_file import MAILBOX, Peer, say_moved
@@ -383,9 +384,7 @@ def _bringing(run: Run, items: Sequence[Item], peer: Name) -> str:
             spec = f"{item.head}:{HEADS}{item.get('branch')}"
             return f"{command('git push {} {}', mailbox or '.', spec)} brings one there"
     holds = "their history holds threads/, logs/ or state/, which are not published there"
-    return (
-        f"{holds}: who made one rebases it onto main there, and proposes it again ({peer} lists this hub by that URL)"
-    )
+    return f"{holds}: {peer} makes one anew in a clone of that mailbox, with 'cn propose', and withdraws this one"
 
 
 def _lies(item: Item) -> bool:
@@ -869,6 +868,10 @@ def bring_mains(run: Executor | Run, mains: Mapping[Name, tuple[str, Oid]]) -> d
         came = {peer: mains[Name(peer)][1] for peer in wanted if peer not in failed}
         here = read_kinds(git, list(came.values()))
         ours = [(mains_ref(Name(p)), tip) for (p, tip), kind in zip(came.items(), here, strict=True) if kind]
+        read = zip(came, read_raw(git, [f"{tip}:{CONFIG}" for tip in came.values()]), strict=True)
+        for peer, found in read:
+            if found is not None:
+                note_read(run.memory, settings.peers[Name(peer)].hub, mains[Name(peer)][0], found.data)
         update_refs(git, [*ours, *((ref, None) for ref in noted if ref.removeprefix(MAINS) not in settings.peers)])
     return {Name(peer): why for peer, why in failed.items()}
 

@@ -1,7 +1,8 @@
 """Which branch is a peer's main? What HEAD of its repository names, where the hub file there says that this is its
 main; else ``main``, ``master``, or what HEAD names (a host may make a HEAD that names nothing, or something else).
 
-Its name is learnt once for each URL and stands: whoever may push a branch there makes no other main of it.
+Its name is learnt once for each URL and stands: whoever may push a branch there makes no other main of it. Only that
+main itself says that another branch is main now, once that one is there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from cn.values.names import Oid, is_branch
 
 GUESSES = ("main", "master")
 NO_MAIN = "it has no main branch"
-_NAMED = "named"
+_NAMED, _NEXT = "named", "next main"
 
 
 class Found(NamedTuple):
@@ -42,10 +43,25 @@ def note_name(memory: Memory, url: str, name: str) -> None:
         memory.section(_NAMED)[url] = name
 
 
+def note_read(memory: Memory, url: str, name: str, data: bytes) -> None:
+    """``data`` is the hub file of the main of this name there."""
+    section, says = memory.section(_NEXT), main_named_in(data)
+    section.pop(url, None)
+    if says != name and is_branch(says) and named_main(memory, url) == name:
+        section[url] = says
+
+
+def _follow(memory: Memory, listings: Mapping[str, Listing]) -> None:
+    for url, name in [(url, str(name)) for url, name in memory.section(_NEXT).items() if url in listings]:
+        if name in listings[url] and is_branch(name):
+            note_name(memory, url, name)
+            memory.section(_NEXT).pop(url)
+
+
 def main_parts(memory: Memory, url: str) -> tuple[str, ...]:
     """The branches that are looked for, of a listing that is too long."""
-    name = named_main(memory, url)
-    return (name,) if name else GUESSES
+    name, following = named_main(memory, url), str(memory.section(_NEXT).get(url, ""))
+    return tuple(filter(is_branch, (name, following))) if name else GUESSES
 
 
 def mains_in(run: Run, listings: Mapping[str, Listing], *, anew: bool = False) -> dict[str, tuple[str, Oid] | str]:
@@ -53,6 +69,7 @@ def mains_in(run: Run, listings: Mapping[str, Listing], *, anew: bool = False) -
 
     Where no name is known yet, or it is learnt ``anew``, the host is asked.
     """
+    _follow(run.memory, listings)
     known = {} if anew else {url: name for url in listings if (name := named_main(run.memory, url))}
     new = {url: listing for url, listing in listings.items() if listing and url not in known}
     mains: dict[str, tuple[str, Oid] | str] = dict.fromkeys(listings, NO_MAIN)

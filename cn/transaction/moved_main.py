@@ -53,7 +53,7 @@ def refuse_moved(hub: Hub, origin: Origin, tip: Oid, local: Oid) -> None:
     if _main_at(hub, there) == was:
         text = f"the hub's main is {hub.main} now, and origin has {visible(was)} still, with which other clones go on"
         tells = command("git push origin {}", f"{hub.main_ref}:refs/heads/{was}")
-        hint = f"{tells} tells them, and stops them until they are there too"
+        hint = f"{tells} tells them, and our peers, and stops them until they are there too"
         hint += f"; or {command('git push origin --delete {}', was)}"
         if not is_ancestor(hub.git, there, tip):
             take = (

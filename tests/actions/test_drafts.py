@@ -442,6 +442,28 @@ def test_one_that_origin_may_have_is_said_to_be_so_and_goes_once(cut: tuple[Node
     assert drafts(sigma) == []
 
 
+@pytest.mark.parametrize("to", ["pi/q0", "pi/q1"])
+def test_one_that_is_edited_after_origin_took_it_goes_besides(cut: tuple[Node, Node, Proxy], to: str) -> None:
+    sigma, pi, host = cut
+    for name in ("q0", "q1"):
+        pi.cn("send", "sigma", name)
+    sigma.sync()
+    host.fault = LOST
+    sigma.cn("comment", "pi/q0", "It costs 100 EUR")
+    (path,) = (sigma.root / path for path in drafts(sigma))
+    text = path.read_text().replace("100 EUR", "200 EUR")
+    path.write_text(re.sub("^to: .*$", f'to: "{to}"', text, flags=re.MULTILINE))
+    host.fault = NONE
+    told = sigma.sync().stdout
+    assert "comment to pi/q0, had come to origin before it was edited here: what it says now goes besides" in told
+    assert "it is said as it is now" not in told
+    assert drafts(sigma) == []
+    pi.sync()
+    said = "".join(map(pi.thread, pi.threads()))
+    assert ("> It costs 100 EUR" in said, "> It costs 200 EUR" in said) == (True, True)
+    assert f"sigma/re-{to.partition('/')[2]}" in " ".join(branches(pi.url))
+
+
 @pytest.mark.parametrize("act", ["reply", "comment", "send"])
 def test_words_that_waited_and_whose_push_has_an_unknown_end_go_once_said_again(
     cut: tuple[Node, Node, Proxy], act: str

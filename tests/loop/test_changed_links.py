@@ -154,6 +154,23 @@ def test_what_waits_in_the_outbox_of_a_hub_that_has_another_name_says_how_it_goe
     assert "merged" in pi.cn("why", "sigma:proposal").stdout
 
 
+def test_what_is_sent_and_called_as_what_is_open_by_the_other_route_goes_by_another_name(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    change_route(sigma, pi)
+    pi.sync()
+    sigma.sync()
+    told = sigma.cn("send", "pi", "proposal").stdout
+    assert "in our own mailbox is pi's own, and open here. What we send goes as pi/proposal-" in told
+    assert "git push" not in told
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+    world.settle(pi, sigma)
+    assert "> proposal" in "".join(map(pi.thread, pi.threads()))
+
+
 def test_what_a_hub_sent_is_followed_when_it_has_another_name(world: World) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")
     world.link(sigma, pi)
@@ -309,7 +326,7 @@ def test_what_is_open_is_not_gone_where_the_mailbox_is_another_remote_now(world:
     for view in ("status", "doctor"):
         shown = " ".join(sigma.cn(view).stdout.split())
         assert "git push box" not in shown, "it was made on main with the threads, as origin had it"
-        assert "who made one rebases it onto main there, and proposes it again" in shown
+        assert "makes one anew in a clone of that mailbox, with 'cn propose', and withdraws this one" in shown
     assert "not there yet" not in sigma.sync().stdout, "it is told once"
     assert "gone" not in sigma.process().stdout, "nobody withdrew it"
     git(sigma.root, "push", "--quiet", "box", f"{head}:refs/heads/pi/proposal")

@@ -68,6 +68,28 @@ def test_each_clone_stops_until_it_is_at_the_new_main_and_goes_on_there(
     assert (sigma.sync().stdout, sigma.sync().stderr) == ("", "")
 
 
+@pytest.mark.parametrize("deliver", ["mailbox", "pickup"])
+def test_a_peer_looks_at_the_new_main_once_the_former_one_names_it(world: World, deliver: str) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, deliver)
+    world.propose(pi, sigma)
+    pi.sync()
+    sigma.sync()
+    rename_main(sigma)
+    typed(sigma, sigma.sync(1).stderr, "git push origin refs")
+    for _ in range(2):
+        sigma.sync()
+        pi.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    sigma.cn("inbox", "process")
+    for _ in range(2):
+        pi.sync()
+        sigma.sync()
+    why = pi.cn("why", "sigma:proposal").stdout
+    assert "answered: merged (shown by the peer's main)" in why
+    assert "branch deleted: by us" in why
+
+
 def test_what_the_former_main_got_meanwhile_is_taken_in(world: World, sigma: Node, pi: Node) -> None:
     second = world.second(sigma)
     second.sync()
