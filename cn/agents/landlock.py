@@ -1,8 +1,8 @@
 """Start a command inside sandlock: ``python -P landlock.py {JSON object} command…``.
 
 A program of its own, for it stays beside the agent: sandlock's supervisor answers for the system calls that Landlock
-does not know, such as a connection to another's socket. The object's keys are ``readable`` and ``writable``
-(paths), ``own`` (folders), ``network`` (true or false), and ``cwd``. Nothing is imported but the standard library and
+does not know. The object's keys are ``readable`` and ``writable`` (paths), ``own`` (folders), ``server`` (the agents'
+socket, or nothing), ``network`` (true or false), and ``cwd``. Nothing is imported but the standard library and
 sandlock.
 
 Landlock has no rule for modes, owners and times of files. Who changes them is asked here (:class:`Changes`): what lies
@@ -11,6 +11,9 @@ it is judged, so that no other comes in its place (seccomp_unotify(2)).
 
 Who binds a socket to a path is answered by sandlock's supervisor, which is this process and not held by the rules of
 the command. So this process makes none but below ``own`` itself (:func:`make_sockets_in`).
+
+No command makes sockets of files itself (``--no-unix`` of :mod:`cn.agents.seccomp`). The one that it may reach, the
+server's, is connected to here, and given to who asks (:data:`ASK`).
 
 Where sandlock asks, it gives the command standard files of its own and keeps what is written; so
 :mod:`cn.agents.seccomp`, the first within it, asks for ours (:data:`ASK`).
@@ -23,6 +26,7 @@ import errno
 import json
 import os
 import signal
+import socket
 import struct
 import sys
 import threading
@@ -33,7 +37,9 @@ from typing import Final, NamedTuple
 import sandlock
 
 ASK: Final = 0x636E0000
-"""As the flags of fchmodat2(2), which has no such: the caller wants the standard file whose number is its folder."""
+"""As the flags of fchmodat2(2), which has no such: the caller wants the standard file whose number is its folder, or
+(:data:`SERVER`) a connection to the server."""
+SERVER: Final = 3
 _CANNOT_START, _BY_SIGNAL = 127, 128
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _DONE = signal.SIGUSR1
@@ -109,7 +115,8 @@ class Changes(sandlock.Handler):  # type: ignore[misc]  # sandlock has no types
 
     on_exception = sandlock.ExceptionPolicy.DENY_EPERM
 
-    def __init__(self, own: Sequence[str]) -> None:
+    def __init__(self, own: Sequence[str], server: str) -> None:
+        self._server = server
         self._own = [os.path.realpath(os.fsencode(one)) for one in own]
         self._calls = CALLS[os.uname().machine]
         self.numbers = [*self._calls]
@@ -119,16 +126,29 @@ class Changes(sandlock.Handler):  # type: ignore[misc]  # sandlock has no types
 
     def handle(self, ctx: sandlock.HandlerCtx) -> sandlock.NotifAction:
         """Answer a call of one of :attr:`numbers`."""
-        if ctx.syscall_nr == _FCHMODAT2 and ctx.args[3] == ASK and ctx.args[0] in (0, 1, 2):
-            self.first = self.first or ctx.pid
-            if ctx.args[0] == sys.stderr.fileno():
-                self.begun.set()
-            return sandlock.NotifAction.inject_fd_send(os.dup(ctx.args[0]))
         try:
+            if ctx.syscall_nr == _FCHMODAT2 and ctx.args[3] == ASK:
+                return sandlock.NotifAction.inject_fd_send(self._give(ctx))
             self._change(ctx, self._calls[ctx.syscall_nr])
         except OSError as why:
             return sandlock.NotifAction.errno(why.errno or errno.EPERM)
         return sandlock.NotifAction.returns(0)
+
+    def _give(self, ctx: sandlock.HandlerCtx) -> int:
+        """A file that the caller asked for."""
+        number = ctx.args[0]
+        if number == SERVER and self._server:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+                made.setblocking(False)  # whoever asks waits, and no other call
+                made.connect(self._server)
+                made.setblocking(True)
+                return made.detach()
+        if number not in (0, 1, 2):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        self.first = self.first or ctx.pid
+        if number == sys.stderr.fileno():
+            self.begun.set()
+        return os.dup(number)
 
     def _change(self, ctx: sandlock.HandlerCtx, call: Call) -> None:
         times = _times(ctx, call) if call.what in _TIMES else None
@@ -266,7 +286,7 @@ def main(asked: str, command: Sequence[str]) -> int:
         net_allow_bind=["*"] if given["network"] else [],
         cwd=given["cwd"],
     )
-    changes = Changes(given["own"])
+    changes = Changes(given["own"], given["server"])
     code = [_CANNOT_START]
 
     def run() -> None:

@@ -1,5 +1,5 @@
 """Run a command that reaches nothing of its user but what its wrap shows: ``python -I -S seccomp.py [--no-inet]
-[--no-watches] [--no-rights] [--few-processes] [--standard-files] command…``.
+[--no-watches] [--no-rights] [--no-unix] [--few-processes] [--standard-files] command…``.
 
 Namespaces and Landlock keep a program from files, memory and signals, and not from all that the kernel keeps for a
 user. A filter of seccomp(2) refuses these system calls, for all that the command starts, and nobody can take it off:
@@ -18,6 +18,9 @@ user. A filter of seccomp(2) refuses these system calls, for all that the comman
 - ``--no-rights``: what an owner does to a file without writing to it, past a wrap that leaves that to it: the bits by
   which a program has the rights of its owner or group (inode(7)), access lists and other attributes (acl(5), xattr(7)),
   flags and seals (ioctl(2)); and message queues, which are in no folder (mq_overview(7)).
+
+- ``--no-unix``: sockets of files (unix(7)) but connected pairs of them: a supervisor that looks where a connection goes
+  sees an address that may be another one when the kernel reads it.
 
 Where the kernel has scopes for it (Landlock's sixth interface, Linux 6.12), it reaches no abstract socket (unix(7)) of
 others either, which a wrap with the network of the machine does not hide, and sends no signal to what it did not start:
@@ -46,6 +49,7 @@ _CANNOT_START: Final = 127
 NO_INET: Final = "--no-inet"
 NO_WATCHES: Final = "--no-watches"
 NO_RIGHTS: Final = "--no-rights"
+NO_UNIX: Final = "--no-unix"
 FEW_PROCESSES: Final = "--few-processes"
 STANDARD_FILES: Final = "--standard-files"
 ASK: Final = 0x636E0000
@@ -167,6 +171,8 @@ _SHARE_BLOCKS: Final = (0x40049409, 0x4020940D, 0xC0189436)
 """``FICLONE``, ``FICLONERANGE``, ``FIDEDUPERANGE``, which need a file that is open for writing, or change nothing."""
 _OWNERS_RIGHTS, _MAKES = 0o6000, 0x400040
 """``S_ISUID|S_ISGID``; ``O_CREAT`` and what ``O_TMPFILE`` has beside ``O_DIRECTORY``."""
+_KIND, _DATAGRAM = 0xF, 2
+"""``SOCK_TYPE_MASK``, ``SOCK_DGRAM`` (socketpair(2))."""
 _UNIX, _INET, _INET6, _NETLINK, _ROUTE = 1, 2, 10, 16, 0
 """``AF_…``, ``NETLINK_ROUTE``: programs ask for routes and interfaces to learn which addresses there are."""
 _HOLDS_UP: Final = (1024, 1026)
@@ -175,7 +181,7 @@ _ABSTRACT, _SIGNAL, _HAS_SCOPES = 1, 2, 6
 """``LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET``, ``LANDLOCK_SCOPE_SIGNAL``, and the first interface of Landlock with both."""
 
 
-def program(machine: str, *, inet: bool = True, watches: bool = True, rights: bool = True) -> bytes:
+def program(machine: str, *, inet: bool = True, watches: bool = True, rights: bool = True, unix: bool = True) -> bytes:
     """The filter, as bpf(2) has it; raises :class:`KeyError` for a machine whose numbers are not known."""
     numbers = KNOWN[machine]
     steps = [
@@ -186,13 +192,13 @@ def program(machine: str, *, inet: bool = True, watches: bool = True, rights: bo
         _step(_AT_LEAST, _OTHER_ABI, 0, 1),
         _step(_RETURN, _REFUSE),
     ]
-    rules = [*_rules(numbers, inet=inet, watches=watches), *(() if rights else _no_rights(machine))]
+    rules = [*_rules(numbers, inet=inet, watches=watches, unix=unix), *(() if rights else _no_rights(machine))]
     for number, judged in rules:
         steps += [_step(_EQUAL, number, 0, len(judged)), *judged]
     return b"".join([*steps, _step(_RETURN, _ALLOW)])
 
 
-def _rules(numbers: Numbers, *, inet: bool, watches: bool) -> Iterator[tuple[int, list[bytes]]]:
+def _rules(numbers: Numbers, *, inet: bool, watches: bool, unix: bool) -> Iterator[tuple[int, list[bytes]]]:
     """By number, steps that end with an answer whatever the arguments are."""
     for call in (
         Call(numbers.prlimit64, unless=2),
@@ -204,8 +210,13 @@ def _rules(numbers: Numbers, *, inet: bool, watches: bool) -> Iterator[tuple[int
         yield call.number, [*_judge(call)]
     for number in (numbers.add_key, numbers.request_key, numbers.keyctl, numbers.fanotify_init, *_IO_URING):
         yield number, [_step(_RETURN, _REFUSE)]
-    for number in (numbers.socket, numbers.socketpair):
-        yield number, [*_judge_family((_UNIX, _INET, _INET6) if inet else (_UNIX,))]
+    internet = (_INET, _INET6) if inet else ()
+    yield numbers.socket, [*_judge_family((_UNIX, *internet) if unix else internet)]
+    pair = [*_judge_family((_UNIX, *internet))]
+    if not unix:  # one for datagrams can be connected anew
+        kind = (_step(_LOAD, _at(1)), _step(_AND, _KIND), _step(_EQUAL, _DATAGRAM, 0, 1))
+        pair = [*kind, _step(_RETURN, _ERROR | errno.EAFNOSUPPORT), *pair]
+    yield numbers.socketpair, pair
     yield numbers.fcntl, [*_judge_command(_HOLDS_UP)]
     for number in (numbers.clone, numbers.unshare):
         steps = (
@@ -297,9 +308,9 @@ def has_scope() -> bool:
     return int(ctypes.CDLL(None).syscall(_CREATE_RULESET, None, 0, 1)) >= _HAS_SCOPES
 
 
-def hold(machine: str, *, inet: bool = True, watches: bool = True, rights: bool = True) -> None:
+def hold(machine: str, *, inet: bool = True, watches: bool = True, rights: bool = True, unix: bool = True) -> None:
     """Put the filter on this thread and all that it starts; raises :class:`OSError` where the system has none."""
-    code = program(machine, inet=inet, watches=watches, rights=rights)
+    code = program(machine, inet=inet, watches=watches, rights=rights, unix=unix)
     libc = ctypes.CDLL(None, use_errno=True)
     given = _Program(len(code) // 8, code)
     _must(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
@@ -347,14 +358,14 @@ def _must(answer: int) -> int:
 def main(words: Sequence[str]) -> int:
     """Become the command; an exit code where that cannot be."""
     command, asked = [*words], set()
-    while command[0] in (NO_INET, NO_WATCHES, NO_RIGHTS, FEW_PROCESSES, STANDARD_FILES):
+    while command[0] in (NO_INET, NO_WATCHES, NO_RIGHTS, NO_UNIX, FEW_PROCESSES, STANDARD_FILES):
         asked.add(command.pop(0))
     try:
         if STANDARD_FILES in asked:
             take_standard_files()
         if FEW_PROCESSES in asked:
             limit_processes()
-        without = {"inet": NO_INET, "watches": NO_WATCHES, "rights": NO_RIGHTS}
+        without = {"inet": NO_INET, "watches": NO_WATCHES, "rights": NO_RIGHTS, "unix": NO_UNIX}
         hold(os.uname().machine, **{what: asks not in asked for what, asks in without.items()})
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # who starts a sandbox waits for signals, and holds them back
         os.execvp(command[0], command)  # noqa: S606  a shell has nothing to do here

@@ -250,13 +250,13 @@ def _sandlock(wrap: Wrap, inside: Inside) -> Iterator[str]:
         *around(packages, inside.hidden),
     ]
     writable = [str(inside.workspace), str(inside.home), "/dev/null"]
-    if inside.socket:  # the socket may be connected to, and its folder not be written
+    if inside.socket:  # to be looked at: the program that starts it connects to it in the agent's place
         readable.append(str(inside.socket.parent))
-        writable.append(str(inside.socket))
     asked = {
         "readable": [path for path in readable if os.path.exists(path)],
         "writable": [path for path in writable if os.path.exists(path)],
         "own": [str(inside.workspace), str(inside.home)],
+        "server": str(inside.socket or ""),
         "network": wrap.network,
         "cwd": str(inside.workspace),
     }
@@ -273,7 +273,7 @@ def _filter(wrap: Wrap) -> Iterator[str]:
         if not wrap.network and wrap.name != "bwrap":
             yield seccomp.NO_INET
         if wrap.name == "sandlock":
-            yield from (seccomp.NO_WATCHES, seccomp.NO_RIGHTS, seccomp.STANDARD_FILES)
+            yield from (seccomp.NO_WATCHES, seccomp.NO_RIGHTS, seccomp.NO_UNIX, seccomp.STANDARD_FILES)
         if wrap.name == "bwrap":
             yield seccomp.FEW_PROCESSES
 

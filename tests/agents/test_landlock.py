@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,8 @@ from cn.agency.names import Party, Uuid
 from cn.agents import seccomp
 from cn.agents.workspace import Folder, Folders
 from cn.agents.wraps import Inside, Wrap, wrap_argv
+from cn.bridge import connection
+from tests.support.hubs import ROOT
 from tests.support.wraps import NEEDS
 
 SANDLOCK = Wrap("sandlock")
@@ -218,53 +221,96 @@ def test_what_cannot_be_started_is_told(place: Folder) -> None:
     assert "cannot start /none/such: No such file or directory" in done.stderr
 
 
-@pytest.mark.parametrize("network", [True, False])
-def test_it_makes_sockets_in_its_own_folders_alone(*, network: bool) -> None:
-    """Where it has the network, sandlock's supervisor binds in its place."""
-    with tempfile.TemporaryDirectory() as short:  # a socket's path is (unix(7))
-        _makes_sockets(Folders(Path(short)).make(AGENT), Path(short) / "hub", network=network)
-
-
-def _makes_sockets(place: Folder, hidden: Path, *, network: bool) -> None:
-    hidden.mkdir(mode=0o700)
-    script = """
+SOCKETS = """
 import os, socket, sys, threading, time
-def bind(path):
-    made = socket.socket(socket.AF_UNIX)
+hidden, home, files, open_to_all = sys.argv[1:]
+def tell(name, does):
     try:
-        made.bind(path)
+        does()
     except OSError as why:
-        return why.errno
-    made.listen()
-    return 0
-os.symlink(sys.argv[1], "link")
+        print(name, os.strerror(why.errno))
+    else:
+        print(name, "done")
+def bind(path):
+    one, other = socket.socketpair()
+    one.bind(path)
+tell("own", lambda: bind("own"))
+tell("home", lambda: bind(home + "/own"))
+os.symlink(hidden, "link")
+fd = os.open(hidden, os.O_PATH)
+for path in (hidden, "link", f"/proc/self/fd/{fd}", files):
+    tell("others", lambda: bind(path + "/evil"))
 os.symlink("a", "turns")
 os.mkdir("a")
-print(bind("own"), bind(os.path.abspath("whole")), bind(sys.argv[2] + "/home"))
-fd = os.open(sys.argv[1], os.O_PATH)
-print(*(bind(path) for path in (sys.argv[1] + "/evil", "link/evil", f"/proc/self/fd/{fd}/evil", sys.argv[3] + "/evil")))
 end = time.monotonic() + 1
 def turn():
     while time.monotonic() < end:
-        for target in ("a", sys.argv[1]):
+        for target in ("a", hidden):
             os.symlink(target, "next"); os.rename("next", "turns")
 threading.Thread(target=turn).start()
 count = 0
 while time.monotonic() < end:
-    bind(os.path.abspath(f"turns/s{(count := count + 1)}"))
+    try:
+        bind(os.path.abspath(f"turns/s{(count := count + 1)}"))
+    except OSError:
+        pass
+for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+    tell("made", lambda: socket.socket(socket.AF_UNIX, kind))
+tell("datagrams", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+    one, other = socket.socketpair(socket.AF_UNIX, kind)
+    tell("connected", lambda: one.connect(open_to_all))
+    other.close()
+    tell("connected", lambda: one.connect(open_to_all))
 """
-    wrap = SANDLOCK._replace(network=network)
-    argv = [sys.executable, "-I", "-c", script, str(hidden), str(place.home), str(place.files)]
-    done = run(place, *argv, wrap=wrap)
-    own, others = done.stdout.splitlines()
-    assert own == "0 0 0", done.stderr
-    assert "0" not in others.split(), others
-    assert os.listdir(hidden) == []
-    assert not (place.files / "evil").exists()
-    assert (place.workspace / "own").is_socket()
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_it_makes_sockets_in_its_own_folders_alone_and_none_that_reaches_others(*, network: bool) -> None:
+    """Where it has the network, sandlock's supervisor binds and connects in its place."""
+    with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as others:  # a path is (unix(7))
+        place, hidden = Folders(Path(short)).make(AGENT), Path(short) / "hub"
+        hidden.mkdir(mode=0o700)
+        others.bind(f"{short}/socket")
+        others.listen()
+        told = (str(hidden), str(place.home), str(place.files), f"{short}/socket")
+        done = run(place, sys.executable, "-I", "-c", SOCKETS, *told, wrap=SANDLOCK._replace(network=network))
+        assert done.returncode == 0, done.stderr
+        said = [line.split(" ", 1) for line in done.stdout.splitlines()]
+        assert [how for name, how in said if name in ("own", "home")] == ["done", "done"]
+        assert "done" not in [how for name, how in said if name not in ("own", "home")], said
+        assert os.listdir(hidden) == []
+        assert not (place.files / "evil").exists()
+        others.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            others.accept()
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_it_is_given_connections_to_the_server(*, network: bool) -> None:
+    with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as server:
+        place, agents = Folders(Path(short)).make(AGENT), Path(short) / "agents"
+        agents.mkdir(mode=0o700)
+        server.bind(f"{agents}/s")
+        server.listen()
+        code = "import sys; from cn.bridge.connection import _connect_unix as c; c(sys.argv[1], ()).sendall(b'hello')"
+        argv = (sys.executable, "-c", code, f"{agents}/s")
+        known = inside(place, argv[0])._replace(socket=agents / "s")
+        wrap = SANDLOCK._replace(network=network, visible=(str(ROOT),))
+        env = {"PATH": os.environ["PATH"], "HOME": str(place.home), "PYTHONPATH": str(ROOT)}
+        whole = wrap_argv(wrap, known, argv)
+        done = subprocess.run(whole, capture_output=True, text=True, check=False, cwd=place.workspace, env=env)
+        assert done.returncode == 0, done.stderr
+        server.settimeout(10)
+        with server.accept()[0] as made:
+            assert made.recv(10) == b"hello"
+        server.close()
+        done = subprocess.run(whole, capture_output=True, text=True, check=False, cwd=place.workspace, env=env)
+        assert "ConnectionRefusedError" in done.stderr
 
 
 def test_both_programs_mean_the_same_question() -> None:
     from cn.agents import landlock
 
-    assert landlock.ASK == seccomp.ASK
+    assert landlock.ASK == seccomp.ASK == connection._ASK
+    assert landlock.SERVER == connection._SERVER
