@@ -30,7 +30,7 @@ from cn.protocol.hub_config import LEAVE, PATH
 from cn.system.files import write_file
 from cn.transaction.checkout import LAYOUT, kept_sentence
 from cn.transaction.journal import read_journal, restore_path
-from cn.transaction.moved_main import Origin, find_moved, refuse_moved
+from cn.transaction.moved_main import Origin, find_moved, find_renamed, refuse_moved
 from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, refuse_untrusted
 from cn.values.errors import Blocked
 from cn.values.names import HubPath, Oid, is_protected
@@ -268,9 +268,12 @@ def _observe_origin(
         origin, tip = Origin(origin_url(hub), known, heads, lambda: list_origin(hub)), heads.get(hub.main)
         if tip is None:
             if known is not None:
-                if moved := find_moved(hub, origin, known, local):
+                if moved := find_moved(hub, origin, known):
                     raise moved
-                raise _rewound(hub, known, None, "origin has no main any more", "", dry_run)
+                beside, renamed = find_renamed(hub, origin, known)
+                stopped = _rewound(hub, known, None, f"origin has no main any more{beside}", "", dry_run)
+                stopped.hint += renamed
+                raise stopped
             return heads
         if tip == known:
             return heads
@@ -281,7 +284,7 @@ def _observe_origin(
             raise NotAtOrigin.uncommitted(text, _BACK if why.startswith(CHECK_REFUSES) else remedy)
         # It may have moved between the two questions; what was brought then holds the tip.
         if resolve(hub.git, tip) is not None:
-            refuse_moved(hub, origin, tip, local)
+            refuse_moved(hub, origin, tip)
             _check_grown(hub, known, tip, local, dry_run)
             return heads
     raise NotAtOrigin("origin's main changes faster than it can be fetched", "run again later")

@@ -21,6 +21,7 @@ from cn.values.shell_words import command
 from cn.values.text import visible
 
 _SECONDS = 60.0
+_KEEPS = "'cn commit' for what is written in threads here"
 _MOST = 50
 """Branches that are looked at for a main that is gone."""
 
@@ -38,13 +39,13 @@ class Origin(NamedTuple):
         return self.heads if self.heads.whole else self.ask()
 
 
-def refuse_moved(hub: Hub, origin: Origin, tip: Oid, local: Oid) -> None:
+def refuse_moved(hub: Hub, origin: Origin, tip: Oid) -> None:
     """Raises :class:`Blocked` where origin's main, now at ``tip``, says that another branch is main; or where it became
     main in the place of another, which other clones go on with.
     """
     named = _main_at(hub, tip)
     if named not in ("", hub.main):
-        raise _goes_on(hub, named, tip, local)
+        raise _goes_on(hub, named)
     was = _main_at(hub, origin.known) if origin.known is not None and named else ""
     there = origin.all().get(was) if was not in ("", hub.main) and is_branch(was) else None
     if there is None:
@@ -53,8 +54,9 @@ def refuse_moved(hub: Hub, origin: Origin, tip: Oid, local: Oid) -> None:
     if _main_at(hub, there) == was:
         text = f"the hub's main is {hub.main} now, and origin has {visible(was)} still, with which other clones go on"
         tells = command("git push origin {}", f"{hub.main_ref}:refs/heads/{was}")
-        hint = f"{tells} tells them, and our peers, and stops them until they are there too"
-        hint += f"; or {command('git push origin --delete {}', was)}"
+        deletes = command("git push origin --delete {}", was)
+        hint = f"{tells} tells them, and our peers, and stops them until they are there too; then {deletes}, "
+        hint += f"once the host's HEAD names {hub.main}"
         if not is_ancestor(hub.git, there, tip):
             take = (
                 command("git fetch origin {}", was),
@@ -65,7 +67,7 @@ def refuse_moved(hub: Hub, origin: Origin, tip: Oid, local: Oid) -> None:
         raise Blocked(text, hint)
 
 
-def find_moved(hub: Hub, origin: Origin, known: Oid, local: Oid) -> Blocked | None:
+def find_moved(hub: Hub, origin: Origin, known: Oid) -> Blocked | None:
     """Origin has no main any more: what helps where another branch there goes on from it and says that it is main now,
     or this clone says so of one that is not there yet.
     """
@@ -81,7 +83,7 @@ def find_moved(hub: Hub, origin: Origin, known: Oid, local: Oid) -> Blocked | No
     _bring(hub, origin, found)
     for name, oid in found:
         if _main_at(hub, oid) == name and is_ancestor(hub.git, known, oid):
-            return _goes_on(hub, name, oid, local)
+            return _goes_on(hub, name)
     return None
 
 
@@ -91,11 +93,22 @@ def _bring(hub: Hub, origin: Origin, branches: Sequence[tuple[str, Oid]]) -> Non
         fetch_tips(hub.git, {"": (origin.url, lacks)}, _SECONDS, told={"": ORIGIN})
 
 
-def _goes_on(hub: Hub, name: str, tip: Oid, local: Oid) -> Blocked:
+def find_renamed(hub: Hub, origin: Origin, known: Oid) -> tuple[str, str]:
+    """Where main is gone at origin, and a branch there goes on from it, as where a host renamed it: that, and what to
+    do if so; empty: there is none.
+    """
+    for name, oid in [one for one in origin.all().items() if "/" not in one[0]][:_MOST]:
+        if is_ancestor(hub.git, known, oid):
+            renamed = command("git branch -m {} {}", hub.main, name)
+            push = command("git push -u origin {}", name)
+            steps = f"'git fetch origin', {renamed}, 'main: {visible(name)}' in {PATH}, a commit, and {push}"
+            return f", and its branch {visible(name)} goes on from it", f"; if main was renamed there: {steps}"
+    return "", ""
+
+
+def _goes_on(hub: Hub, name: str) -> Blocked:
     text = f"origin's hub goes on in the branch {visible(name)}, which its {PATH} names as main"
-    steps = ["'git fetch origin'", command("git switch {}", name)]
-    if not is_ancestor(hub.git, local, tip):
-        steps.append(f"{command('git merge {}', hub.main)}, for what was made here alone")
+    steps = [_KEEPS, "'git fetch origin'", command("git switch {}", name), command("git merge {}", hub.main)]
     return Blocked(text, f"{', then '.join(steps)}; then run again")
 
 

@@ -54,6 +54,7 @@ def test_each_clone_stops_until_it_is_at_the_new_main_and_goes_on_there(
         done = second.cn(*words, check=1)
         assert "origin's hub goes on in the branch trunk, which its .cn/hub.yaml names as main" in done.stderr
     assert [name for name in branches(pi.home) if "old-clone" in name] == []
+    assert "'cn commit' for what is written in threads here, then 'git fetch origin'" in " ".join(done.stderr.split())
     typed(second, done.stderr, "git fetch", "git switch", "git merge")
     second.cn("trust", "--yes")
     second.sync()
@@ -102,6 +103,21 @@ def test_what_the_former_main_got_meanwhile_is_taken_in(world: World, sigma: Nod
     sigma.sync()
     assert "made-meanwhile" in git(sigma.root, "ls-tree", "-r", "--name-only", "trunk", "threads/adhoc")
     assert "goes on in the branch trunk" in second.sync(1).stderr
+
+
+def test_a_main_that_a_host_renamed_is_found_and_its_steps_work(world: World, sigma: Node) -> None:
+    sigma.sync()
+    git(sigma.home, "branch", "-m", "main", "trunk")
+    stopped = " ".join(sigma.sync(1).stderr.split())
+    assert "origin has no main any more, and its branch trunk goes on from it" in stopped
+    assert "if main was renamed there: 'git fetch origin', 'git branch -m main trunk', 'main: trunk' in" in stopped
+    typed(sigma, stopped, "git fetch", "git branch")
+    config = sigma.root / ".cn/hub.yaml"
+    config.write_text(f"{config.read_text()}main: trunk\n")
+    git(sigma.root, "commit", "--quiet", "--all", "--message", "main is trunk")
+    typed(sigma, stopped, "git push -u")
+    sigma.sync()
+    assert branches(sigma.home).keys() == {"trunk"}
 
 
 def test_a_new_main_that_origin_does_not_have_yet_is_said_to_be_pushed(world: World, sigma: Node) -> None:
