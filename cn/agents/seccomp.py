@@ -13,7 +13,8 @@ user. A filter of seccomp(2) refuses these system calls, for all that the comman
   that open it, though the wrap shows it to be read alone;
 - user namespaces of its own (user_namespaces(7)), of which a user has so many, as containers are refused them: without
   one no wrap begins;
-- io_uring(7), which does what a filter does not see, and fanotify(7);
+- io_uring(7), which does what a filter does not see, io_setup(2), of which the machine has so many for all, and
+  fanotify(7);
 - ``--no-watches``: inotify(7), which tells names of files in folders that cannot be read;
 - ``--no-rights``: what an owner does to a file without writing to it, past a wrap that leaves that to it: the bits by
   which a program has the rights of its owner or group (inode(7)), access lists and other attributes (acl(5), xattr(7)),
@@ -113,11 +114,12 @@ class Numbers(NamedTuple):
     fcntl: int
     clone: int
     unshare: int
+    io_setup: int
 
 
-_GENERIC: Final = (261, 140, 30, 118, 119, 122, 274, 217, 218, 219, 198, 199, 27, 262, 25, 220, 97)
+_GENERIC: Final = (261, 140, 30, 118, 119, 122, 274, 217, 218, 219, 198, 199, 27, 262, 25, 220, 97, 0)
 KNOWN: Final = {
-    "x86_64": Numbers(0xC000003E, 302, 141, 251, 142, 144, 203, 314, 248, 249, 250, 41, 53, 254, 300, 72, 56, 272),
+    "x86_64": Numbers(0xC000003E, 302, 141, 251, 142, 144, 203, 314, 248, 249, 250, 41, 53, 254, 300, 72, 56, 272, 206),
     "aarch64": Numbers(0xC00000B7, *_GENERIC),
     "riscv64": Numbers(0xC00000F3, *_GENERIC),
 }
@@ -226,7 +228,8 @@ def _rules(numbers: Numbers, *, inet: bool, watches: bool, unix: bool) -> Iterat
             _step(_RETURN, _ALLOW),
         )
         yield number, [*steps]
-    yield _CLONE3, [_step(_RETURN, _ERROR | errno.ENOSYS)]
+    for number in (_CLONE3, numbers.io_setup):
+        yield number, [_step(_RETURN, _ERROR | errno.ENOSYS)]
     if not watches:  # as where the user has used all of them, which programs know
         yield numbers.inotify_add_watch, [_step(_RETURN, _ERROR | errno.ENOSPC)]
 

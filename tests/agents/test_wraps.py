@@ -323,17 +323,19 @@ for flags in (0x10000000 | 17, 17):
         os._exit(0)
     print("clone", pid > 0, ctypes.get_errno() if pid < 0 else 0)
 print("clone3", libc.syscall(435, 0, 0), ctypes.get_errno())
+print("io_setup", libc.syscall(int(sys.argv[2]), 1, ctypes.byref(ctypes.c_ulong(0))), ctypes.get_errno())
 threading.Thread(target=lambda: print("thread"), daemon=True).start()
 print(subprocess.run(["sh", "-c", "echo $(echo program)"], capture_output=True, text=True, check=True).stdout.strip())
 """
 
 
 def test_the_filter_refuses_namespaces_of_its_own_and_lets_programs_start_others() -> None:
-    clone = str(seccomp.KNOWN[os.uname().machine].clone)
-    argv = [sys.executable, "-I", "-S", seccomp.__file__, sys.executable, "-I", "-c", NAMESPACES, clone]
+    numbers = seccomp.KNOWN[os.uname().machine]
+    given = [str(numbers.clone), str(numbers.io_setup)]
+    argv = [sys.executable, "-I", "-S", seccomp.__file__, sys.executable, "-I", "-c", NAMESPACES, *given]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert sorted(done.stdout.splitlines()) == sorted(
-        ["unshare -1 1", "clone False 1", "clone True 0", "clone3 -1 38", "thread", "program"]
+        ["unshare -1 1", "clone False 1", "clone True 0", "clone3 -1 38", "io_setup -1 38", "thread", "program"]
     )
 
 
