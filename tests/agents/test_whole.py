@@ -50,7 +50,7 @@ def can(act, path):
     except OSError:
         return False
     return True
-user = can(socket.socket(socket.AF_UNIX).connect, os.environ["USER_SOCKET"])
+user = can(lambda path: socket.socket(socket.AF_UNIX).connect(path), os.environ["USER_SOCKET"])
 say(env=sorted(os.environ), hub=can(os.listdir, os.environ["HUB"]), user=user)
 agent = Agent()
 made = agent.call("repo_clone", repo="site")
