@@ -144,7 +144,7 @@ class Changes(sandlock.Handler):  # type: ignore[misc]  # sandlock has no types
                 made.setblocking(True)
                 return made.detach()
         if number not in (0, 1, 2):
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            raise _error(errno.EBADF)
         self.first = self.first or ctx.pid
         if number == sys.stderr.fileno():
             self.begun.set()
@@ -156,7 +156,7 @@ class Changes(sandlock.Handler):  # type: ignore[misc]  # sandlock has no types
         try:
             held = f"/proc/self/fd/{fd}"
             if not self._is_own(os.readlink(os.fsencode(held))):
-                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+                raise _error(errno.EPERM)
             if call.what == "mode":
                 os.chmod(held, ctx.args[call.value] & 0o7777)
             elif call.what == "owner":
@@ -175,13 +175,13 @@ def _hold(ctx: sandlock.HandlerCtx, call: Call) -> int:
     """The file that the caller means, open as no more than a place (``O_PATH``)."""
     flags = call.fixed | (ctx.args[call.flags] if call.flags is not None else 0)
     if flags & 0xFFFFFFFF & ~(_NOT_FOLLOWED | _FILE_ITSELF):
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        raise _error(errno.EINVAL)
     folder = ctypes.c_int(ctx.args[call.folder] & 0xFFFFFFFF).value if call.folder is not None else _HERE
     path = b""
     if call.path is not None and (ctx.args[call.path] or call.what not in _TIMES):
         path = _read_path(ctx, ctx.args[call.path])
         if not path and not flags & _FILE_ITSELF:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            raise _error(errno.ENOENT)
     process = f"/proc/{ctx.pid}".encode()
     base = process + (b"/cwd" if folder == _HERE else b"/fd/%d" % folder)
     for link in (b"/proc/self/", b"/proc/thread-self/"):  # they are the caller's, not ours
@@ -193,7 +193,7 @@ def _hold(ctx: sandlock.HandlerCtx, call: Call) -> int:
         return os.open(os.path.join(base, path) if path else base, os.O_PATH | os.O_CLOEXEC | followed)
     except FileNotFoundError:
         is_open = folder == _HERE or path.startswith(b"/") or os.path.lexists(base)
-        raise OSError(errno.ENOENT if is_open else errno.EBADF, "") from None
+        raise _error(errno.ENOENT if is_open else errno.EBADF) from None
 
 
 def _read_path(ctx: sandlock.HandlerCtx, address: int) -> bytes:
@@ -202,11 +202,11 @@ def _read_path(ctx: sandlock.HandlerCtx, address: int) -> bytes:
     while len(read) < _LONGEST:
         part: bytes | None = ctx.read(address + len(read), _PAGE - (address + len(read)) % _PAGE)
         if part is None:
-            raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
+            raise _error(errno.EFAULT)
         read += part
         if b"\0" in part:
             return read[: read.index(b"\0")]
-    raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+    raise _error(errno.ENAMETOOLONG)
 
 
 def _times(ctx: sandlock.HandlerCtx, call: Call) -> bytes | None:
@@ -217,13 +217,13 @@ def _times(ctx: sandlock.HandlerCtx, call: Call) -> bytes | None:
     parts = 2 if call.what == "seconds" else 4
     data = ctx.read(address, parts * 8)
     if data is None:
-        raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
+        raise _error(errno.EFAULT)
     found = struct.unpack(f"={parts}q", data)
     if call.what == "seconds":
         found = (found[0], 0, found[1], 0)
     elif call.what == "microseconds":
         if any(not 0 <= found[half] < 1_000_000 for half in (1, 3)):
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            raise _error(errno.EINVAL)
         found = (found[0], found[1] * _TO_NANO, found[2], found[3] * _TO_NANO)
     return struct.pack("=4q", *found)
 
@@ -231,8 +231,18 @@ def _times(ctx: sandlock.HandlerCtx, call: Call) -> bytes | None:
 def _set_times(path: str, times: bytes | None) -> None:
     """``times`` as utimensat(2) has them."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.utimensat(_HERE, path.encode(), times, 0) < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    _must(libc.utimensat(_HERE, path.encode(), times, 0))
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+def _must(answer: int) -> int:
+    """What a call of the C library answered; raises :class:`OSError` where it failed."""
+    if answer < 0:
+        raise _error(ctypes.get_errno())
+    return answer
 
 
 def _number(given: int) -> int:
@@ -253,19 +263,14 @@ def make_sockets_in(folders: Sequence[str]) -> None:
     """
     libc = ctypes.CDLL(None, use_errno=True)
 
-    def must(answer: int) -> int:
-        if answer < 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        return answer
-
     handled = struct.pack("=Q", _MAKE_SOCK)
-    rules = must(libc.syscall(_CREATE_RULESET, handled, ctypes.c_size_t(len(handled)), 0))
+    rules = _must(libc.syscall(_CREATE_RULESET, handled, ctypes.c_size_t(len(handled)), 0))
     for folder in folders:
         fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
-        must(libc.syscall(_ADD_RULE, rules, _BENEATH, struct.pack("=Qi", _MAKE_SOCK, fd), 0))
+        _must(libc.syscall(_ADD_RULE, rules, _BENEATH, struct.pack("=Qi", _MAKE_SOCK, fd), 0))
         os.close(fd)
-    must(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    must(libc.syscall(_RESTRICT_SELF, rules, 0))
+    _must(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    _must(libc.syscall(_RESTRICT_SELF, rules, 0))
     os.close(rules)
 
 

@@ -187,13 +187,13 @@ def _ready(run: Run, force: bool, waited: Collection[HubPath] | None) -> list[Pa
         if entry.to not in run.settings.peers:
             reason = f"{entry.to} is no peer any more"
             _failed(run, path, entry, reason, f"add it again with {command('cn peer add {} URL', entry.to)}")
-        elif was := _former_name(run.settings, snapshot, entry):
-            back = f"'name: {was}' in {CONFIG} again, until the outbox is empty: so it goes"
-            lost = f"{take_out(path)}, and {entry.to} is never told what it says"
-            _failed(run, path, entry, f"it was written when this hub was called {was}", f"{back}; {lost}")
         elif refusal := rules.may_send(entry, run.settings.us, snapshot.item(entry.to, OUT, topic_of(entry.branch))):
-            hint = f"{refusal.remedy}; {take_out(path)}"
-            _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", hint)
+            reason, hint = f"{refusal.rule}: {refusal.reason}", f"{refusal.remedy}; {take_out(path)}"
+            if was := _former_name(run.settings, snapshot, entry):
+                reason = f"it was written when this hub was called {was}"
+                back = f"'name: {was}' in {CONFIG} again, until the outbox is empty: so it goes"
+                hint = f"{back}; {take_out(path)}, and {entry.to} is never told what it says"
+            _failed(run, path, entry, reason, hint)
         elif isinstance(entry, Deliver) and (secret := _secret(run, snapshot, path, entry)):
             _failed(run, path, entry, f"{secret.rule}: {secret.reason}", secret.remedy)
         elif not run.settings.is_outbound(run.settings.peers[entry.to], entry.branch):

@@ -268,6 +268,7 @@ def _observe_origin(
         origin, tip = Origin(origin_url(hub), known, heads, lambda: list_origin(hub)), heads.get(hub.main)
         if tip is None:
             if known is not None:
+                origin = origin._replace(heads=origin.all())  # both look at all, which is asked for once
                 if moved := find_moved(hub, origin, known):
                     raise moved
                 beside, renamed = find_renamed(hub, origin, known)

@@ -43,15 +43,15 @@ def refuse_moved(hub: Hub, origin: Origin, tip: Oid) -> None:
     """Raises :class:`Blocked` where origin's main, now at ``tip``, says that another branch is main; or where it became
     main in the place of another, which other clones go on with.
     """
-    named = _main_at(hub, tip)
+    named, was = _mains_at(hub, tip, origin.known or tip)
     if named not in ("", hub.main):
         raise _goes_on(hub, named)
-    was = _main_at(hub, origin.known) if origin.known is not None and named else ""
+    was = was if named else ""
     there = origin.all().get(was) if was not in ("", hub.main) and is_branch(was) else None
     if there is None:
         return
     _bring(hub, origin, [(was, there)])
-    if _main_at(hub, there) == was:
+    if _mains_at(hub, there) == [was]:
         text = f"the hub's main is {hub.main} now, and origin has {visible(was)} still, with which other clones go on"
         tells = command("git push origin {}", f"{hub.main_ref}:refs/heads/{was}")
         deletes = command("git push origin --delete {}", was)
@@ -71,7 +71,7 @@ def find_moved(hub: Hub, origin: Origin, known: Oid) -> Blocked | None:
     """Origin has no main any more: what helps where another branch there goes on from it and says that it is main now,
     or this clone says so of one that is not there yet.
     """
-    heads, was = origin.all(), _main_at(hub, known)
+    heads, (was,) = origin.all(), _mains_at(hub, known)
     if was not in ("", hub.main):
         text = f"the hub's main is {hub.main} now, and origin has no such branch yet"
         here, both = command("git push origin {}", hub.main), ""
@@ -79,10 +79,10 @@ def find_moved(hub: Hub, origin: Origin, known: Oid) -> Blocked | None:
             tells = command("git push origin {}", f"{hub.main_ref}:refs/heads/{was}")
             both = f"; {tells} tells those that go on with {visible(was)}"
         return Blocked(text, f"{here} brings it there{both}")
-    found = [(name, oid) for name, oid in heads.items() if "/" not in name][:_MOST]
-    _bring(hub, origin, found)
-    for name, oid in found:
-        if _main_at(hub, oid) == name and is_ancestor(hub.git, known, oid):
+    _bring(hub, origin, _looked_at(heads))
+    found = [one for one in _looked_at(heads) if resolve(hub.git, one[1]) is not None]
+    for (name, oid), named in zip(found, _mains_at(hub, *(oid for _, oid in found)), strict=True):
+        if named == name and is_ancestor(hub.git, known, oid):
             return _goes_on(hub, name)
     return None
 
@@ -97,7 +97,7 @@ def find_renamed(hub: Hub, origin: Origin, known: Oid) -> tuple[str, str]:
     """Where main is gone at origin, and a branch there goes on from it, as where a host renamed it: that, and what to
     do if so; empty: there is none.
     """
-    for name, oid in [one for one in origin.all().items() if "/" not in one[0]][:_MOST]:
+    for name, oid in _looked_at(origin.all()):
         if is_ancestor(hub.git, known, oid):
             renamed = command("git branch -m {} {}", hub.main, name)
             push = command("git push -u origin {}", name)
@@ -112,7 +112,11 @@ def _goes_on(hub: Hub, name: str) -> Blocked:
     return Blocked(text, f"{', then '.join(steps)}; then run again")
 
 
-def _main_at(hub: Hub, commit: Oid) -> str:
-    """Which branch the hub file of a commit names as main; empty: it has none that can be read."""
-    (found,) = read_all(hub.git, [f"{commit}:{PATH}"])
-    return main_named_in(found.data) if found is not None else ""
+def _looked_at(heads: Listing) -> list[tuple[str, Oid]]:
+    return [(name, oid) for name, oid in heads.items() if "/" not in name][:_MOST]
+
+
+def _mains_at(hub: Hub, *commits: Oid) -> list[str]:
+    """Which branch the hub file of each commit names as main; empty: it has none that can be read."""
+    files = read_all(hub.git, [f"{commit}:{PATH}" for commit in commits])
+    return [main_named_in(found.data) if found is not None else "" for found in files]
