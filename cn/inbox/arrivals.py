@@ -70,7 +70,7 @@ from cn.protocol import rules
 from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.hub_config import Limits
-from cn.protocol.layout import COMMENTED, DONE, END_IN_MAIN, IN_MAIN, INBOX, NOTICE, PROPOSAL, inbox_path
+from cn.protocol.layout import COMMENTED, DONE, END_IN_MAIN, IN_MAIN, INBOX, NOTICE, PROPOSAL, REPLIED, inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
 from cn.protocol.message_text import FORM as MESSAGE_FORM
@@ -586,12 +586,14 @@ def _is_about_a_notice(executor: Executor, arrival: Arrival) -> bool:
 
 
 def _say_anew(is_message: bool, arrival: Arrival) -> str:
-    """What a creator does with what is not signed as it should be: a notice goes again by itself
+    """What a creator does with what is not signed as it should be: a notice, or a reply, goes again by itself
     (:mod:`cn.outbox.told_again`).
     """
     if not is_message:
         return "'git commit --amend --no-edit -S', then propose it again"
-    if arrival.message is not None and arrival.message.kind == NOTICE:
+    message = arrival.message
+    is_reply = message is not None and message.about is not None and message.about.status == REPLIED
+    if message is not None and (message.kind == NOTICE or is_reply):
         return "'cn sign KEY', and its next 'cn sync' sends it again"
     return "'cn sign KEY', then send it again"
 

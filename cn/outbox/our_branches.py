@@ -31,7 +31,7 @@ from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.layout import ACKED, FINAL, NOTICE, PROPOSAL, TO_MEND
-from cn.protocol.ledger import IN, OUT, Event, Item, topics
+from cn.protocol.ledger import AGAIN, IN, OUT, Event, Item, topics
 from cn.protocol.message import About, MessageRefused, parse_message
 from cn.protocol.outbox_entry import is_deletion_of
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, others_can_write
@@ -485,7 +485,7 @@ def take_back_answers(executor: Executor, seen: Observation) -> None:
         item = executor.item(peer, OUT, known.topic)  # this very run may have ended it
         if item is None or not item.get("about") or item.state not in _ANSWERS or peer not in executor.settings.peers:
             continue
-        if item.get("kind") != NOTICE and item.get("status") in TO_MEND:
+        if item.get("kind") != NOTICE and item.get("status") in TO_MEND and not item.get(AGAIN):
             continue  # nobody took what it says: it waits for somebody here
         about, key = topic_of(Branch(item.get("about"))), f"{peer}/{item.topic} {item.head}"
         if (peer, about) in seen.listed[IN]:

@@ -1,8 +1,8 @@
-"""Notices of ours that a peer refused for their signature go again, once a key signs that had not signed them.
+"""Answers of ours that a peer refused for their signature go again, once a key signs that had not signed them.
 
-A notice is the one word by which a creator learns what became of its branch, and no command says it. So what a clone
-without that key told (``cn sign`` was forgotten there, or the key was replaced while it waited) is told by the next
-one that has it. ``docs/protocol/signatures.md``
+A notice is the one word by which a creator learns what became of its branch, and no command says it; a reply that is
+said anew by hand would answer no question. So what a clone without that key told (``cn sign`` was forgotten there, or
+the key was replaced while it waited) is told by the next one that has it. ``docs/protocol/signatures.md``
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from cn.git.signatures import own_key, read_signatures
 from cn.outbox.deliver import write_messages
 from cn.outbox.plan.told_again import (
     find_refused,
+    is_answer,
     is_notice,
     is_signed_by_us,
     plan_told_again,
@@ -43,15 +44,22 @@ def tell_again(executor: Executor, seen: Observation) -> None:
         ours = executor.open(peer, OUT)
         if peer not in executor.settings.peers:
             continue
-        refused = [item for item in find_refused(ours) if peer not in seen.saw[IN] or _is_there(seen, peer, item)]
+        refused = [one for one in find_refused(ours) if _is_waited_for(seen, peer, one) or peer not in seen.saw[IN]]
         unheard = _read_unheard(executor, seen, peer, ours) if executor.hub.signs else []
         if refused or unheard:
             found |= _tell(executor, seen, peer, refused, unheard)
     executor.memory.conditions.tell(UNTOLD, found, executor.notes)
 
 
+def _is_waited_for(seen: Observation, peer: Name, item: Item) -> bool:
+    """Is it to be told still? A notice whose creator does not wait for it any more is taken back; a reply holds words
+    of its own, whatever became of its question.
+    """
+    return not is_notice(item) or _is_there(seen, peer, item)
+
+
 def _is_there(seen: Observation, peer: Name, item: Item) -> bool:
-    """Does its creator still wait for it? Else the notice is taken back."""
+    """Does what it is about stand where its creator pushed it?"""
     _, tip = seen.listed[IN].get((peer, topic_of(Branch(item.get("about")))), (None, None))
     return tip == item.get("about_head")
 
@@ -82,13 +90,13 @@ def _tell(
     executor: Executor, seen: Observation, peer: Name, refused: Sequence[Item], unheard: Sequence[Item]
 ) -> dict[str, Condition]:
     ours = executor.open(peer, OUT)
-    sent = _read_sent(executor.snapshot, peer, [item for item in ours if is_notice(item)])
+    sent = _read_sent(executor.snapshot, peer, [item for item in ours if is_answer(item)])
     signers = _read_signers(executor, sent.values())
     key = own_key(executor.hub.config) if executor.hub.signs else ""
     untold = dict[str, Condition]()
     for item in (*refused, *unheard, *signed_alike(refused, ours, signers)):
         heads = [one.head for one in same_words(item, ours)]
-        told = _message_of(sent.get(item.head)) if executor.hub.signs and _is_there(seen, peer, item) else None
+        told = _message_of(sent.get(item.head)) if executor.hub.signs and _is_waited_for(seen, peer, item) else None
         source = f"{peer}/{topic_of(Branch(item.get('about')))}"
         what = f"{peer} refused {item.get('branch')} for its signature"
         says = f"{item.get('about')} is {item.get('about_status')}"
@@ -96,7 +104,7 @@ def _tell(
             with executor.apart(source):
                 executor.perform(plan_told_again(executor.settings.us, peer, item, told, executor.now))
                 executor.notes.info(f"{what}: that {says} goes again, signed as this clone signs", source=source)
-        elif item in refused:
+        elif item in refused and is_notice(item):  # status shows replies among what was refused
             text = f"{what}, so it does not know that {says}"
             remedy = "'cn sign KEY', with the key that it has pinned for us, and the next 'cn sync' tells it again; "
             remedy += "where ours is the right one, it comes in as soon as that is pinned there"

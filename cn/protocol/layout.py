@@ -22,7 +22,9 @@ def returned_text(reviewer: str) -> str:
     return f"{reviewer} is no reviewer any more" if reviewer else "deferred until now"
 
 
-FINAL = ("merged", "replied", "opened", "delegated", ACKED, "done", "discarded")
+REPLIED = "replied"
+"""The status of a branch that was answered by words."""
+FINAL = ("merged", REPLIED, "opened", "delegated", ACKED, "done", "discarded")
 """The statuses of a notice that end a branch: its creator deletes it."""
 TRIED = r"cn-check-[0-9a-f]{8}"
 """The topics of branches that only try whether they may be made; they go at once, and nobody reads them."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cn.protocol.layout import PROPOSAL, REBASE_BEFORE_MERGE, TO_MEND
-from cn.protocol.ledger import Item
+from cn.protocol.layout import PROPOSAL, REBASE_BEFORE_MERGE, REPLIED, SIGNATURE_POLICY, TO_MEND
+from cn.protocol.ledger import AGAIN, Item
 from cn.protocol.twins import rename_to
 from cn.values.names import Name, NameRefused, parse_topic
 from cn.values.shell_words import command
@@ -16,10 +16,14 @@ def mend_text(item: Item, peer: Name, place: str, twin: str = "") -> str:
     ``place`` is the URL where it lies, ``twin`` the branch as whose other name it was refused.
     """
     get = item.get
-    if item.state != "answered" or get("status") not in TO_MEND:
+    if item.state != "answered" or get("status") not in TO_MEND or get(AGAIN):
         return ""
     if twin:
         return rename_to(clean(twin, 120), clean(get("branch"), 120), place)
+    if get("about_status") == REPLIED and get("reason").startswith(f"{SIGNATURE_POLICY}:"):
+        take = command("cn withdraw {}", f"{peer}:{item.topic}")
+        tell = f"'cn sign KEY', with the key that {peer} has pinned for us, and the next 'cn sync' tells it again"
+        return f"{tell}; {take} takes it away"
     if get("kind") not in ("", PROPOSAL):
         return f"{command('cn withdraw {}', f'{peer}:{item.topic}')} takes it away; say it anew in a message of its own"
     if get("status") == "refused" and get("reason").startswith(REBASE_BEFORE_MERGE):

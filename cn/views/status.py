@@ -11,7 +11,7 @@ from cn.inbox.in_conflict import find_conflicts
 from cn.inbox.working_copies import unread
 from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
 from cn.protocol.layout import FINAL, NOTICE, TO_MEND
-from cn.protocol.ledger import Item
+from cn.protocol.ledger import AGAIN, Item
 from cn.run.memory import Condition
 from cn.run.settings import not_in_effect
 from cn.run.view import View, has_agent
@@ -60,8 +60,8 @@ class Waiting(NamedTuple):
 
     @property
     def is_ours_to_mend(self) -> bool:
-        """Was it refused there, or did it fail, so that it waits for us?"""
-        return self.item.get("status") in TO_MEND and not self.no_peer
+        """Was it refused there, or did it fail, so that it waits for us, and was not told again?"""
+        return self.item.get("status") in TO_MEND and not (self.no_peer or self.item.get(AGAIN))
 
 
 class ShownCondition(NamedTuple):

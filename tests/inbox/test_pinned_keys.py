@@ -173,11 +173,38 @@ def test_nothing_ends_as_done_that_the_pinned_key_did_not_sign(world: World, old
     assert _shown(sigma) == ("unverified", "pending")
 
 
-@pytest.mark.parametrize("over", [False, True], ids=["as it stands", "when it is over"])
-def test_a_reply_that_is_refused_by_a_key_waits_to_be_said_anew(
-    world: World, old: tuple[Path, str], *, over: bool
+def test_a_reply_that_is_refused_by_a_key_goes_again_once_that_key_signs(world: World, old: tuple[Path, str]) -> None:
+    """Its question is gone by then; its words go all the same, and stand behind the first ones."""
+    sigma, pi = _refused_reply(world, old)
+    step = "'cn sign KEY', with the key that sigma has pinned for us, and the next 'cn sync' tells it again"
+    shown = " ".join(pi.cn("status").stdout.split())
+    assert f"{step}; 'cn withdraw sigma:re-which-day' takes it away" in shown
+    pi.cn("status", "--check", check=1)
+    pi.sync()
+    assert step in " ".join(pi.cn("status").stdout.split()), "until somebody does"
+    pi.cn("sign", old[0])
+    assert "goes again, signed as this clone signs" in pi.sync().stdout
+    pi.cn("status", "--check")
+    assert "goes again" not in pi.sync().stdout
+    sigma.sync()
+    text = sigma.thread(sigma.only_thread())
+    assert (text.count("> > Monday"), text.count(", verified SHA256:")) == (2, 1)
+    world.settle(sigma, pi)
+    pi.cn("doctor")
+
+
+def test_a_reply_that_is_refused_by_a_key_is_taken_away_where_nobody_signs_it(
+    world: World, old: tuple[Path, str]
 ) -> None:
-    """Its question is gone by then, and the reply with it."""
+    _, pi = _refused_reply(world, old)
+    pi.cn("withdraw", "sigma:re-which-day")
+    assert "which-day" not in pi.cn("status").stdout
+    pi.sync()
+    pi.cn("doctor")
+
+
+def _refused_reply(world: World, key: tuple[Path, str], *, over: bool = False) -> tuple[Node, Node]:
+    """pi's reply was taken, and is looked at by a key that sigma pins then."""
     sigma, pi = _signed(world)
     sigma.cn("send", "pi", "Which day?")
     pi.sync()
@@ -186,9 +213,17 @@ def test_a_reply_that_is_refused_by_a_key_waits_to_be_said_anew(
     if over:
         pi.sync()
         assert "branch deleted: by us" in pi.cn("why", "sigma:re-which-day").stdout
-    sigma.cn("peer", "key", "pi", old[1])
+    sigma.cn("peer", "key", "pi", key[1])
     sigma.sync()
     pi.sync(check=1 if over else 0)
+    return sigma, pi
+
+
+def test_a_reply_that_is_refused_by_a_key_when_it_is_over_waits_to_be_said_anew(
+    world: World, old: tuple[Path, str]
+) -> None:
+    """Its question is gone by then, and the reply with it."""
+    _, pi = _refused_reply(world, old, over=True)
     shown = " ".join(pi.cn("status").stdout.split())
     assert "signature-policy" in shown
     assert "say it anew in a message of its own" in shown

@@ -228,3 +228,24 @@ def test_two_hubs_that_sign_nothing_for_each_other_answer_no_refusal_for_ever(
     world.settle(pi, sigma)
     assert _answers(pi) == ["notice:merged"]
     assert branches(sigma.home).keys() == branches(pi.home).keys() == {"main"}
+
+
+def test_a_reply_that_was_refused_goes_again_as_that_reply(world: World, first: Key) -> None:
+    """Said anew by hand it would be a message of its own, and the question would wait for ever."""
+    sigma, pi = _pair(world, first)
+    pi.cn("send", "sigma", "Which licence?")
+    sigma.sync()
+    sigma.cn("reply", "pi/which-licence", "MIT")
+    assert "'cn sign KEY', and its next 'cn sync' sends it again" in pi.sync().stderr
+    sigma.sync()
+    shown = " ".join(sigma.cn("status").stdout.split())
+    assert "'cn sign KEY', with the key that pi has pinned for us, and the next 'cn sync' tells it again" in shown
+    sigma.cn("sign", first[0])
+    assert "that pi/which-licence is replied goes again" in sigma.sync().stdout
+    sigma.cn("status", "--check")
+    pi.sync()
+    assert "> MIT" in "".join(map(pi.thread, pi.threads()))
+    world.settle(sigma, pi)
+    assert "✓ replied" in pi.cn("why", "sigma:which-licence").stdout or "replied" in pi.cn("log").stdout
+    assert branches(sigma.home).keys() == {"main"}
+    assert len([name for name in pi.threads() + pi.done() if "which-licence" in name]) == 1

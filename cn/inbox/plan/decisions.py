@@ -17,7 +17,7 @@ from cn.outbox.plan.receipts import notice
 from cn.protocol import rules
 from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.layout import BRANCH_LEFT, COMMENTED, MERGED_BEFORE, MESSAGE, done_path, inbox_path
+from cn.protocol.layout import BRANCH_LEFT, COMMENTED, MERGED_BEFORE, MESSAGE, REPLIED, done_path, inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import MOST_TEXT, About, Message
@@ -354,9 +354,9 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
     if prefix not in ("", facts.config.name):
         why = f"the reply is a branch of ours, and {prefix}/ is not our prefix"
         return Refusal(rules.VALID_TRIAGE, why, f"write do:reply:{topic}")
-    about = About(facts.branch, facts.item.head, "replied")
+    about = About(facts.branch, facts.item.head, REPLIED)
     answer = _answer(facts, triage.actor, triage.body, triage.at, about, topic, format_decision(triage.decision))
-    return plan_end(facts, cause_of(triage), "replied", "queued", answer=answer)
+    return plan_end(facts, cause_of(triage), REPLIED, "queued", answer=answer)
 
 
 _MOST_HOPS = 1000

@@ -1,4 +1,4 @@
-"""Which of our notices were refused for their signature, and telling once more what they say."""
+"""Which of our answers were refused for their signature, and telling once more what they say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 
 from cn.outbox.plan.receipts import notice_topic
 from cn.protocol.effects import Plan, Post, Record
-from cn.protocol.layout import COMMENTED, FINAL, NOTICE, SIGNATURE_POLICY
+from cn.protocol.layout import COMMENTED, FINAL, NOTICE, REPLIED, SIGNATURE_POLICY
 from cn.protocol.ledger import AGAIN, OUT, Event, Item
 from cn.protocol.message import Message
 from cn.values.names import Branch, Name, Oid, topic_of
@@ -15,11 +15,11 @@ from cn.values.timestamps import format_second
 
 
 def find_refused(items: Iterable[Item]) -> list[Item]:
-    """The notices of ours at a peer that it refused for their signature, and that nothing took the place of since:
+    """The answers of ours at a peer that it refused for their signature, and that nothing took the place of since:
     neither the same, told again, nor another word about that head. ``items`` are all of ours there.
     """
     ours = list(items)
-    refused = [item for item in ours if is_notice(item) and item.state == "answered" and not item.get(AGAIN)]
+    refused = [item for item in ours if is_answer(item) and item.state == "answered" and not item.get(AGAIN)]
     refused = [item for item in refused if item.get("status") == "refused"]
     refused = [item for item in refused if item.get("reason").startswith(f"{SIGNATURE_POLICY}:")]
     return [item for item in refused if not any(_is_behind(one, item) for one in ours)]
@@ -30,9 +30,14 @@ def is_notice(item: Item) -> bool:
     return item.get("kind") == NOTICE and bool(item.get("about"))
 
 
+def is_answer(item: Item) -> bool:
+    """Does it say what became of a branch of the peer's, be it by words?"""
+    return is_notice(item) or (bool(item.get("about")) and item.get("about_status") == REPLIED)
+
+
 def same_words(item: Item, items: Iterable[Item]) -> list[Item]:
     """All of ours, this one too, that tell the same of that head."""
-    return [one for one in items if is_notice(one) and _tells(one) == _tells(item)]
+    return [one for one in items if is_answer(one) and _tells(one) == _tells(item)]
 
 
 def _tells(item: Item) -> tuple[str, str, str]:
@@ -61,14 +66,15 @@ def signed_alike(refused: Iterable[Item], items: Iterable[Item], signers: Mappin
 
 
 def plan_told_again(us: Name, peer: Name, item: Item, told: Message, at: datetime) -> Plan:
-    """What a notice ``told`` goes once more, signed as it is here now, under a name of its own.
+    """What an answer ``told`` goes once more, signed as it is here now, under a name of its own.
 
     The first one stays where it is until what it is about is gone: where its key is accepted after all, it comes in.
     """
     topic = topic_of(Branch(item.get("about")))
     source = f"{peer}/{topic}"
+    wish = notice_topic(topic) if is_notice(item) else item.topic
     again = Record(peer, Event(at, OUT, "answered", item.topic, item.head, {AGAIN: format_second(at)}))
-    return Plan(source, (again, Post(told._replace(sender=us), notice_topic(topic), item.get("thread"), source)))
+    return Plan(source, (again, Post(told._replace(sender=us), wish, item.get("thread"), source)))
 
 
 def is_signed_by_us(heads: Collection[Oid], signers: Mapping[Oid, str], ours: str) -> bool:
