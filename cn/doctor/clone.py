@@ -35,10 +35,11 @@ from cn.run.links import by_links
 from cn.run.memory import Memory
 from cn.run.run import PINS, scratch_objects
 from cn.system.files import free_name, move
-from cn.transaction.base import observe_base, work_place
+from cn.transaction.base import Base, list_origin, observe_base, origin_url, work_place
 from cn.transaction.housekeeping import sweep_failed, unfinished
 from cn.transaction.journal import journal_path, read_journal, sort_pushes
 from cn.transaction.lock import LOCK, TURN, WAKE, find_holder, find_links
+from cn.transaction.moved_main import Origin, find_left_behind
 from cn.transaction.publish import recover
 from cn.transaction.push import locks_at_origin, refuses_push, replaced_at_origin
 from cn.transaction.unplaced import read_unplaced
@@ -292,6 +293,7 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
         elif facts.hub.origin and base.origin is None:
             push = command("git push origin {}", facts.hub.main)
             yield info("origin has no main yet", "the first run pushes it", f"or {push}")
+        yield from _left_behind(hub, base)
         if base.tip != base.local and (broken := find_broken(hub, base.tip, base.local)) is not None:
             what = "the runtime does not start" if AGENT_PATH in broken.text else "no run works"
             yield from_error(broken, f"{what} before it is mended", check="configuration")
@@ -307,6 +309,17 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
                 what = "this clone has not accepted what it was cloned with"
                 why = f"every run stops: by it cn would act as {facts.hub.name or 'that hub'}, with all that you may do"
             yield problem(what, why, "'cn trust' shows the change and accepts it", check="trust")
+
+
+def _left_behind(hub: Hub, base: Base) -> Iterator[Finding]:
+    """A colleague's git, or a clone that runs no cn, goes on with what was main before."""
+    if base.origin is None:
+        return
+    heads = list_origin(hub)
+    origin = Origin(origin_url(hub), base.origin, heads, lambda: heads)
+    for name, remedy in find_left_behind(hub, origin, base.origin):
+        what = f"origin's {visible(name)}, which was main before, has commits that {hub.main} lacks"
+        yield problem(what, "somebody goes on with it, and no run reads what is pushed there", remedy)
 
 
 def _held(hub: Hub) -> Iterator[Finding]:

@@ -58,12 +58,7 @@ def refuse_moved(hub: Hub, origin: Origin, tip: Oid) -> None:
         hint = f"{tells} tells them, and our peers, and stops them until they are there too; then {deletes}, "
         hint += f"once the host's HEAD names {hub.main}"
         if not is_ancestor(hub.git, there, tip):
-            take = (
-                command("git fetch origin {}", was),
-                "'git merge FETCH_HEAD'",
-                command("git push origin {}", hub.main),
-            )
-            hint = f"{', then '.join(take)} take in what they did; then {hint}"
+            hint = f"{_take_in(hub, was)}; then {hint}"
         raise Blocked(text, hint)
 
 
@@ -85,6 +80,23 @@ def find_moved(hub: Hub, origin: Origin, known: Oid) -> Blocked | None:
         if named == name and is_ancestor(hub.git, known, oid):
             return _goes_on(hub, name)
     return None
+
+
+def find_left_behind(hub: Hub, origin: Origin, tip: Oid) -> list[tuple[str, str]]:
+    """The former mains that origin has still and that hold commits which main, at ``tip``, lacks: somebody pushes there
+    by git alone, and no run reads it. What to do about each.
+    """
+    log = hub.git.run("log", "--format=%H", "--no-renames", tip, "--", PATH, check=False)
+    names = set(_mains_at(hub, *map(Oid, log.text.split()))) - {"", hub.main} if log.ok else set[str]()
+    left = [(name, origin.all()[name]) for name in sorted(names) if name in origin.all()]
+    _bring(hub, origin, left)
+    found = [name for name, oid in left if resolve(hub.git, oid) is None or not is_ancestor(hub.git, oid, tip)]
+    return [(name, f"{_take_in(hub, name)}; then {command('git push origin --delete {}', name)}") for name in found]
+
+
+def _take_in(hub: Hub, was: str) -> str:
+    take = (command("git fetch origin {}", was), "'git merge FETCH_HEAD'", command("git push origin {}", hub.main))
+    return f"{', then '.join(take)} take in what they did"
 
 
 def _bring(hub: Hub, origin: Origin, branches: Sequence[tuple[str, Oid]]) -> None:

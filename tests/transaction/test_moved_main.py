@@ -105,6 +105,34 @@ def test_what_the_former_main_got_meanwhile_is_taken_in(world: World, sigma: Nod
     assert "goes on in the branch trunk" in second.sync(1).stderr
 
 
+def test_doctor_finds_who_goes_on_with_a_former_main_by_git_alone(world: World, sigma: Node) -> None:
+    """A branch of the project's own, made before or after, is none; both hold the hub file."""
+    colleague = world.second(sigma)
+    sigma.sync()
+    git(sigma.root, "push", "--quiet", "origin", "main:feature")
+    rename_main(sigma)
+    typed(sigma, sigma.sync(1).stderr, "git push origin refs")
+    sigma.sync()
+    sigma.cn("doctor")
+    for branch in ("main", "feature"):
+        git(colleague.root, "fetch", "--quiet", "origin", branch)
+        git(colleague.root, "switch", "--quiet", "--detach", "FETCH_HEAD")
+        (colleague.root / f"{branch}.txt").write_text("by git alone")
+        git(colleague.root, "add", f"{branch}.txt")
+        git(colleague.root, "commit", "--quiet", "--message", "by git alone")
+        git(colleague.root, "push", "--quiet", "origin", f"HEAD:{branch}")
+    sigma.sync()
+    told = " ".join(sigma.cn("doctor", check=1).stdout.split())
+    assert "origin's main, which was main before, has commits that trunk lacks" in told
+    assert "feature" not in told
+    git(sigma.home, "symbolic-ref", "HEAD", "refs/heads/trunk")
+    typed(sigma, told, "git fetch origin main", "git merge FETCH_HEAD", "git push origin")
+    sigma.sync()
+    assert (sigma.root / "main.txt").exists()
+    assert "main" not in branches(sigma.home)
+    sigma.cn("doctor")
+
+
 def test_a_main_that_a_host_renamed_is_found_and_its_steps_work(world: World, sigma: Node) -> None:
     sigma.sync()
     git(sigma.home, "branch", "-m", "main", "trunk")
