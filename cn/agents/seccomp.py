@@ -173,8 +173,8 @@ _SHARE_BLOCKS: Final = (0x40049409, 0x4020940D, 0xC0189436)
 """``FICLONE``, ``FICLONERANGE``, ``FIDEDUPERANGE``, which need a file that is open for writing, or change nothing."""
 _OWNERS_RIGHTS, _MAKES = 0o6000, 0x400040
 """``S_ISUID|S_ISGID``; ``O_CREAT`` and what ``O_TMPFILE`` has beside ``O_DIRECTORY``."""
-_KIND, _DATAGRAM = 0xF, 2
-"""``SOCK_TYPE_MASK``, ``SOCK_DGRAM`` (socketpair(2))."""
+_KIND, _CONNECTED = 0xF, (1, 5)
+"""``SOCK_TYPE_MASK``; ``SOCK_STREAM``, ``SOCK_SEQPACKET`` (unix(7))."""
 _UNIX, _INET, _INET6, _NETLINK, _ROUTE = 1, 2, 10, 16, 0
 """``AF_…``, ``NETLINK_ROUTE``: programs ask for routes and interfaces to learn which addresses there are."""
 _HOLDS_UP: Final = (1024, 1026)
@@ -215,8 +215,9 @@ def _rules(numbers: Numbers, *, inet: bool, watches: bool, unix: bool) -> Iterat
     internet = (_INET, _INET6) if inet else ()
     yield numbers.socket, [*_judge_family((_UNIX, *internet) if unix else internet)]
     pair = [*_judge_family((_UNIX, *internet))]
-    if not unix:  # one for datagrams can be connected anew
-        kind = (_step(_LOAD, _at(1)), _step(_AND, _KIND), _step(_EQUAL, _DATAGRAM, 0, 1))
+    if not unix:  # each other kind is one for datagrams, also SOCK_RAW, and can be connected anew
+        stream, packets = _CONNECTED
+        kind = (_step(_LOAD, _at(1)), _step(_AND, _KIND), _step(_EQUAL, stream, 2, 0), _step(_EQUAL, packets, 1, 0))
         pair = [*kind, _step(_RETURN, _ERROR | errno.EAFNOSUPPORT), *pair]
     yield numbers.socketpair, pair
     yield numbers.fcntl, [*_judge_command(_HOLDS_UP)]
