@@ -19,6 +19,7 @@ from cn.git.process import Git
 from cn.git.read_branches import is_signed
 from cn.git.running import finds_program, is_shell_command
 from cn.git.signatures import why_unsigned
+from cn.git.sparse import bring_back, is_sparse
 from cn.llm.config import decode_agent_config, parse_agent_config
 from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
@@ -62,7 +63,16 @@ def check_working_configuration(facts: HubFacts) -> Iterator[Finding]:
     paths = [e.path for e in list_tree(hub.git, main, recursive=True) if is_protected(e.path)]
     paths += [p for p in (*_ALWAYS, ".gitignore", ".gitattributes") if p not in paths]
     changed = local_changes(hub, main, paths)
+    left_out = [path for path in changed if is_sparse(hub.config) and not os.path.lexists(hub.root / path)]
+    if left_out:
+        more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+        folders = sorted({path.partition("/")[0] for path in left_out})
+        remedy = ", ".join(command("git sparse-checkout add {}", folder) for folder in folders)
+        what = f"the sparse checkout leaves out {visible(left_out[0])}{more}"
+        yield info(what, "main's are in effect all the same", remedy)
     for path in changed:
+        if path in left_out:
+            continue
         if path == hub_config.PATH and not (hub.root / path).exists():
             continue  # told by the check of the repository
         what = f"{visible(path)} has uncommitted changes, which are not in effect"
@@ -190,7 +200,7 @@ def check_repository(facts: HubFacts) -> Iterator[Finding]:
     # What main has not either is told by the check of the configuration.
     if not (hub.root / CONFIG).is_file() and facts.main is not None and facts.snapshot.oid(CONFIG) is not None:
         why = f"runs read {hub.main}'s; a commit of everything would take it out of {hub.main}"
-        back = command("git -C {} checkout {} -- {}", str(hub.root), hub.main, CONFIG)
+        back = bring_back(hub.config, hub.main, CONFIG)
         yield problem(f"{CONFIG} is missing from the work tree", why, back)
 
 

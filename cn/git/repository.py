@@ -27,7 +27,7 @@ ORIGIN_REF = "refs/cn/origin/main"
 """Origin's main as this clone last took it over."""
 
 _ASKED = (
-    rf"{ASKED}|remote\..*\.(fetch|promisor|partialclonefilter|proxyauthmethod)|core\.(filemode|sharedrepository)|cn\..*|agency\..*"
+    rf"{ASKED}|remote\..*\.(fetch|promisor|partialclonefilter|proxyauthmethod)|core\.(filemode|sharedrepository|sparsecheckout)|cn\..*|agency\..*"
     r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand"
     r"|extensions\.(partialclone|objectformat)|filter\..*\.(clean|smudge|process)|include\.path|includeif\..*\.path"
 )

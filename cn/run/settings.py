@@ -11,6 +11,7 @@ from typing import NamedTuple
 from cn.git import needed_rights
 from cn.git.objects import is_ancestor, read_objects, resolve
 from cn.git.repository import FETCHED, ORIGIN_REF, Hub
+from cn.git.sparse import bring_back
 from cn.git.told import ORIGIN, Told, mailbox_ref, of_peers
 from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
@@ -123,7 +124,7 @@ def not_in_effect(hub: Hub, *mains: Snapshot) -> list[Condition]:
         texts = [(main.read(path) or b"").replace(b"\r\n", b"\n") for main in mains]
         if data.replace(b"\r\n", b"\n") in texts or is_left(hub, path, data or None):
             continue
-        back = command("git checkout {} -- {}", hub.main, path)
+        back = bring_back(hub.config, hub.main, path)
         if (hub.root / path).exists():
             remedy = f"{back} throws it away" if any(texts) else "remove it"
             text = f"{path} has a change that is not committed: it is not in effect"

@@ -24,6 +24,7 @@ from cn.git.objects import empty_tree, is_ancestor, list_tree, merge_bases, read
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
 from cn.git.remote import Listing, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub
+from cn.git.sparse import bring_back
 from cn.git.told import ORIGIN
 from cn.git.work_clone import work_trees
 from cn.protocol.hub_config import LEAVE, PATH
@@ -178,7 +179,7 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     _no_other_work_tree(hub)
     _real_folders(hub)
     for path in find_pipes(hub):
-        back = command("git checkout {} -- {}", hub.main, path)
+        back = bring_back(hub.config, hub.main, path)
         text = f"{path} is no regular file, and git would wait for it without end"
         raise Blocked(text, f"move it away, and if main has one, {back} brings it back; then run again")
     return refs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -700,3 +701,22 @@ def test_a_disk_without_inodes_is_told_from_a_full_one(sigma: Node, monkeypatch:
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([*real[:5], 100, 0, 0, *real[8:]]))
     (found,) = [f for f in examine(hub) if "inodes" in f.what]
     assert "df -i" in found.remedy
+
+
+def test_what_a_sparse_checkout_leaves_out_is_nobodys_change_and_comes_back_as_told(sigma: Node) -> None:
+    git(sigma.root, "update-index", "--refresh")  # of a copy git leaves out nothing that it has not looked at
+    git(sigma.root, "sparse-checkout", "set", "--cone", "threads", ".cn")
+    shown = " ".join(sigma.sync().stdout.split())
+    assert "state/peers.md is missing from the work tree: what main has is in effect" in shown
+    told = " ".join(sigma.cn("doctor").stdout.split())
+    assert "uncommitted changes" not in told
+    assert "the sparse checkout leaves out spec/AGENT.md and" in told
+    for text in (shown, told):
+        steps = re.findall(r"'(git sparse-checkout add [^']*)'", text)
+        assert steps
+        for step in steps:
+            git(sigma.root, *step.split()[1:])
+    sigma.sync()
+    assert "work tree" not in sigma.cn("status").stdout
+    assert "sparse" not in sigma.cn("doctor").stdout
+    assert (sigma.root / "spec/SOUL.md").exists()
