@@ -49,6 +49,8 @@ from cn.values.shell_words import command
 from cn.values.text import decode, in_quotes, is_text, one_line, redact, some_of
 from cn.values.timestamps import format_stamp
 
+_HEADS = 20
+"""Earlier heads of a proposal that are looked for in a new one."""
 _LARGE = 1 << 20
 """Bytes of a file in which no secret is looked for any more."""
 _POINTER = b"version https://git-lfs."
@@ -386,14 +388,17 @@ def _settled(run: Run, snapshot: Snapshot, target: Target, head: Oid, may_replac
     if refused := _answered(run, target, item, past, head):
         raise refused
     if item is not None and item.head != head and not may_replace(item.head):
-        raise _by_another_clone(run, target, item, head)
+        raise _by_another_clone(run, target, item, head, past)
     return _stands(target, item, head, _twin(snapshot, target, head))
 
 
-def _by_another_clone(run: Run, target: Target, item: Item, head: Oid) -> Refused:
+def _by_another_clone(run: Run, target: Target, item: Item, head: Oid, past: Sequence[Event]) -> Refused:
     """What was proposed from elsewhere, and is no part of what is proposed now, would be lost from the branch."""
+    # What was proposed from here before, that one holds, or has replaced: only what follows goes upon it.
+    heads = dict.fromkeys(event.head for event in reversed(past) if event.head != item.head)
     with comparing(target, head):
-        base = own_base(run.hub.git, target.tip, head)
+        base = next((one for one in list(heads)[:_HEADS] if is_ancestor(run.hub.git, one, head)), None)
+        base = base or own_base(run.hub.git, target.tip, head)
     title = f" ({title})" if (title := one_line(item.get("subject"), 80)) else ""
     text = f"{target.branch} is at {item.head[:8]}{title}, which this clone never had"
     text += " (another one proposed it, or cn rebase made it)"

@@ -273,9 +273,8 @@ def _observe_origin(
                 if moved := find_moved(hub, origin, known):
                     raise moved
                 beside, renamed = find_renamed(hub, origin, known)
-                stopped = _rewound(hub, known, None, f"origin has no main any more{beside}", "", dry_run)
-                stopped.hint += renamed
-                raise stopped
+                text = f"origin has no main any more{beside}"
+                raise _rewound(hub, known, None, text, "", dry_run, renamed)
             return heads
         if tip == known:
             return heads
@@ -345,8 +344,12 @@ def _accepting(hub: Hub, tip: Oid, dropping: str = "") -> list[str]:
     return [step for step in steps if step]
 
 
-def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dry_run: bool) -> Blocked:
-    """``dropping`` is what has to be done to main here before the loss can be accepted (empty: nothing)."""
+def _rewound(
+    hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dry_run: bool, otherwise: str = ""
+) -> Blocked:
+    """``dropping`` is what has to be done to main here before the loss can be accepted (empty: nothing),
+    ``otherwise`` ends the remedy.
+    """
     rescue = f"refs/cn/rescue/{known[:16]}"
     beside = f"refs/cn/rescue/{tip[:16]}" if tip is not None and not is_ancestor(hub.git, tip, known) else ""
     if not dry_run:
@@ -363,7 +366,7 @@ def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dr
         hint += f", and {command('git merge {}', beside)}, then 'cn sync' takes in what that drops{drops}"
     if tip is not None:
         hint += f"; if the loss is meant, {', then '.join(_accepting(hub, tip, dropping))}"
-    return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint)
+    return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint + otherwise)
 
 
 def _integrated(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, list[str]]:

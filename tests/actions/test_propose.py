@@ -490,6 +490,27 @@ def test_what_another_clone_proposed_is_not_replaced_unless_that_is_said(desk: D
     assert desk.there() == tip(desk.root) != mine
 
 
+def test_what_both_clones_hold_is_not_moved_upon_itself(desk: Desk) -> None:
+    """Another clone went on with the branch, in the file that it brings; this one went on elsewhere."""
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    laptop = clone(desk.sigma.url, desk.world.folder / "laptop")
+    identify(laptop, "Pia", "pia@people.example")
+    git(laptop, "config", "cn.hub", str(desk.pi.root))
+    fetch(laptop, desk.sigma.url, "pi/fix")
+    checkout(laptop, "fix", "FETCH_HEAD")
+    theirs = commit(laptop, {"docs/fix.md": "one\ntwo\n"})
+    cn("propose", "fix", cwd=laptop)
+    mine = commit(desk.root, {"docs/other.md": "other\n"})
+    refused = desk.cn("propose", "fix", check=1).stderr
+    steps = re.findall(r"'git (fetch [^']*|rebase --onto [^']*)'", " ".join(refused.split()))
+    for step in steps:
+        git(desk.root, *step.split())
+    desk.cn("propose", "fix")
+    assert desk.there() == tip(desk.root) != mine
+    assert git(desk.root, "rev-parse", "HEAD^") == theirs
+
+
 def test_what_was_amended_or_rebased_here_is_replaced_without_asking(desk: Desk) -> None:
     desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")

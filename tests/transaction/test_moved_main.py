@@ -139,6 +139,7 @@ def test_a_main_that_a_host_renamed_is_found_and_its_steps_work(world: World, si
     stopped = " ".join(sigma.sync(1).stderr.split())
     assert "origin has no main any more, and its branch trunk goes on from it" in stopped
     assert "if main was renamed there: 'git fetch origin', 'git branch -m main trunk', 'main: trunk' in" in stopped
+    assert "if main was renamed there" in sigma.cn("status").stdout
     typed(sigma, stopped, "git fetch", "git branch")
     config = sigma.root / ".cn/hub.yaml"
     config.write_text(f"{config.read_text()}main: trunk\n")
