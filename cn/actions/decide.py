@@ -75,7 +75,7 @@ def say_comment(run: Run, draft: Draft, commit: Commit, *, head: str = "") -> No
     who, text = _actor(run, draft.actor), draft.text
 
     def plan(executor: Executor) -> str | None:
-        facts = _facts(run, executor, draft.to)
+        facts = _facts(run, executor, draft.to, says=True, waited=draft.waited)
         if facts is None:
             return "cn: written anew"
         if not isinstance(facts, Facts):
@@ -122,14 +122,15 @@ def decide_now(
     body: str = "",
     head: str = "",
     at: datetime | None = None,
+    waited: bool = False,
     commit: Commit | None = None,
 ) -> None:
-    """The same in a run that is open; ``at`` is when it was said, if that was before.
+    """The same in a run that is open; ``at`` is when somebody said it, if they did; it may have ``waited`` for origin.
 
     Raises :class:`Refused` with the rule that forbids it, and where the branch moved since it was shown; ``head``
     is the one that it is about, where that was said.
     """
-    deciding = _deciding(run, make, actor, body)._replace(at=at, head=head)
+    deciding = _deciding(run, make, actor, body)._replace(at=at, head=head, waited=waited)
 
     def plan(executor: Executor) -> str | None:
         facts = _decide_one(run, executor, deciding, thread)
@@ -198,6 +199,7 @@ class _Deciding(NamedTuple):
     seen: Snapshot
     at: datetime | None = None
     head: str = ""
+    waited: bool = False
 
 
 def _deciding(run: Run, make: Make, actor: str, body: str) -> _Deciding:
@@ -218,7 +220,7 @@ def _decide_one(
     op = deciding.make(thread)
     if row := _overtaken(run, executor, deciding.seen, thread, op):
         raise Overtaken(row, f"{row.source}: {row.decision} was {row.executed}", "'cn log' shows what was done")
-    facts = _facts(run, executor, thread)
+    facts = _facts(run, executor, thread, says=deciding.at is not None, waited=deciding.waited)
     if facts is None:
         return None
     if shown is not None and shown.showing.head and isinstance(facts, Facts):
@@ -288,8 +290,16 @@ def _overtaken(run: Run, executor: Executor, seen: Snapshot, thread: str, op: Op
     return row._replace(decision=decision, executed=told)
 
 
-def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts | None:
-    """Of a thread that may be decided; None: it had to be written anew first."""
+_SAY_AGAIN = ANEW.replace("decide again", "say it again")
+
+
+def _facts(
+    run: Run, executor: Executor, thread: str, *, says: bool = False, waited: bool = False
+) -> Facts | OwnFacts | None:
+    """Of a thread that may be decided; None: it had to be written anew first, and nothing was decided, or said.
+
+    Raises :class:`Refused` in that case where what somebody says ``waited``, so that it goes on waiting.
+    """
     own = find_own(executor, thread)
     if own is not None:
         return OwnFacts(run.settings.config, run.settings.peers, use_own(executor, own), executor.now, run.machine)
@@ -298,10 +308,14 @@ def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts | None
     name = ThreadName(now.get("thread"))
     path, working = inbox_path(name), use_working(run.hub, name)
     if why := renew_stale(executor, peer, now, working):
+        told = f"{peer}/{now.topic}: {rules.VALID_TRIAGE}: {why}"
+        if waited:
+            raise Refused(told, "'cn inbox process' writes it anew, and the run after it says this")
         fresh = executor.read(path)
         if working is not None and fresh == executor.snapshot.read(path):  # no commit brings it here
             executor.perform(Plan(f"{peer}/{now.topic}", (WriteHere(path, fresh),)))
         executor.perform(plan_renewed(peer, now, executor.now, why))
-        executor.notes.refused(f"{peer}/{now.topic}: {rules.VALID_TRIAGE}: {why}", ANEW, source=f"{peer}/{now.topic}")
+        again = _SAY_AGAIN if says else ANEW
+        executor.notes.refused(f"{told}{'; nothing was said' if says else ''}", again, source=f"{peer}/{now.topic}")
         return None
     return replace(inbox_facts(run, executor, peer, now), by_hand=True)

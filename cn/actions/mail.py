@@ -113,7 +113,8 @@ def _reply(run: Run, draft: Draft, commit: Commit, *, head: str = "") -> None:
 
     def decide(run: Run, draft: Draft, commit: Commit) -> None:
         about = draft.head or head
-        decide_now(run, draft.to, Reply, body=draft.text, head=about, at=draft.written, commit=commit)
+        said = partial(decide_now, run, draft.to, Reply, body=draft.text, head=about)
+        said(at=draft.written, waited=draft.waited, commit=commit)
 
     _say_in_thread(run, draft, commit, decide)
 

@@ -44,6 +44,11 @@ class Draft:
         return f"{self.message}\n\n{body}" if body else self.message
 
     @property
+    def waited(self) -> bool:
+        """Was it written down, and not said at once? That notes what it is about."""
+        return bool(self.called or self.head)
+
+    @property
     def noun(self) -> str:
         """What it is called in messages."""
         return _NOUNS.get(self.act, self.act)

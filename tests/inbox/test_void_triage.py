@@ -231,6 +231,39 @@ def test_a_verb_on_such_a_thread_writes_it_anew_and_the_next_one_counts(
     sigma.idle()
 
 
+@pytest.mark.parametrize("verb", ["comment", "reply"])
+def test_what_is_said_on_such_a_thread_is_told_to_be_not_said(world: World, sigma: Node, pi: Node, verb: str) -> None:
+    case = Case(world, sigma, pi)
+    old_copy(case)
+    done = sigma.cn(verb, "pi/proposal", "Some words.", check=1)
+    assert "void: the thread shows the head" in done.stderr
+    assert "nothing was said" in done.stderr
+    assert "read it, then say it again" in " ".join(done.stderr.split())
+    renewed(case)
+    sigma.cn(verb, "pi/proposal", "Some words.")
+    world.settle(pi, sigma)
+    assert sigma.cn("thread", "show", "pi/proposal").stdout.count("Some words.") == 1
+
+
+@pytest.mark.parametrize("verb", ["comment", "reply"])
+def test_what_waited_is_said_once_such_a_thread_is_written_anew(world: World, sigma: Node, pi: Node, verb: str) -> None:
+    case = Case(world, sigma, pi)
+    case.move()
+    sigma.sync()
+    git(sigma.root, "config", "remote.origin.url", f"{sigma.url}.away")
+    sigma.cn(verb, "pi/proposal", "Some words.")
+    case.save(case.old + NOTE + SECTION)
+    git(sigma.root, "config", "remote.origin.url", sigma.url)
+    told = " ".join(sigma.process(1).stderr.split())
+    assert "is not said: pi/proposal: valid-triage: void" in told
+    assert "'cn inbox process' writes it anew, and the run after it says this" in told
+    renewed(case)
+    sigma.process()
+    world.settle(pi, sigma)
+    assert sigma.cn("outbox").stdout.startswith("nothing waits")
+    assert sigma.cn("thread", "show", "pi/proposal").stdout.count("Some words.") == 1
+
+
 def test_the_same_mistake_is_told_each_time(world: World, sigma: Node, pi: Node) -> None:
     case = Case(world, sigma, pi)
     old_copy(case)
