@@ -32,6 +32,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import sandlock
@@ -56,6 +57,8 @@ _MAKE_SOCK: Final = 1 << 9
 """``LANDLOCK_ACCESS_FS_MAKE_SOCK``."""
 _NO_NEW_PRIVILEGES: Final = 38
 """``PR_SET_NO_NEW_PRIVS`` (prctl(2))."""
+_REGISTRY: Final = 0x534C4305
+"""With a user's number, by exclusive or, the key by which sandlock finds what it counts that user's sandboxes by."""
 _PAGE: Final = 4096
 _SAME: Final = 0xFFFFFFFF
 
@@ -274,6 +277,22 @@ def make_sockets_in(folders: Sequence[str]) -> None:
     os.close(rules)
 
 
+def taken_registry(user: int, folder: Path = Path("/proc/sysvipc")) -> str:
+    """Who else made what sandlock counts a user's sandboxes by, so that it starts none, and who takes that away: memory
+    and semaphores of System V (proc(5), ``sysvipc``), whose key everybody knows. Empty: nobody did.
+    """
+    key, remove, others = _REGISTRY ^ user, list[str](), set[str]()
+    for kind, option in (("shm", "-M"), ("sem", "-S")):
+        with suppress(OSError, ValueError, KeyError):
+            names, *rows = [line.split() for line in (folder / kind).read_text("ascii").splitlines()]
+            for row in (dict(zip(names, one, strict=True)) for one in rows):
+                if int(row["key"]) & _SAME == key and int(row["uid"]) != user:
+                    remove.append(f"{option} {key:#x}")
+                    others.add(row["uid"])
+    whose, words = " and ".join(sorted(others)), " ".join(remove)
+    return f"user {whose} holds the key that it needs; that user, or root, frees it: 'ipcrm {words}'" if remove else ""
+
+
 def main(asked: str, command: Sequence[str]) -> int:
     """Run it, with our own standard files, and pass on what asks it to end; its exit code."""
     given = json.loads(asked)
@@ -306,7 +325,7 @@ def main(asked: str, command: Sequence[str]) -> int:
         except (RuntimeError, ValueError, OSError, sandlock.SandlockError) as failed:
             why = failed
         if why is not None:
-            print(f"sandlock cannot start {command[0]}: {why}", file=sys.stderr)
+            print(f"sandlock cannot start {command[0]}: {taken_registry(os.getuid()) or why}", file=sys.stderr)
         changes.begun.set()
         os.kill(os.getpid(), _DONE)
 

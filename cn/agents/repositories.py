@@ -188,10 +188,10 @@ class Mirrors:
             remedy = f"ask the user to look at the default branch of {repository.name} at its host"
             return Refused(UNREACHED, f"{repository.name} is not cloned: {why}", remedy)
         git = self._git._replace(root=copy.parent, bare=False, git_dir=None, finds=True)
-        words = ("clone", "--quiet", "--local", "--no-hardlinks", "--", str(mirror), str(copy))
+        words = ("clone", "--quiet", "--local", "--no-hardlinks", "--no-checkout", "--", str(mirror), str(copy))
         done = git.run(*words, check=False, seconds=SECONDS)
-        if not done.ok:
-            return Refused(UNREACHED, f"{repository.name} could not be cloned: {done.reason}", "try again later")
+        if why := _check_out(git._replace(root=copy)) if done.ok else done.reason:
+            return Refused(UNREACHED, f"{repository.name} could not be cloned: {why}", "try again later")
         Git(copy).run("remote", "set-url", "origin", repository.public_url)
         return None
 
@@ -309,6 +309,20 @@ def _too_large(bundle: bytes) -> Refused | None:
 def _too_many(git: Git, commit: str) -> Refused | None:
     why = _too_much(git, commit)
     return Refused(BUNDLE, f"nobody could check that out: {why}", "push fewer files") if why else None
+
+
+def _check_out(git: Git) -> str:
+    """The files of HEAD, if it has any, by none of the user's filters: these would run outside of the agent's wrap, on
+    what the repository says (gitattributes(5), which names the file that comes before all others). Why not, or "".
+    """
+    if not git.run("rev-parse", "--quiet", "--verify", "HEAD", check=False).ok:
+        return ""
+    attributes = git.root / ".git/info/attributes"
+    attributes.parent.mkdir(exist_ok=True)
+    attributes.write_text("* -filter\n")
+    done = git.run("reset", "--quiet", "--hard", check=False, seconds=SECONDS)
+    attributes.unlink()
+    return "" if done.ok else done.reason
 
 
 def _too_much(git: Git, commit: str) -> str:

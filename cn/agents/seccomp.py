@@ -1,5 +1,5 @@
 """Run a command that reaches nothing of its user but what its wrap shows: ``python -I -S seccomp.py [--no-inet]
-[--no-watches] [--no-rights] [--no-unix] [--few-processes] [--standard-files] command…``.
+[--no-watches] [--no-rights] [--no-unix] [--no-system-v] [--few-processes] [--standard-files] command…``.
 
 Namespaces and Landlock keep a program from files, memory and signals, and not from all that the kernel keeps for a
 user. A filter of seccomp(2) refuses these system calls, for all that the command starts, and nobody can take it off:
@@ -18,8 +18,9 @@ user. A filter of seccomp(2) refuses these system calls, for all that the comman
 - ``--no-watches``: inotify(7), which tells names of files in folders that cannot be read;
 - ``--no-rights``: what an owner does to a file without writing to it, past a wrap that leaves that to it: the bits by
   which a program has the rights of its owner or group (inode(7)), access lists and other attributes (acl(5), xattr(7)),
-  flags and seals (ioctl(2)); and message queues, which are in no folder (mq_overview(7)).
-
+  flags and seals (ioctl(2)); and message queues, which are in no folder (mq_overview(7));
+- ``--no-system-v``: memory, semaphores and queues of System V (sysvipc(7)), which outlive who made them, and whose keys
+  others go by;
 - ``--no-unix``: sockets of files (unix(7)) but connected pairs of them: a supervisor that looks where a connection goes
   sees an address that may be another one when the kernel reads it.
 
@@ -51,6 +52,7 @@ NO_INET: Final = "--no-inet"
 NO_WATCHES: Final = "--no-watches"
 NO_RIGHTS: Final = "--no-rights"
 NO_UNIX: Final = "--no-unix"
+NO_SYSTEM_V: Final = "--no-system-v"
 FEW_PROCESSES: Final = "--few-processes"
 STANDARD_FILES: Final = "--standard-files"
 ASK: Final = 0x636E0000
@@ -115,11 +117,16 @@ class Numbers(NamedTuple):
     clone: int
     unshare: int
     io_setup: int
+    shmget: int
+    semget: int
+    msgget: int
 
 
-_GENERIC: Final = (261, 140, 30, 118, 119, 122, 274, 217, 218, 219, 198, 199, 27, 262, 25, 220, 97, 0)
+_GENERIC: Final = (261, 140, 30, 118, 119, 122, 274, 217, 218, 219, 198, 199, 27, 262, 25, 220, 97, 0, 194, 190, 186)
 KNOWN: Final = {
-    "x86_64": Numbers(0xC000003E, 302, 141, 251, 142, 144, 203, 314, 248, 249, 250, 41, 53, 254, 300, 72, 56, 272, 206),
+    "x86_64": Numbers(
+        *(0xC000003E, 302, 141, 251, 142, 144, 203, 314, 248, 249, 250, 41, 53, 254, 300, 72, 56, 272, 206, 29, 64, 68)
+    ),
     "aarch64": Numbers(0xC00000B7, *_GENERIC),
     "riscv64": Numbers(0xC00000F3, *_GENERIC),
 }
@@ -183,7 +190,20 @@ _ABSTRACT, _SIGNAL, _HAS_SCOPES = 1, 2, 6
 """``LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET``, ``LANDLOCK_SCOPE_SIGNAL``, and the first interface of Landlock with both."""
 
 
-def program(machine: str, *, inet: bool = True, watches: bool = True, rights: bool = True, unix: bool = True) -> bytes:
+class Given(NamedTuple):
+    """What the filter leaves a command, beside what none gets."""
+
+    inet: bool = True
+    watches: bool = True
+    rights: bool = True
+    unix: bool = True
+    system_v: bool = True
+
+
+USUAL: Final = Given()
+
+
+def program(machine: str, given: Given = USUAL) -> bytes:
     """The filter, as bpf(2) has it; raises :class:`KeyError` for a machine whose numbers are not known."""
     numbers = KNOWN[machine]
     steps = [
@@ -194,13 +214,13 @@ def program(machine: str, *, inet: bool = True, watches: bool = True, rights: bo
         _step(_AT_LEAST, _OTHER_ABI, 0, 1),
         _step(_RETURN, _REFUSE),
     ]
-    rules = [*_rules(numbers, inet=inet, watches=watches, unix=unix), *(() if rights else _no_rights(machine))]
+    rules = [*_rules(numbers, given), *(() if given.rights else _no_rights(machine))]
     for number, judged in rules:
         steps += [_step(_EQUAL, number, 0, len(judged)), *judged]
     return b"".join([*steps, _step(_RETURN, _ALLOW)])
 
 
-def _rules(numbers: Numbers, *, inet: bool, watches: bool, unix: bool) -> Iterator[tuple[int, list[bytes]]]:
+def _rules(numbers: Numbers, given: Given) -> Iterator[tuple[int, list[bytes]]]:
     """By number, steps that end with an answer whatever the arguments are."""
     for call in (
         Call(numbers.prlimit64, unless=2),
@@ -212,10 +232,10 @@ def _rules(numbers: Numbers, *, inet: bool, watches: bool, unix: bool) -> Iterat
         yield call.number, [*_judge(call)]
     for number in (numbers.add_key, numbers.request_key, numbers.keyctl, numbers.fanotify_init, *_IO_URING):
         yield number, [_step(_RETURN, _REFUSE)]
-    internet = (_INET, _INET6) if inet else ()
-    yield numbers.socket, [*_judge_family((_UNIX, *internet) if unix else internet)]
+    internet = (_INET, _INET6) if given.inet else ()
+    yield numbers.socket, [*_judge_family((_UNIX, *internet) if given.unix else internet)]
     pair = [*_judge_family((_UNIX, *internet))]
-    if not unix:  # each other kind is one for datagrams, also SOCK_RAW, and can be connected anew
+    if not given.unix:  # each other kind is one for datagrams, also SOCK_RAW, and can be connected anew
         stream, packets = _CONNECTED
         kind = (_step(_LOAD, _at(1)), _step(_AND, _KIND), _step(_EQUAL, stream, 2, 0), _step(_EQUAL, packets, 1, 0))
         pair = [*kind, _step(_RETURN, _ERROR | errno.EAFNOSUPPORT), *pair]
@@ -229,9 +249,10 @@ def _rules(numbers: Numbers, *, inet: bool, watches: bool, unix: bool) -> Iterat
             _step(_RETURN, _ALLOW),
         )
         yield number, [*steps]
-    for number in (_CLONE3, numbers.io_setup):
+    system_v = () if given.system_v else (numbers.shmget, numbers.semget, numbers.msgget)
+    for number in (_CLONE3, numbers.io_setup, *system_v):
         yield number, [_step(_RETURN, _ERROR | errno.ENOSYS)]
-    if not watches:  # as where the user has used all of them, which programs know
+    if not given.watches:  # as where the user has used all of them, which programs know
         yield numbers.inotify_add_watch, [_step(_RETURN, _ERROR | errno.ENOSPC)]
 
 
@@ -312,11 +333,11 @@ def has_scope() -> bool:
     return int(ctypes.CDLL(None).syscall(_CREATE_RULESET, None, 0, 1)) >= _HAS_SCOPES
 
 
-def hold(machine: str, *, inet: bool = True, watches: bool = True, rights: bool = True, unix: bool = True) -> None:
+def hold(machine: str, given: Given = USUAL) -> None:
     """Put the filter on this thread and all that it starts; raises :class:`OSError` where the system has none."""
-    code = program(machine, inet=inet, watches=watches, rights=rights, unix=unix)
+    code = program(machine, given)
     libc = ctypes.CDLL(None, use_errno=True)
-    given = _Program(len(code) // 8, code)
+    steps = _Program(len(code) // 8, code)
     _must(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     if has_scope():
         scope = struct.pack(
@@ -325,7 +346,7 @@ def hold(machine: str, *, inet: bool = True, watches: bool = True, rights: bool 
         rules = _must(libc.syscall(_CREATE_RULESET, scope, ctypes.c_size_t(len(scope)), 0))
         _must(libc.syscall(_RESTRICT_SELF, rules, 0))
         os.close(rules)
-    _must(libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(given), 0, 0))
+    _must(libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(steps), 0, 0))
 
 
 def take_standard_files() -> None:
@@ -362,15 +383,15 @@ def _must(answer: int) -> int:
 def main(words: Sequence[str]) -> int:
     """Become the command; an exit code where that cannot be."""
     command, asked = [*words], set()
-    while command[0] in (NO_INET, NO_WATCHES, NO_RIGHTS, NO_UNIX, FEW_PROCESSES, STANDARD_FILES):
+    while command[0] in (NO_INET, NO_WATCHES, NO_RIGHTS, NO_UNIX, NO_SYSTEM_V, FEW_PROCESSES, STANDARD_FILES):
         asked.add(command.pop(0))
     try:
         if STANDARD_FILES in asked:
             take_standard_files()
         if FEW_PROCESSES in asked:
             limit_processes()
-        without = {"inet": NO_INET, "watches": NO_WATCHES, "rights": NO_RIGHTS, "unix": NO_UNIX}
-        hold(os.uname().machine, **{what: asks not in asked for what, asks in without.items()})
+        without = (NO_INET, NO_WATCHES, NO_RIGHTS, NO_UNIX, NO_SYSTEM_V)
+        hold(os.uname().machine, Given(*(asks not in asked for asks in without)))
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # who starts a sandbox waits for signals, and holds them back
         os.execvp(command[0], command)  # noqa: S606  a shell has nothing to do here
     except KeyError:

@@ -276,6 +276,8 @@ def _filter(wrap: Wrap) -> Iterator[str]:
             yield from (seccomp.NO_WATCHES, seccomp.NO_RIGHTS, seccomp.NO_UNIX, seccomp.STANDARD_FILES)
         if wrap.name == "bwrap":
             yield seccomp.FEW_PROCESSES
+        if wrap.name == "sudo":
+            yield seccomp.NO_SYSTEM_V
 
 
 def _has_filter(wrap: Wrap) -> bool:

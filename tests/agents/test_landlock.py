@@ -315,3 +315,23 @@ def test_both_programs_mean_the_same_question() -> None:
 
     assert landlock.ASK == seccomp.ASK == connection._ASK
     assert landlock.SERVER == connection._SERVER
+
+
+def test_who_holds_the_key_that_sandlock_needs_is_told(tmp_path: Path) -> None:
+    """The tables of proc(5); a key is shown with its sign."""
+    from cn.agents.landlock import taken_registry
+
+    def tables(memory: int, semaphores: int, user: int = 1013) -> str:
+        ours, other = 0x534C4305 ^ 1013, 0xF0000001 - (1 << 32)
+        for kind, uid in (("shm", memory), ("sem", semaphores)):
+            rows = f"{other:10} 3 1666 99\n{ours:10} 4 1666 {uid}\n"
+            (tmp_path / kind).write_text(f"       key      id perms   uid\n{rows}")
+        return taken_registry(user, tmp_path)
+
+    assert tables(1013, 1013) == ""
+    assert tables(65534, 65534, user=7) == ""
+    told = tables(65534, 65534)
+    assert "user 65534 holds the key that it needs; that user, or root, frees it" in told
+    assert f"'ipcrm -M {0x534C4305 ^ 1013:#x} -S {0x534C4305 ^ 1013:#x}'" in told
+    assert "'ipcrm -S 0x" in tables(1013, 65534)
+    assert taken_registry(1013, tmp_path / "none") == ""

@@ -155,6 +155,31 @@ def test_an_agent_that_writes_into_its_objects_harms_nobody_else(plain: Remote, 
     assert not (copy / ".git/objects/info/alternates").exists()
 
 
+def test_no_filter_of_the_users_runs_on_what_a_repository_says(plain: Remote, tmp_path: Path) -> None:
+    """It would run outside of the agent's wrap: git-lfs asks the URL that the repository names."""
+    url = filled(plain, tmp_path)
+    work = tmp_path / "work"
+    for folder in (work, work / "sub"):
+        folder.mkdir(exist_ok=True)
+        (folder / ".gitattributes").write_text("*.md filter=mine\n")
+    git(work, "add", ".")
+    git(work, "commit", "--quiet", "-m", "Attributes")
+    git(work, "push", "--quiet", str(plain.path("site")), "main")
+    config = tmp_path / "gitconfig"
+    git(tmp_path, "config", "--file", str(config), "filter.mine.smudge", f"touch {tmp_path}/ran; cat")
+    git(tmp_path, "config", "--file", str(config), "filter.mine.clean", "cat")
+    git(tmp_path, "config", "--file", str(config), "filter.mine.required", "true")
+    env = {"GIT_CONFIG_GLOBAL": str(config)}
+    git(tmp_path, "clone", "--quiet", str(plain.path("site")), "by-hand", **env)
+    assert (tmp_path / "ran").exists()
+    (tmp_path / "ran").unlink()
+    copy = clone(mirrors(tmp_path, url, env=env), tmp_path)
+    assert not (tmp_path / "ran").exists()
+    assert (copy / "page.md").read_text() == "one\n"
+    assert git(copy, "status", "--porcelain", **env) == ""
+    assert not (copy / ".git/info/attributes").exists()
+
+
 def test_a_link_in_the_workspace_leads_no_clone_elsewhere(plain: Remote, tmp_path: Path) -> None:
     store = mirrors(tmp_path, filled(plain, tmp_path))
     elsewhere, workspace = tmp_path / "elsewhere", tmp_path / "one"

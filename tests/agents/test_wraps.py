@@ -340,6 +340,29 @@ def test_the_filter_refuses_namespaces_of_its_own_and_lets_programs_start_others
     )
 
 
+SYSTEM_V = """
+import ctypes, errno, sys
+libc = ctypes.CDLL(None, use_errno=True)
+memory, semaphores, queue = libc.shmget(0, 4096, 0o1600), libc.semget(0, 1, 0o1600), libc.msgget(0, 0o1600)
+print(*("made" if made >= 0 else errno.errorcode[ctypes.get_errno()] for made in (memory, semaphores, queue)))
+for made, end in ((memory, libc.shmctl), (queue, libc.msgctl), (semaphores, lambda one, *does: libc.semctl(one, 0, 0))):
+    if made >= 0:
+        end(made, 0, None)
+"""
+
+
+@pytest.mark.skipif(os.uname().machine not in seccomp.KNOWN, reason="numbers of system calls are not known here")
+def test_in_sudo_there_are_no_objects_of_system_v() -> None:
+    """They would outlive their agent, and another program goes by their keys."""
+    script = [sys.executable, "-I", "-c", SYSTEM_V]
+    filtered = [sys.executable, "-I", "-S", seccomp.__file__]
+    said = [
+        subprocess.run([*argv, *script], capture_output=True, text=True, check=True).stdout.split()
+        for argv in ([], filtered, [*filtered, seccomp.NO_SYSTEM_V])
+    ]
+    assert said == [["made"] * 3, ["made"] * 3, ["ENOSYS"] * 3]
+
+
 RIGHTS = """
 import ctypes, errno, os, shutil, sys
 os.chdir(sys.argv[1])
@@ -935,7 +958,7 @@ def test_sudo_takes_a_user_keeps_the_variables_and_nothing_in_an_argument(tmp_pa
     argv = wrap_argv(Wrap("sudo", user="robot"), inside, ["agent"])
     kept = "--preserve-env=CN_AGENT_TOKEN,CN_HANDLER"
     known = sys.platform == "linux" and os.uname().machine in seccomp.KNOWN
-    held = [sys.executable, "-I", "-S", seccomp.__file__] if known else []
+    held = [sys.executable, "-I", "-S", seccomp.__file__, "--no-system-v"] if known else []
     assert argv == ["sudo", "-n", "-u", "robot", kept, "--", "env", f"HOME={place.home}", *held, "agent"]
 
 
