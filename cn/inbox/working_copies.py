@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # who only looks imports what reads decisions where there is 
 
 ANEW = "it is written anew, what stood there is quoted in it: read it, then decide again"
 """What to do after :func:`renewed`."""
-_WRITTEN_ANEW = "the next run writes it anew, what stands there is quoted in it: read it then, and decide again"
+_WRITTEN_ANEW = "'cn inbox process' writes it anew, what stands there is quoted in it: read it then, and decide again"
 """The same before it."""
 _LARGEST = 8 << 20
 _WORD = re.compile(rb"(?i)triage")

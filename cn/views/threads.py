@@ -293,10 +293,12 @@ def _refusal(item: Item, written: Written | None) -> Refusal:
 
 
 def _state(item: Item, written: Written | None, *, known: bool, fed: bool) -> str:
-    """What is written now counts before what was recorded; what waits for no agent is a person's."""
+    """What is written now counts before what was recorded; what waits for no agent, which is given nothing of who is no
+    peer, is a person's.
+    """
     if written is not None:
         return REFUSED if was_refused(item, written, known=known) else DECIDED
-    left = not fed and item.state in ("queued", "dead")
+    left = not (fed and known) and item.state in ("queued", "dead")
     return PENDING if left or item.state == "received" else item.state
 
 

@@ -307,7 +307,7 @@ def explain(view: View, name: str) -> Why:
     notes: list[str] = []
     calls = [call for call in read_calls(view.hub.root) if id and call.input == id]
     made = [call for call in calls if not call.replay]
-    item, attempts = _item(view, id, machine, made, notes) if id else (None, ())
+    item, attempts = _item(view, id, machine, made, notes, thread) if id else (None, ())
     if item is not None and thread is None and item.thread:
         thread = _thread(view, item, notes)
     decided = _decided(view, thread, machine)
@@ -386,9 +386,16 @@ def _ids_of_thread(view: View, name: str) -> tuple[ThreadView | Own, list[str]]:
 
 
 def _item(
-    view: View, id: str, machine: Sequence[LoggedAction], calls: Sequence[Call], notes: list[str]
-) -> tuple[Item, Sequence[Attempt]]:
-    """What was asked, as the queue has it, else the claim, else the archived input; and the attempts at it."""
+    view: View,
+    id: str,
+    machine: Sequence[LoggedAction],
+    calls: Sequence[Call],
+    notes: list[str],
+    thread: ThreadView | Own | None,
+) -> tuple[Item | None, Sequence[Attempt]]:
+    """What was asked, as the queue has it, else the claim, else the archived input; and the attempts at it. None: it
+    was taken out of the queue before anybody had it, and ``thread`` is still there.
+    """
     queue = read_queue(view)
     flying = [queue.turn.input] if queue.turn is not None else []
     places = {"waits": queue.waiting, "given up": queue.dead, "in flight": flying}
@@ -403,6 +410,9 @@ def _item(
     asked = next((a.asked for a in attempts if a.asked is not None), None)
     at = next((t for a in attempts if (t := read_printed(view.hub, str(a.trigger)))), None)
     if base is None:
+        if asked is None and thread is not None:
+            notes.append(f"{id} was taken out of the queue, and no agent was given it")
+            return None, attempts
         if asked is None:
             what = f"there is no item {one_line(id, 80)!r}"
             raise Refused(what, "'cn queue' shows what waits, 'cn log' what happened")

@@ -114,3 +114,26 @@ def test_a_command_refuses_a_thread_that_the_person_did_not_see(world: World, si
     assert "shows the head 11111111" in sigma.cn("done", "pi/proposal", check=1).stderr
     path.write_text(text)
     sigma.cn("done", "pi/proposal")
+
+
+def test_what_the_agent_would_get_of_who_is_no_peer_any_more_waits_for_a_person(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    """It was taken out of the queue with the peer; what the agent has it keeps."""
+    work_queue(sigma)
+    for topic in ("first", "second"):
+        world.propose(pi, sigma, topic, {"docs/x.md": f"{topic}\n"})
+    sigma.sync()
+    assert "the agent" in sigma.cn("status").stdout
+    sigma.cn("peer", "remove", "pi")
+    sigma.sync()
+    shown = sigma.cn("status").stdout
+    assert "to decide" in shown
+    listed = shown.partition("to decide")[2].split("\n\n")[0]
+    (left,) = [item for item in ("first", "second") if f"-pi-{item}" in listed]
+    assert "of no peer now" in shown
+    told = sigma.cn("why", f"pi/{left}").stdout
+    assert "was taken out of the queue, and no agent was given it" in told
+    assert f"received pi/{left}" in told
+    sigma.cn("delete", f"pi/{left}", "--reason", "left")
+    assert left not in sigma.cn("inbox").stdout

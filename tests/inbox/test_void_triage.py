@@ -415,4 +415,4 @@ def test_a_void_decision_is_refused_before_a_run_has_met_it(world: World, sigma:
     shown = sigma.cn("status").stdout
     assert "decided;" not in shown
     assert "valid-triage: void: " in shown
-    assert "the next run writes it anew" in shown
+    assert "'cn inbox process' writes it anew" in shown
