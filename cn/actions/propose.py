@@ -12,7 +12,7 @@ from cn.actions.drafts import telling_what_waits
 from cn.actions.signed import refuse_unsigned, refuse_withdrawn
 from cn.git.entries import read_changes
 from cn.git.fetch import fetch_commits
-from cn.git.objects import is_ancestor, read_info, read_objects
+from cn.git.objects import is_ancestor, merge_bases, read_info, read_objects
 from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_histories
 from cn.git.remote import HEADS, list_refs_of
@@ -21,6 +21,7 @@ from cn.git.told import OWN_CLONE
 from cn.git.work_clone import WorkClone, find_work_clone, work_trees
 from cn.inbox.merges import own_base, read_facts
 from cn.outbox.deliver import deliver
+from cn.outbox.moved_hubs import is_upon_former_main
 from cn.outbox.our_names import told_of
 from cn.outbox.plan.receipts import plan_ours_gone
 from cn.peers.observe import bring_mains, main_of
@@ -325,6 +326,9 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
     if not facts.common:
         clone = command("git clone {}", peer.hub)
         remedy = f"commit in a clone of its hub ({clone}), and propose from there"
+        item = run.snapshot.item(peer.name, OUT, target.topic)
+        if item is not None and item.head == head and item.get("base") and is_upon_former_main(run, peer, item):
+            remedy = f"{command('cn rebase {}', f'{peer.name}:{target.topic}')} lays it upon that"
         raise Refused(f"{head[:8]} has no history in common with {whose}", remedy)
     if facts.merged_already or facts.all_there:
         remedy = "commit something new, then propose that"
@@ -405,11 +409,26 @@ def _by_another_clone(run: Run, target: Target, item: Item, head: Oid, past: Seq
     text += f", and {head[:8]} does not hold it: nothing was proposed"
     fetch = command("git fetch {} {}", target.place, HEADS + target.branch)
     # What main got since that one began stays out of it: as copies it could not be merged.
+    base = base or _last_proposed(run, target, head)
     onto = command("git rebase --onto FETCH_HEAD {}", base[:12]) if base else "'git rebase FETCH_HEAD'"
     take = f"{fetch} and 'git log ..FETCH_HEAD' show it, {onto} puts yours onto it"
     if item.state == "queued":
         take = f"it waits in the outbox: 'cn outbox flush' delivers it; then {take}"
     return Refused(text, f"{take}; {command('cn propose {} --replace', target.topic)} replaces it")
+
+
+def _last_proposed(run: Run, target: Target, head: Oid) -> Oid | None:
+    """The newest of what was proposed before by this name that a head holds; None: there is none."""
+    past = run.snapshot.events_of_topic(target.peer.name, OUT, target.topic)
+    heads = dict.fromkeys(event.head for event in reversed(past) if event.kind in ("queued", "adopted"))
+    here = [old for old in heads if read_info(run.hub.git, [old]) != [None]]
+    return next((old for old in here if is_ancestor(run.hub.git, old, head)), None)
+
+
+def follow_moved(target: Target, old: Oid) -> str:
+    """How a branch at ``old``, or upon it, follows what was laid upon a main without history in common."""
+    fetch = command("git fetch {} {}", target.place, HEADS + target.branch)
+    return f"{fetch} and {command('git rebase --onto FETCH_HEAD {}', old)}"
 
 
 def _same_as(target: Target, twin: str, head: Oid) -> Refused:
@@ -458,6 +477,8 @@ def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event]
             return ended
     if item is not None and item.head != head and any(e.head == head for e in past):
         pull = command("git pull --rebase {} {}", target.place, target.branch)
+        if read_info(run.hub.git, [item.head]) != [None] and not merge_bases(run.hub.git, head, item.head):
+            pull = follow_moved(target, head)
         text = f"{head[:8]} is an earlier state of {target.branch}, which is at {item.head[:8]} now"
         return Refused(text, f"{pull} brings your branch there")
     return None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cn.actions.drafts import telling_what_waits
-from cn.actions.propose import Target, comparing, find_target, queue_proposal
+from cn.actions.propose import Target, comparing, find_target, follow_moved, queue_proposal
 from cn.git.entries import diff_commits
 from cn.git.fetch import fetch_commits
-from cn.git.objects import merge_bases, read_info
+from cn.git.objects import is_ancestor, merge_bases, read_info
 from cn.git.process import Git, GitError
 from cn.git.rebase import commits_to_rebase, rebase, says_the_same
 from cn.git.remote import HEADS, list_remotes
@@ -14,13 +14,15 @@ from cn.git.repository import Hub
 from cn.git.work_clone import WorkClone
 from cn.inbox.merges import own_main
 from cn.outbox.deliver import deliver
+from cn.outbox.moved_hubs import is_upon_former_main
 from cn.outbox.our_names import find_ours, told_of
 from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import OUT, Item
 from cn.run.run import Run, open_run
 from cn.run.settings import MAILBOX_KEY, lies_at_mailbox
+from cn.transaction.mailbox_main import private_in
 from cn.values.errors import Refused
-from cn.values.names import Name, Oid, is_owned
+from cn.values.names import Name, Oid, is_oid, is_owned
 from cn.values.report import Report
 from cn.values.shell_words import command
 from cn.values.text import one_line
@@ -31,19 +33,60 @@ def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_r
     with telling_what_waits("nothing was proposed"), open_run(hub, dry_run=dry_run) as run:
         name, item = _find(run, f"{peer}:{topic}" if peer else topic)
         target = find_target(run, run.settings.peer(name), item.topic, work)
-        _require_there(run, target, item)
-        if needless := _needless(run, target, item.head):
+        base = _base_of_another_main(run, target, item)
+        _require_there(run, target, item, may_lack=bool(base))
+        if not base and (needless := _needless(run, target, item.head)):
             run.report.info(needless, source=target.source)
             return run.report
         with comparing(target, item.head):
-            new = _rebased(run, target, item.head)
+            new = _moved(run, target, item.head, base) if base else _rebased(run, target, item.head)
         queue_proposal(run, target, new, lambda old: old == item.head, subject="cn: rebase")
         deliver(run, force=True)
         now = run.snapshot.item(name, OUT, item.topic)
         if now is not None and now.state == "delivered" and not dry_run:
-            pull = command("git pull --rebase {} {}", target.place, target.branch)
-            run.report.info(f"your own branch is as it was; on it, {pull} brings it there", source=target.source)
+            follow = follow_moved(target, item.head) if base else ""
+            follow = follow or command("git pull --rebase {} {}", target.place, target.branch)
+            run.report.info(f"your own branch is as it was; on it, {follow} brings it there", source=target.source)
     return run.report
+
+
+def _base_of_another_main(run: Run, target: Target, item: Item) -> Oid | None:
+    """Where a proposal left the main that the peer showed before: it published another one, as a separate mailbox
+    does. None: it has history in common with that of now, or nobody knows.
+    """
+    git, base = run.hub.git, Oid(item.get("base"))
+    if not is_oid(base) or not is_upon_former_main(run, target.peer, item):
+        return None
+    if None in read_info(git, [base, item.head]) or not is_ancestor(git, base, item.head):
+        return None
+    return None if merge_bases(git, target.tip, item.head) else base
+
+
+def _moved(run: Run, target: Target, head: Oid, base: Oid) -> Oid:
+    """The new tip, upon a main without history in common with the one before. Nothing of cn's folders goes along."""
+    git, again = run.hub.git, command("cn propose {}", target.topic)
+    fetch, whose = command("git fetch {} {}", target.hub, HEADS + target.main), f"{target.peer.name}'s {target.main}"
+    onto = command("git rebase --onto FETCH_HEAD {}", base)
+    hint = f"on your branch {fetch}, then {onto}, resolve as git tells, then {again}"
+    if git.run("rev-list", "--merges", "--max-count=1", f"{base}..{head}").lines:
+        text = f"{target.branch} holds merges, which cn does not lay upon another main; nothing was changed"
+        raise Refused(text, hint)
+    new = rebase(run.hub, target.tip, commits_to_rebase(git, base, head), run.now)
+    if new.conflicts:
+        paths = ", ".join(one_line(path, 80) for path in new.conflicts[:10])
+        raise Refused(f"{new.tip[:8]} conflicts with {whose} in {paths}; nothing was changed", hint)
+    if private := private_in(git, [new.tip], [target.tip]):
+        text = f"{private[:8]} changes threads/, logs/ or state/, which are not published there; nothing was changed"
+        raise Refused(text, f"on your branch 'git rebase -i' leaves that commit out; then {again}")
+    return _changing(target, new.tip)
+
+
+def _changing(target: Target, tip: Oid) -> Oid:
+    if tip == target.tip:
+        delete = command("cn withdraw {}", f"{target.peer.name}:{target.topic}")
+        text = f"{target.peer.name}'s {target.main} has all that {target.branch} changes; nothing was changed"
+        raise Refused(text, f"{delete} takes it back")
+    return tip
 
 
 def _needless(run: Run, target: Target, head: Oid) -> str:
@@ -89,14 +132,16 @@ def _find(run: Run, text: str) -> tuple[Name, Item]:
     return found[0], item
 
 
-def _require_there(run: Run, target: Target, item: Item) -> None:
-    """The branch has to be where we know it, and its commits here."""
+def _require_there(run: Run, target: Target, item: Item, *, may_lack: bool) -> None:
+    """The branch has to be where we know it, and its commits here; ``may_lack``: or not yet where the peer is now."""
     git, url = run.hub.git, run.settings.delivery_url(run.hub, target.peer, target.branch)
     seconds, prefix = run.settings.config.limits.peer_seconds, target.branch.partition("/")[0]
     answer = list_remotes(git, {"": url}, seconds, parts={"": [prefix]})[""]
     if isinstance(answer, str):
         raise Refused(f"{target.branch} cannot be seen: {answer}", "try again later")
     tip = answer.get(target.branch)
+    if tip is None and may_lack:
+        return
     if tip != item.head:
         there = f"is at {tip[:8]} there, and cn knows {item.head[:8]}" if tip else "is not there any more"
         look = command("git fetch {} {}", target.place, HEADS + target.branch) + " shows it; " if tip else ""
@@ -135,8 +180,4 @@ def _rebased(run: Run, target: Target, head: Oid) -> Oid:
             f"a merge in {target.branch} changes something itself, which a rebase leaves out; nothing was changed",
             f"on your branch 'git rebase --rebase-merges', or merge {target.main} into it, then {again}",
         )
-    if new.tip == target.tip:
-        delete = command("cn withdraw {}", f"{target.peer.name}:{target.topic}")
-        text = f"{target.peer.name}'s {target.main} has all that {target.branch} changes; nothing was changed"
-        raise Refused(text, f"{delete} takes it back")
-    return new.tip
+    return _changing(target, new.tip)

@@ -21,7 +21,7 @@ from cn.git.running import find_locks, git_processes
 from cn.inbox.in_conflict import find_conflicts
 from cn.outbox.deliver import PUBLISH
 from cn.outbox.our_branches import LOST, UNHEARD
-from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
+from cn.outbox.our_names import AWAY, FORWARD, REPLACED, TAKEN_DOWN
 from cn.outbox.told_again import UNTOLD
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
 from cn.peers.known_mains import ANOTHER
@@ -387,7 +387,7 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
             yield problem(one_line(redact(text), 400), "", remedy)
     yield from _check_links(facts)
     # Some hosts take no pins, and all else works there; the others may be somebody's own doing.
-    for kind in (PINS, STRAY, MOVED, FORWARD, TAKEN_DOWN):
+    for kind in (PINS, STRAY, MOVED, AWAY, FORWARD, TAKEN_DOWN):
         for text, remedy in memory.conditions.of(kind):
             yield info(one_line(redact(text), 400), "", remedy)
 

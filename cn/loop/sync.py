@@ -30,6 +30,7 @@ from cn.loop.idle_check import (
 )
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import check_published, deliver, is_owed
+from cn.outbox.moved_hubs import bring_moved, hold_back_moved
 from cn.outbox.our_branches import record_ours, record_proven, take_back_answers
 from cn.outbox.told_again import tell_again
 from cn.peers.first_contact import note_origin, to_fetch, whole_until
@@ -226,6 +227,7 @@ def sync(
         at_origin = seen.urls.get(MAILBOX_KEY) == "origin"
         note_origin(run.memory, run.settings, seen.listings.get(MAILBOX_KEY) if at_origin else None)
         hold_back_older(run, seen)
+        hold_back_moved(run, seen)
         check_published(run, seen.listings.get(MAILBOX_KEY))
         keys = fetch_changed(run, seen, force=force)
         report_strays(run, seen)
@@ -281,6 +283,7 @@ def gather_sync(
     record_arrivals(executor, seen, keys)
     record_moved_on(executor, seen, later)
     look_again(executor, seen, record_ours(executor, seen))
+    bring_moved(executor, seen)
     record_proven(executor, seen)
     believe_signed(executor, seen)
     take_back_answers(executor, seen)

@@ -30,6 +30,7 @@ from cn.git.remote import (
 )
 from cn.git.told import ORIGIN, mailbox_ref
 from cn.outbox.guarded_push import Guard
+from cn.outbox.our_names import AWAY, PLACE
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_renamed, plan_rerouted, plan_returned
 from cn.outbox.push_in_halves import push_in_halves
 from cn.peers.observe import has_box_alone, without_emptied
@@ -494,6 +495,8 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
             _failed(run, path, entry, outcome.reason, outcome.hint, tell=force)
         else:
             run.memory.attempts.worked(path.rpartition("/")[2])
+            run.memory.conditions.clear(AWAY, f"{entry.to}/{topic_of(entry.branch)}")
+            run.memory.section(PLACE).setdefault(entry.to, run.settings.peers[entry.to].hub)
     confirmed = {path: entry for path, entry in ready if not outcomes[path].reason}
     if not (confirmed or taken):
         return []

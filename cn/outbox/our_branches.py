@@ -362,7 +362,7 @@ def _record_gone(executor: Executor, seen: Observation) -> None:
     pinned = PinnedTopics(executor, OUT)
     for peer, component, _ in seen.vanished(OUT):
         topic = pinned.of(peer, component)
-        if topic is None:
+        if topic is None or (peer, topic) in seen.away:
             continue
         item = executor.item(peer, OUT, topic)  # this very run may have queued its deletion
         if item is None:

@@ -19,6 +19,14 @@ FORWARD = "forward"
 TAKEN_DOWN = "taken-down"
 """The kind of condition that a proposal of ours is gone without an answer: a person here deleted it, or its host."""
 
+PLACE = "hub place"
+"""The section of the memory on where each peer's hub was when a run looked there, or sent something."""
+
+AWAY = "away"
+"""The kind of condition that something of ours lay at a peer's former URL and is not at the new one, by its
+``peer/topic``.
+"""
+
 
 def told_of(conditions: Conditions, name: str) -> Condition | None:
     """What is known of another commit at a branch of ours, ``peer:topic``."""

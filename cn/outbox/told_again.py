@@ -90,7 +90,7 @@ def _tell(
     executor: Executor, seen: Observation, peer: Name, refused: Sequence[Item], unheard: Sequence[Item]
 ) -> dict[str, Condition]:
     ours = executor.open(peer, OUT)
-    sent = _read_sent(executor.snapshot, peer, [item for item in ours if is_answer(item)])
+    sent = read_sent(executor.snapshot, peer, [item for item in ours if is_answer(item)])
     signers = _read_signers(executor, sent.values())
     key = own_key(executor.hub.config) if executor.hub.signs else ""
     untold = dict[str, Condition]()
@@ -112,7 +112,7 @@ def _tell(
     return untold
 
 
-def _read_sent(snapshot: Snapshot, peer: Name, items: Sequence[Item]) -> dict[Oid, Deliver]:
+def read_sent(snapshot: Snapshot, peer: Name, items: Sequence[Item]) -> dict[Oid, Deliver]:
     """What was delivered, by its head, as main keeps it: another clone may have made it."""
     found = dict[Oid, Deliver]()
     for item in items:

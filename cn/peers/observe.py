@@ -23,6 +23,7 @@ from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.layout import PROPOSAL, SEEN_BEFORE, TRIED
 from cn.protocol.ledger import IN, OUT, Item, each_event
 from cn.protocol.peers_file import MAILBOX, Peer, say_moved
+from cn.protocol.peers_file import PATH as PEERS
 from cn.run.executor import Executor
 from cn.run.memory import Condition
 from cn.run.run import Run
@@ -45,7 +46,8 @@ class Observation:
     Of each side (``IN``: peers' branches for us, ``OUT``: ours for them) ``listed`` maps (peer, topic) to branch
     and tip, ``saw`` has the peers whose listing is known, so that absence means gone, and ``missing`` what could not
     be fetched. ``unknown`` are branches of the mailbox that are nobody's, all of them where it was seen
-    ``whole``. ``later`` are branches of ours that wait to be adopted.
+    ``whole``. ``later`` are branches of ours that wait to be adopted, ``away`` those that
+    lay at a peer's former URL, and are not at the new one.
     ``urls`` are the remotes that were asked, ``listings`` what those that answered have, ``heads`` our
     own branches where they are the mailbox, ``merges`` what a peer's main merged (merge and its parents), ``ledgers``
     the lines of a peer's ledger of us by the head that they name.
@@ -56,6 +58,7 @@ class Observation:
     saw: dict[str, set[Name]] = field(default_factory=lambda: {IN: set(), OUT: set()})
     missing: dict[str, set[ThreadKey]] = field(default_factory=lambda: {IN: set(), OUT: set()})
     later: set[ThreadKey] = field(default_factory=set)
+    away: dict[ThreadKey, Item] = field(default_factory=dict)
     mains: dict[Name, tuple[str, Oid]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     whole: bool = False
@@ -376,15 +379,24 @@ def _hold_moved(run: Run, seen: Observation, peers: Sequence[Peer], *, some: boo
 
 
 def _bringing(run: Run, items: Sequence[Item], peer: Name) -> str:
-    """How one of these comes to the mailbox: no step publishes what a separate one is there to keep out of it."""
-    mailbox, separate = run.settings.mailbox, run.settings.separate_mailbox
-    published = [mailbox_ref(mailbox)]
-    for item in items:
-        if not separate or not mailbox_main.private_in(run.hub.git, [item.head], published):
-            spec = f"{item.head}:{HEADS}{item.get('branch')}"
-            return f"{command('git push {} {}', mailbox or '.', spec)} brings one there"
-    holds = "their history holds threads/, logs/ or state/, which are not published there"
-    return f"{holds}: {peer} makes one anew in a clone of that mailbox, with 'cn propose', and withdraws this one"
+    """How these come to the mailbox: no step publishes what a separate one is there to keep out of it."""
+    git, mailbox, separate = run.hub.git, run.settings.mailbox, run.settings.separate_mailbox
+    published, steps = [mailbox_ref(mailbox)], list[str]()
+    kept = [item for item in items if separate and mailbox_main.private_in(git, [item.head], published)]
+    for item in [item for item in items if item not in kept][:1]:
+        spec = f"{item.head}:{HEADS}{item.get('branch')}"
+        steps.append(f"{command('git push {} {}', mailbox or '.', spec)} brings one there")
+    if kept:
+        names = ", ".join(one_line(item.get("branch"), 100) for item in kept[:_PREFIXES])
+        more = f" and {len(kept) - _PREFIXES} more" if len(kept) > _PREFIXES else ""
+        holds = f"the history of {names}{more} holds threads/, logs/ or state/, which are not published there"
+        if kept[0].side == IN:
+            lays = command("cn rebase {}", f"{run.settings.us}:{kept[0].topic}")
+            how = f"{peer} writes the URL of that as our hub: in its {PEERS}, and then {lays} lays one upon what is"
+        else:
+            how = f"{command('cn withdraw {}', f'{peer}:{kept[0].topic}')} takes one back, to be made anew without them"
+        steps.append(f"{holds}: {how}")
+    return "; ".join(steps)
 
 
 def _lies(item: Item) -> bool:

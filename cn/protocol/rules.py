@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.layout import BRANCH_GONE, BRANCH_LEFT, SIGNATURE_POLICY
+from cn.protocol.layout import BRANCH_GONE, BRANCH_LEFT, NOT_PUBLISHED, SIGNATURE_POLICY
 from cn.protocol.layout import REBASE_BEFORE_MERGE as REBASE_BEFORE_MERGE
 from cn.protocol.layout import SEEN_BEFORE as SEEN_BEFORE
 from cn.protocol.ledger import Item
@@ -198,7 +198,7 @@ def publishes_nothing_private(facts: MergeFacts) -> Refusal | None:
     """A merge publishes the history of its branch too, where main is published without cn's own folders."""
     if not facts.private:
         return None
-    why = f"{facts.private[:8]} in its history adds what is not published (threads/, logs/ or state/)"
+    why = f"{facts.private[:8]} {NOT_PUBLISHED} (threads/, logs/ or state/)"
     remedy = "rebase it on what is published, without that commit and what others change there, and push it again"
     return Refusal(PROTECTED_PATHS, why, remedy, notify=True)
 

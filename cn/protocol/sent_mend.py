@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cn.protocol.layout import PROPOSAL, REBASE_BEFORE_MERGE, REPLIED, SIGNATURE_POLICY, TO_MEND
+from cn.protocol.layout import NOT_PUBLISHED, PROPOSAL, REBASE_BEFORE_MERGE, REPLIED, SIGNATURE_POLICY, TO_MEND
 from cn.protocol.ledger import AGAIN, Item
 from cn.protocol.twins import rename_to
 from cn.values.names import Name, NameRefused, parse_topic
@@ -35,4 +35,8 @@ def mend_text(item: Item, peer: Name, place: str, twin: str = "") -> str:
         away = command("cn withdraw {}", f"{peer}:{item.topic}")
         return f"mend it, then {again} proposes it under a name that cn writes; {away} takes this one away"
     again = command("cn propose {} {}", item.topic, peer)
-    return f"mend it, then {again} moves it there; {command('cn withdraw {}', f'{peer}:{item.topic}')} takes it back"
+    away = command("cn withdraw {}", f"{peer}:{item.topic}")
+    if get("status") == "refused" and NOT_PUBLISHED in get("reason"):
+        lays = f"{command('cn rebase {}', f'{peer}:{item.topic}')} lays it upon what {peer} publishes now"
+        return f"with the URL of that as its hub:, {lays}; or mend it, then {again}; {away} takes it back"
+    return f"mend it, then {again} moves it there; {away} takes it back"

@@ -326,7 +326,9 @@ def test_what_is_open_is_not_gone_where_the_mailbox_is_another_remote_now(world:
     for view in ("status", "doctor"):
         shown = " ".join(sigma.cn(view).stdout.split())
         assert "git push box" not in shown, "it was made on main with the threads, as origin had it"
-        assert "makes one anew in a clone of that mailbox, with 'cn propose', and withdraws this one" in shown
+        assert (
+            "pi writes the URL of that as our hub: in its state/peers.md, and then 'cn rebase sigma:proposal'" in shown
+        )
     assert "not there yet" not in sigma.sync().stdout, "it is told once"
     assert "gone" not in sigma.process().stdout, "nobody withdrew it"
     git(sigma.root, "push", "--quiet", "box", f"{head}:refs/heads/pi/proposal")

@@ -336,6 +336,15 @@ def plan_rerouted(path: HubPath, entry: Deliver | Propose, branch: Branch, ours:
     return Plan(entry_source(entry), (*gone, edit, Record(entry.to, queued), Log(row)))
 
 
+def plan_brought(entry: Deliver | Propose, ours: Item, at: datetime) -> Plan:
+    """What lay at a peer's former URL waits for the new one, the very same commit."""
+    fields = {key: ours.get(key) for key in ("branch", *_QUEUED, "base") if ours.get(key)}
+    queued = Event(at, OUT, "queued", ours.topic, entry_head(entry), fields)
+    row = entry_row(entry, at, "its peer has another URL; queued again", "queued", ours.get("about_status"))
+    edit = Edit(outbox_path(entry), format_entry(entry))
+    return Plan(entry_source(entry), (edit, Record(entry.to, queued), Keep(ours.head), Log(row)))
+
+
 def plan_confirmed(path: HubPath | None, entry: Entry, ours: Item | None, executed: str, at: datetime) -> Plan:
     """An outbox entry is through: its branch is pinned or not any more, and it moves to ``sent/``.
 
