@@ -143,7 +143,7 @@ def propose(
         _require_branch(work, topic, head)
     nothing = "nothing was proposed, and your commits are as they were"
     with telling_what_waits(nothing), open_run(hub, dry_run=dry_run) as run:
-        target = find_target(run, _peer(run.settings, work, hub, peer), topic, work)
+        target = find_target(run, _peer(run.settings, work, hub, peer, _open_at(run, topic)), topic, work)
         # Whose it is stays known where this proposal is refused.
         if not dry_run and work.git_dir != hub.git_dir and work.note_hub(hub.root):
             run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
@@ -176,11 +176,20 @@ def _require_branch(work: WorkClone, topic: str, head: Oid) -> None:
         )
 
 
-def _peer(settings: Settings, work: WorkClone, hub: Hub, given: str) -> Peer:
-    """To whom: who was named, else the peer of whose hub this is a clone, else the only one."""
+def _open_at(run: Run, topic: str) -> list[Peer]:
+    """The peers at which a proposal of this topic is open."""
+    peers, at = run.settings.peers, run.snapshot.outbound()
+    open_ = [peer for peer, item in at if item.topic == topic and item.get("kind") in ("", PROPOSAL)]
+    return [peers[name] for name in open_ if name in peers]
+
+
+def _peer(settings: Settings, work: WorkClone, hub: Hub, given: str, before: list[Peer]) -> Peer:
+    """To whom: who was named, else the peer of whose hub this is a clone, else the one who has that proposal from
+    ``before``, as where its hub has another URL now, else the only one.
+    """
     if given:
         return settings.peer(given)
-    found = [peer for peer in settings.peers.values() if work.place(peer.hub) != peer.hub]
+    found = [peer for peer in settings.peers.values() if work.place(peer.hub) != peer.hub] or before
     if work.git_dir == hub.git_dir and not found:
         found = list(settings.peers.values())
     if len(found) == 1:

@@ -101,8 +101,8 @@ SENDER = Machine(
 """The state is that of the open item on the ``out`` side of the ledger, the events are its ``out`` kinds.
 
 The topic of a message is used once for ever (own_topic), so it is queued from nothing, or as the very same message once
-more; a proposal is queued again each time it moves. An answer to what is over, or about to be, is kept with it and
-opens nothing. What we decide (queue, take an answer, delete) must fit what we
+more; a proposal is queued again each time it moves, and either where its peer has another URL. An answer to what is
+over, or about to be, is kept with it and opens nothing. What we decide (queue, take an answer, delete) must fit what we
 know; what waits in the outbox is taken back by a deletion too, since it may have been delivered unconfirmed, and a
 deletion that somebody took out of the outbox is queued again. What a
 remote confirmed (``delivered``, ``deleted``) has happened in the world already: it fits everywhere, since refusing to

@@ -118,20 +118,20 @@ def test_who_works_on_follows_what_was_laid_upon_another_main(sigma: Node, pi: N
     take_mailbox(sigma, box)
     write_url(pi, sigma, box)
     pi.sync()
-    again = cn("propose", "first", "sigma", cwd=work, check=1).stderr
+    again = cn("propose", "first", cwd=work, check=1).stderr
     assert "'cn rebase sigma:first' lays it upon that" in again
     done = cn("rebase", "sigma:first", cwd=work, check=0).stdout
     assert f"'git rebase --onto FETCH_HEAD {old}'" in done
-    for again in (done, cn("propose", "first", "sigma", cwd=work, check=1).stderr):
+    for again in (done, cn("propose", "first", cwd=work, check=1).stderr):
         steps = [step for step in re.findall(r"'(git [^']*)'", again) if "FETCH_HEAD" in step or "fetch" in step]
         assert len(steps) == 2
     commit(work, {"docs/more.md": "more\n"}, "Go on")
-    other = cn("propose", "first", "sigma", cwd=work, check=1).stderr
+    other = cn("propose", "first", cwd=work, check=1).stderr
     assert f"'git rebase --onto FETCH_HEAD {old[:12]}" in other
     for step in steps:
         git(work, *shlex.split(step)[1:])
     assert tip(work, "HEAD~1") == branches(box)["pi/first"]
-    cn("propose", "first", "sigma", cwd=work, check=0)
+    cn("propose", "first", cwd=work, check=0)
     assert tip(work, "HEAD") == branches(box)["pi/first"]
 
 
@@ -168,6 +168,7 @@ def test_what_waits_for_the_new_url_can_be_taken_back(sigma: Node, pi: Node, wor
     take_mailbox(sigma, box)
     write_url(pi, sigma, box)
     pi.sync()
+    assert f"our pi/first waits at sigma and is not at {box}" in shown(pi)
     (step,) = re.findall(r"'(cn withdraw [^']*)'", shown(pi))
     pi.cn(*step.split()[1:])
     assert "where sigma is now" not in shown(pi)
@@ -187,3 +188,36 @@ def test_a_rebase_upon_another_main_publishes_no_folder_of_cns(sigma: Node, pi: 
     refused = pi.cn("rebase", "sigma:first", check=1).stderr
     assert "changes threads/, logs/ or state/, which are not published there; nothing was changed" in refused
     assert branches(box).keys() == {"main"}
+
+
+def test_what_conflicts_with_what_is_published_is_laid_there_by_a_person(
+    sigma: Node, pi: Node, work: Path, box: Path
+) -> None:
+    git(work, "switch", "--quiet", "--create", "first", "origin/main")
+    commit(work, {"docs/start.md": "theirs\n"}, "Begin otherwise")
+    cn("propose", "first", "sigma", "--hub", pi.root, cwd=work, check=0)
+    sigma.write({"docs/start.md": "ours\n"}, "begin otherwise")
+    take_mailbox(sigma, box)
+    write_url(pi, sigma, box)
+    pi.sync()
+    refused = cn("rebase", "sigma:first", cwd=work, check=1).stderr
+    assert "conflicts with sigma's main in docs/start.md; nothing was changed" in refused
+    fetch, onto, again = re.findall(r"'((?:git|cn) (?:fetch|rebase|propose)[^']*)'", refused)
+    git(work, *shlex.split(fetch)[1:])
+    git(work, *shlex.split(onto)[1:], "--strategy-option=theirs")
+    cn(*shlex.split(again)[1:], cwd=work, check=0)
+    assert branches(box)["pi/first"] == tip(work)
+    assert "where sigma is now" not in shown(pi)
+
+
+def test_a_main_that_was_replaced_at_the_same_url_gets_nothing_of_what_was_made_on_the_one_before(
+    sigma: Node, pi: Node, work: Path
+) -> None:
+    propose_by_cn(pi, work, "first")
+    pi.sync()
+    before = branches(sigma.home)["pi/first"]
+    apart = git(sigma.home, "commit-tree", "-m", "another", "main^{tree}")
+    git(sigma.home, "update-ref", "refs/heads/main", apart)
+    pi.sync()
+    assert "that was replaced" in pi.cn("rebase", "sigma:first", check=1).stderr
+    assert branches(sigma.home)["pi/first"] == before
