@@ -407,18 +407,15 @@ def _settled(run: Run, snapshot: Snapshot, target: Target, head: Oid, may_replac
 
 def _by_another_clone(run: Run, target: Target, item: Item, head: Oid, past: Sequence[Event]) -> Refused:
     """What was proposed from elsewhere, and is no part of what is proposed now, would be lost from the branch."""
-    # What was proposed from here before, that one holds, or has replaced: only what follows goes upon it.
-    heads = dict.fromkeys(event.head for event in reversed(past) if event.head != item.head)
     with comparing(target, head):
-        base = next((one for one in list(heads)[:_HEADS] if is_ancestor(run.hub.git, one, head)), None)
-        base = base or own_base(run.hub.git, target.tip, head)
+        # What was proposed from here before, that one holds, or has replaced: only what follows goes upon it.
+        base = _last_proposed(run, past, item, head) or own_base(run.hub.git, target.tip, head)
     title = f" ({title})" if (title := one_line(item.get("subject"), 80)) else ""
     text = f"{target.branch} is at {item.head[:8]}{title}, which this clone never had"
     text += " (another one proposed it, or cn rebase made it)"
     text += f", and {head[:8]} does not hold it: nothing was proposed"
     fetch = command("git fetch {} {}", target.place, HEADS + target.branch)
     # What main got since that one began stays out of it: as copies it could not be merged.
-    base = base or _last_proposed(run, target, head)
     onto = command("git rebase --onto FETCH_HEAD {}", base[:12]) if base else "'git rebase FETCH_HEAD'"
     take = f"{fetch} and 'git log ..FETCH_HEAD' show it, {onto} puts yours onto it"
     if item.state == "queued":
@@ -426,12 +423,10 @@ def _by_another_clone(run: Run, target: Target, item: Item, head: Oid, past: Seq
     return Refused(text, f"{take}; {command('cn propose {} --replace', target.topic)} replaces it")
 
 
-def _last_proposed(run: Run, target: Target, head: Oid) -> Oid | None:
+def _last_proposed(run: Run, past: Sequence[Event], item: Item, head: Oid) -> Oid | None:
     """The newest of what was proposed before by this name that a head holds; None: there is none."""
-    past = run.snapshot.events_of_topic(target.peer.name, OUT, target.topic)
-    heads = dict.fromkeys(event.head for event in reversed(past) if event.kind in ("queued", "adopted"))
-    here = [old for old in heads if read_info(run.hub.git, [old]) != [None]]
-    return next((old for old in here if is_ancestor(run.hub.git, old, head)), None)
+    heads = dict.fromkeys(event.head for event in reversed(past) if event.head != item.head)
+    return next((old for old in list(heads)[:_HEADS] if is_ancestor(run.hub.git, old, head)), None)
 
 
 def follow_moved(target: Target, old: Oid) -> str:

@@ -1,7 +1,8 @@
 """A peer's hub has another URL: what lay at the one before goes on where the peer is now.
 
 Nobody ended it: the peer still has what came in. So it is not gone. What nobody has answered, and may be seen there,
-goes there by itself, the very same commit; all else is named, each with the command that brings it.
+goes there by itself, the very same commit; all else is named, each with the command that brings it. Where the hub there
+does not call itself as the peer is called here, somebody may have written another's URL: nothing goes.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from cn.git.objects import merge_bases
 from cn.outbox.our_names import AWAY, PLACE
 from cn.outbox.plan.receipts import plan_brought
 from cn.outbox.told_again import read_sent
+from cn.peers.links import read_names
 from cn.peers.observe import Observation, fetch_mains
 from cn.protocol.layout import FINAL, NOT_PUBLISHED, PROPOSAL
 from cn.protocol.ledger import IN, OUT, Item
 from cn.protocol.outbox_entry import Deliver, Propose
-from cn.protocol.peers_file import Peer
+from cn.protocol.peers_file import PATH, Peer
 from cn.protocol.twins import THERE
 from cn.run.executor import Executor
 from cn.run.memory import Condition
@@ -92,12 +94,14 @@ def _lies(item: Item) -> bool:
 def bring_moved(executor: Executor, seen: Observation) -> None:
     """Queue what goes to a peer's new URL as it is; of all else tell once how it gets there, and show it till then."""
     conditions, found = executor.memory.conditions, dict[str, Condition]()
+    here = fetch_mains(executor, seen, [peer for peer, _ in seen.away])
+    names = read_names(executor.hub.git, seen, here)
     for (peer, topic), known in seen.away.items():
         if executor.item(peer, OUT, topic) != known:  # this run has ended it, or another clone has brought it
             continue
         source = f"{peer}/{topic}"
-        url = redact(executor.settings.peers[peer].hub)
-        if entry := _entry(executor, seen, executor.settings.peers[peer], known):
+        url, is_it = redact(executor.settings.peers[peer].hub), names.get(peer) == peer
+        if is_it and (entry := _entry(executor, seen, executor.settings.peers[peer], known)):
             with executor.apart(source):
                 executor.perform(plan_brought(entry, known, executor.now))
                 executor.notes.info(
@@ -105,7 +109,14 @@ def bring_moved(executor: Executor, seen: Observation) -> None:
                 )
             continue
         text = f"our {one_line(known.get('branch'), 100)} waits at {peer} and is not at {url}, where {peer} is now"
-        found[source] = Condition(text, _remedy(executor, seen, peer, known), source)
+        if is_it:
+            remedy = _remedy(executor, seen, peer, known)
+        elif called := names.get(peer):
+            text = f"{text}: that calls itself {one_line(called, 40)}, so nothing goes there"
+            remedy = f"write {peer}'s own URL in {PATH}, or {_take_back(peer, known)}"
+        else:
+            remedy = f"no main there says that it is {peer}'s: 'cn sync' looks again; {_take_back(peer, known)}"
+        found[source] = Condition(text, remedy, source)
     for name in conditions.names(AWAY):  # where nobody looked it stays as it was
         peer, before = Name(name.partition("/")[0]), conditions.get(AWAY, name)
         if before is not None and peer in executor.settings.peers and peer not in seen.listings:
@@ -134,19 +145,19 @@ def _entry(executor: Executor, seen: Observation, peer: Peer, item: Item) -> Del
 
 def _may_go(executor: Executor, seen: Observation, peer: Name, item: Item) -> bool:
     """Does its history bring nothing of cn's folders that is not there? What its main has is there."""
-    there = fetch_mains(executor, seen, [peer])
-    return peer in there and not private_in(executor.hub.git, [item.head], [seen.mains[peer][1]])
+    return not private_in(executor.hub.git, [item.head], [seen.mains[peer][1]])
+
+
+def _take_back(peer: Name, item: Item) -> str:
+    return f"{command('cn withdraw {}', f'{peer}:{item.topic}')} takes it back"
 
 
 def _remedy(executor: Executor, seen: Observation, peer: Name, item: Item) -> str:
-    ours, branch = f"{peer}:{item.topic}", item.get("branch")
-    ends = f"{command('cn withdraw {}', ours)} takes it back"
+    ours, branch, ends = f"{peer}:{item.topic}", item.get("branch"), _take_back(peer, item)
     if item.get("kind") not in ("", PROPOSAL) or _may_go(executor, seen, peer, item):
         url = executor.settings.delivery_url(executor.hub, executor.settings.peers[peer], branch)
         spec = f"{item.head}:refs/heads/{branch}"
         return f"{command('git push {} {}', url, spec)} brings it there; {ends}"
-    if peer not in seen.fetched_mains or not seen.fetched_mains[peer]:
-        return f"{peer}'s main cannot be read there: 'cn sync' looks again; {ends}"
     holds = "its history holds threads/, logs/ or state/, which are not published there"
     if not is_oid(item.get("base")) or merge_bases(executor.hub.git, seen.mains[peer][1], item.head):
         clone = command("git clone {}", executor.settings.peers[peer].hub)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from cn.git.objects import read_info, read_objects
+from cn.git.process import Git
 from cn.peers.observe import Observation, fetch_mains
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.hub_config import name_in
@@ -97,17 +98,21 @@ def _find_misnamed(executor: Executor, seen: Observation) -> dict[str, Condition
     fetch_mains(executor, seen, [n for n in moved if not executor.memory.told_before(MISNAMED, n, seen.mains[n][1])])
     found = {name: one for name, one in old.items() if one is not None}
     here = [name for name, fetched in seen.fetched_mains.items() if fetched and name in settings.peers]
-    files = [f"{seen.mains[name][1]}:{CONFIG}" for name in here]
-    infos = read_info(git, files)
-    small = [name for name, info in zip(here, infos, strict=True) if info and info.size <= _MOST_BYTES]
-    for name in here:
+    for name, called in read_names(git, seen, here).items():
         found.pop(name, None)
-    texts = read_objects(git, [f"{seen.mains[name][1]}:{CONFIG}" for name in small])
-    for name, data in zip(small, texts, strict=True):
-        if told := name_told(settings, settings.peers[name], name_in(data or b"")):
+        if told := name_told(settings, settings.peers[name], called):
             found[str(name)] = told
             executor.memory.told(MISNAMED, name, seen.mains[name][1])
     return found
+
+
+def read_names(git: Git, seen: Observation, here: Collection[Name]) -> dict[Name, str]:
+    """What hubs call themselves, by peers whose mains are here; empty: nobody knows."""
+    files = {name: f"{seen.mains[name][1]}:{CONFIG}" for name in here}
+    infos = dict(zip(files, read_info(git, [*files.values()]), strict=True))
+    small = [name for name, info in infos.items() if info and info.size <= _MOST_BYTES]
+    texts = dict(zip(small, read_objects(git, [files[name] for name in small]), strict=True))
+    return {name: name_in(texts.get(name) or b"") for name in here}
 
 
 def name_told(settings: Settings, peer: Peer, called: str) -> Condition | None:

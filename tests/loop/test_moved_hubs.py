@@ -221,3 +221,22 @@ def test_a_main_that_was_replaced_at_the_same_url_gets_nothing_of_what_was_made_
     pi.sync()
     assert "that was replaced" in pi.cn("rebase", "sigma:first", check=1).stderr
     assert branches(sigma.home)["pi/first"] == before
+
+
+def test_nothing_goes_to_another_hub_whose_url_was_written_by_mistake(world: World, sigma: Node, pi: Node) -> None:
+    omega = world.hub("omega")
+    pi.cn("send", "sigma", "For sigma alone")
+    world.propose(pi, sigma, "hand")
+    pi.sync()
+    write_url(pi, sigma, omega.home)
+    pi.cn("sync", check=None)
+    for told in (pi.cn("sync", check=None).stdout, shown(pi), shown(pi, "doctor")):
+        assert f"git push {omega.home}" not in told
+    assert "where sigma is now: that calls itself omega, so nothing goes there" in shown(pi)
+    assert branches(omega.home).keys() == {"main"}
+    text = (pi.root / "state/peers.md").read_text()
+    pi.write({"state/peers.md": text.replace(str(omega.home), sigma.url)}, "the right one")
+    pi.sync()
+    assert "omega" not in shown(pi) + shown(pi, "doctor")
+    world.settle(sigma, pi)
+    assert len(sigma.threads()) == 2
