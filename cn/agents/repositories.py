@@ -27,7 +27,7 @@ from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
 from cn.agents.machine import Repositories
 from cn.git.bundle_size import unpacked_size
-from cn.git.process import CHECK_REFUSES, Git, Watches
+from cn.git.process import CHECK_REFUSES, Done, Git, Watches
 from cn.git.remote import Result, is_unreached, push_forward, remedy_of, why_not
 from cn.system.files import open_lock
 from cn.system.removal import remove_tree
@@ -228,14 +228,18 @@ class Mirrors:
             os.close(fd)
 
     def _fetch(self, repository: Repository, path: Path, lock: int) -> Refused | None:
-        """Bring a mirror up to date. Whoever holds the lock is alone: a lock of git's there is that of a killed one."""
+        """Bring a mirror up to date. Whoever holds the lock is alone: a lock of git's there is that of a killed one.
+
+        One that is damaged, as by a crash of the machine, has nothing of its own: another takes its place.
+        """
         for stale in path.rglob("*.lock"):
             stale.unlink(missing_ok=True)
+        was = path.exists()
         git = self._bare(path)._replace(lock_fd=lock)
-        words = ("fetch", "--quiet", "--prune", "--no-tags", "--", repository.url, *_ALL)
-        done = git.run(*words, check=False, seconds=SECONDS)
-        if not done.ok:
-            why = why_not(git, repository.url, done, SECONDS)
+        done = self._bring(git, repository)
+        why = "" if done.ok else why_not(git, repository.url, done, SECONDS)
+        may_be_ours = was and not (is_unreached(why) or why.startswith(CHECK_REFUSES))
+        if why and not (may_be_ours and self._make_anew(repository, path, lock)):
             remedy = remedy_of(why, "try again later, or ask who runs the server", _say_moved)
             if why.startswith(CHECK_REFUSES) and (ref := _find_refused(git, repository.url)):
                 why, remedy = f"{one_line(ref)}: {why}", "ask the user to remove that branch or tag from its host"
@@ -246,6 +250,22 @@ class Mirrors:
                 git.run("symbolic-ref", "HEAD", line.removeprefix("ref: ").split("\t")[0])
         (path / _FETCHED).touch()
         return None
+
+    def _make_anew(self, repository: Repository, path: Path, lock: int) -> bool:
+        """Put another mirror in the place of one; False: that cannot be fetched either."""
+        anew = path.with_suffix(".anew")
+        remove_tree(anew)  # of a server that was killed
+        brought = self._bring(self._bare(anew)._replace(lock_fd=lock), repository).ok
+        if brought:
+            remove_tree(path)
+            os.rename(anew, path)
+        remove_tree(anew)
+        return brought
+
+    @staticmethod
+    def _bring(git: Git, repository: Repository) -> Done:
+        words = ("fetch", "--quiet", "--prune", "--no-tags", "--", repository.url, *_ALL)
+        return git.run(*words, check=False, seconds=SECONDS)
 
     def _bare(self, path: Path) -> Git:
         git = self._git._replace(root=path, bare=True, git_dir=None, finds=False)

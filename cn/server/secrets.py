@@ -53,6 +53,10 @@ class Vault:
         """The text without any secret."""
         return self._known.mask(text)
 
+    def mask_line(self, line: str) -> str:
+        """The same of a line of a log, which may hold a part of one: programs break what they log."""
+        return self._known.mask_parts(line)
+
     def mask_all(self, value: Any) -> Any:
         """The same with all texts in a JSON value; a number that shows a secret becomes the text ``***``."""
         match value:

@@ -15,8 +15,8 @@ WEB = {"starlette": "starlette", "uvicorn": "uvicorn", "jinja2": "jinja2"}
 """The same of the extra ``web``."""
 
 
-SERVING = {"mcp": "mcp"}
-"""The same of the extra ``agency``."""
+SERVING = {"mcp": "mcp", "anthropic": "anthropic"}
+"""The same of the extra ``agency``: what the server needs, and the agents that it brings."""
 
 
 class ExtraMissing(ConfigError):

@@ -12,6 +12,7 @@ import itertools
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from cn.values.text import redact
 
@@ -19,6 +20,8 @@ SHORTEST = 6
 """Characters: what is shorter stands in words of its own."""
 _UNBROKEN = 8
 """Characters of a line, or of an encoded form, that no text has by chance, also where its spaces are left out."""
+_VARIED = 4
+"""Different characters among these."""
 _SPACES = r"(?:\s|\\{1,3}[nrt])+"
 """Spaces, also as JSON shows them."""
 _HEX = r"\\u[0-9a-f]{4}"
@@ -35,6 +38,7 @@ class KnownSecrets:
         cores = {_fold(core) for value in values for core in _encoded(value) if len(core) >= _UNBROKEN}
         self._cores = sorted(cores, key=len, reverse=True)
         self._shortest = min(map(len, [*self._forms, *self._cores]), default=0)
+        self._values = values
 
     def __bool__(self) -> bool:
         return bool(self._forms)
@@ -44,11 +48,21 @@ class KnownSecrets:
 
     def mask(self, text: str) -> str:
         """The text with ``***`` in the place of each secret."""
-        shown, upto = list[str](), 0
-        for start, stop in self.places(text):
-            shown += [text[upto:start], _HIDDEN]
-            upto = stop
-        return "".join([*shown, text[upto:]]) if shown else text
+        return _without(text, self.places(text))
+
+    def mask_parts(self, text: str) -> str:
+        """The same of a line that may hold a part of one: who wrote it has broken it, and drawn a table around it."""
+        folded = _fold(text)
+        runs = ((at, at + _UNBROKEN) for at in range(len(folded) - _UNBROKEN + 1))
+        parts = [run for run in runs if folded[slice(*run)] in self._runs]
+        return _without(text, _merged([*self.places(text), *parts]))
+
+    @cached_property
+    def _runs(self) -> frozenset[str]:
+        """What stands in them, but rulers and the like."""
+        folded = [_fold(value) for value in self._values]
+        runs = (one[at : at + _UNBROKEN] for one in folded for at in range(len(one) - _UNBROKEN + 1))
+        return frozenset(run for run in runs if len(set(run)) >= _VARIED)
 
     def places(self, text: str) -> list[tuple[int, int]]:
         """From where to where a text shows one, in order; none of these spans meets another."""
@@ -56,13 +70,7 @@ class KnownSecrets:
             return []
         folded = _fold(text)
         found = [span for form in self._forms for span in _find(folded, form)]
-        merged = list[tuple[int, int]]()
-        for start, stop in sorted([*found, *self._broken(text, folded)]):
-            if merged and start < merged[-1][1]:
-                merged[-1] = merged[-1][0], max(stop, merged[-1][1])
-            else:
-                merged.append((start, stop))
-        return merged
+        return _merged([*found, *self._broken(text, folded)])
 
     def _broken(self, text: str, folded: str) -> Iterator[tuple[int, int]]:
         """Where one stands encoded and is broken into lines, or by other spaces."""
@@ -91,6 +99,24 @@ def hide(text: str, *secrets: str) -> str:
     return redact(KnownSecrets(secrets).mask(text))
 
 
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged = list[tuple[int, int]]()
+    for start, stop in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(stop, merged[-1][1])
+        else:
+            merged.append((start, stop))
+    return merged
+
+
+def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    shown, upto = list[str](), 0
+    for start, stop in spans:
+        shown += [text[upto:start], _HIDDEN]
+        upto = stop
+    return "".join([*shown, text[upto:]]) if shown else text
+
+
 def _find(text: str, form: str) -> Iterator[tuple[int, int]]:
     at = text.find(form)
     while at >= 0:
@@ -111,7 +137,8 @@ def _forms(value: str) -> Iterator[str]:
         yield from (one, one.strip())
         yield from _in_json(one)
         yield from (repr(one)[1:-1], ascii(one)[1:-1], repr(one.encode("utf-8", "surrogatepass"))[2:-1])
-        yield from (quote(one, safe=safe, errors="surrogatepass") for safe in ("", "/"))
+        quoted = [quote(one, safe=safe, errors="surrogatepass") for safe in ("", "/")]
+        yield from (*quoted, *(one.replace("%20", "+") for one in quoted))
     yield from _encoded(value)
 
 
@@ -120,7 +147,7 @@ def _encoded(value: str) -> Iterator[str]:
     data = value.encode("utf-8", "surrogatepass")
     for before in range(3):  # also to the end, where nothing stands behind it
         yield b64encode(bytes(before) + data).decode()[-(-before * 8 // 6) :].rstrip("=")
-    yield data.hex()
+    yield from (data.hex(), data.hex(":"), "".join(f"\\x{byte:02x}" for byte in data))
 
 
 def _in_json(value: str) -> set[str]:

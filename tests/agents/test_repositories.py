@@ -155,6 +155,29 @@ def test_an_agent_that_writes_into_its_objects_harms_nobody_else(plain: Remote, 
     assert not (copy / ".git/objects/info/alternates").exists()
 
 
+@pytest.mark.parametrize("damage", ["ref", "pack", "HEAD"])
+def test_a_mirror_that_a_crash_damaged_is_made_anew(plain: Remote, tmp_path: Path, damage: str) -> None:
+    url = filled(plain, tmp_path)
+    store = mirrors(tmp_path, url, fresh=0.0)
+    clone(store, tmp_path)
+    (mirror,) = store.folder.glob("*.git")
+    if damage == "pack":
+        git(mirror, "repack", "-adq")
+        (file,) = mirror.glob("objects/pack/*.pack")
+        file.chmod(0o600)
+    else:
+        file = mirror / ("HEAD" if damage == "HEAD" else "refs/heads/main")
+    file.write_bytes(b"")
+    assert (clone(store, tmp_path, "two") / "page.md").read_text() == "one\n"
+    assert [one.suffix for one in store.folder.iterdir() if one.is_dir()] == [".git"]
+    file.write_bytes(b"") if damage == "ref" else None
+    plain.path("site").rename(tmp_path / "away")
+    site = store.find("site")
+    assert isinstance(site, Repository)
+    assert isinstance(store.clone(site, tmp_path / "two", tmp_path / "two.files", allowed), Refused)
+    assert list(store.folder.glob("*.git")) == [mirror], "what cannot be brought takes the place of nothing"
+
+
 def test_no_filter_of_the_users_runs_on_what_a_repository_says(plain: Remote, tmp_path: Path) -> None:
     """It would run outside of the agent's wrap: git-lfs asks the URL that the repository names."""
     url = filled(plain, tmp_path)

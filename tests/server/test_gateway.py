@@ -212,7 +212,8 @@ def test_no_secret_is_in_anything_that_is_kept_said_or_shown(office: Office, ser
     log = office.root.parent / "server.log"
     texts = [str(seen), log.read_text(), (office.root / ".git/cn/agency/server.json").read_text()]
     assert "I begin with ***" in texts[1]
-    for form in (SECRET, base64.b64encode(SECRET.encode()).decode()):
+    assert "I break *** │ here" in texts[1]
+    for form in (SECRET, SECRET[10:], base64.b64encode(SECRET.encode()).decode()):
         for text in texts:
             assert form[:8] not in text  # nor where it was cut
         for path in office.root.rglob("*"):

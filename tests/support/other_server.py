@@ -17,6 +17,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 SECRET = os.environ.get("OTHER_SECRET", "")
 server = MCPServer("other")
 print(f"I begin with {SECRET}", file=sys.stderr, flush=True)
+print(f"I break {SECRET[:10]} │ here\n        {SECRET[10:]} │", file=sys.stderr, flush=True)
 
 
 @server.tool(annotations=types.ToolAnnotations(read_only_hint=True))

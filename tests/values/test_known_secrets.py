@@ -35,6 +35,25 @@ def test_a_text_stays_what_it_is_around_a_secret(before: str, secret: str, after
     assert all(one[1] <= other[0] for one, other in pairwise(places))
 
 
+def test_a_line_shows_no_part_of_one_that_was_broken() -> None:
+    """As a log that draws a table at eighty columns has it."""
+    known = KnownSecrets([TOKEN, f"-----BEGIN KEY-----\n{'q' * 20}\n-----END KEY-----"])
+    lines = (f"ERROR  bad {TOKEN[:21]} │ tool.py:12", f"       {TOKEN[21:]} │")
+    assert [known.mask_parts(line) for line in lines] == ["ERROR  bad *** │ tool.py:12", "       *** │"]
+    assert [known.mask(line) for line in lines] == list(lines)
+    ruler = "-" * 30
+    assert known.mask_parts(f"{ruler} of 123456 lines {ruler}") == f"{ruler} of 123456 lines {ruler}"
+    assert NOTHING_KNOWN.mask_parts("anything") == "anything"
+
+
+@pytest.mark.parametrize("sign", [":", r"\x"])
+def test_hexadecimal_digits_between_signs_and_a_form_of_a_browser_show_none(sign: str) -> None:
+    known = KnownSecrets(["pass phrase/1"])
+    assert known.mask("a=pass+phrase%2F1&b=2") == "a=***&b=2"
+    digits = sign.join(f"{byte:02x}" for byte in b"pass phrase/1")
+    assert "70" not in known.mask(f"got {sign if sign != ':' else ''}{digits}.")
+
+
 def test_what_is_short_or_empty_hides_nothing() -> None:
     assert KnownSecrets(["", "abc"]).mask("abc") == "abc"
     assert not KnownSecrets(["", "abc"])
@@ -45,4 +64,5 @@ def test_what_is_short_or_empty_hides_nothing() -> None:
 def test_a_long_text_is_searched_in_time_linear_in_its_length() -> None:
     known = KnownSecrets([TOKEN])
     coded = base64.b64encode(TOKEN.encode()).decode()
+    assert_cost_grows_as_size(lambda size: known.mask_parts(f"{TOKEN} {coded[:20]} word\n" * size), 500)
     assert_cost_grows_as_size(lambda size: known.mask(f"{TOKEN} {coded[:20]}\n{coded[20:]} word\n" * size), 500)

@@ -75,7 +75,7 @@ class OtherClient:
         self._server, self._vault = server, vault
         self._say = FewLines(say, _MOST_SAID, server.name)
         self._say_its = FewLines(
-            lambda line: say(f"{server.name}: {one_line(vault.mask(line), 500)}"), _MOST_LOGGED, "its log"
+            lambda line: say(f"{server.name}: {one_line(vault.mask_line(line), 500)}"), _MOST_LOGGED, "its log"
         )
         self._client: Client | None = None
         self._lost, self._changed, self._why = asyncio.Event(), asyncio.Event(), ""
