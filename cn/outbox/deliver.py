@@ -581,7 +581,10 @@ def check_published(run: Run, listing: Listing | None) -> None:
     published, noted = list_refs(run.hub.git, mark).get(mark), run.memory.section(_FOREIGN)
     if published is None and noted:
         noted.update(at=listing.get(run.hub.main, ""), looks=noted.get("looks", 0) + 1)
-    if published is not None and listing.get(run.hub.main) != published:
+    there = listing.get(run.hub.main)
+    if published is not None and there == run.snapshot.text(mailbox_main.PATH).strip() != published:
+        update_refs(run.hub.git, [(mark, there)])  # another clone published it
+    elif published is not None and there != published:
         noted.update(at=listing.get(run.hub.main, ""), looks=1)
         update_refs(run.hub.git, [(mark, None)])
         run.report.info(f"main at {run.settings.mailbox} is not what was published there; it is published again")

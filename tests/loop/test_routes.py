@@ -63,6 +63,31 @@ def test_a_mailbox_of_its_own_shows_peers_nothing_of_cns(world: World) -> None:
     pi.idle()
 
 
+def test_what_another_clone_publishes_is_nobody_elses(world: World) -> None:
+    """Somebody's push there is told in these very words."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    box = bare(world.folder / "host/mailbox.git")
+    git(sigma.root, "remote", "add", "box", str(box))
+    sigma.configure("mailbox: box\n")
+    origin = sigma.home
+    sigma.url = str(box)
+    world.link(sigma, pi)
+    sigma.sync()
+    sigma.url = str(origin)
+    second = world.second(sigma)
+    git(second.root, "remote", "add", "box", str(box))
+    second.sync()
+    for number, (one, other) in enumerate([(sigma, second), (second, sigma)] * 2):
+        sigma.home, sigma.url = box, str(box)
+        world.propose(pi, sigma, f"topic{number}", {f"docs/{number}.md": "x\n"})
+        sigma.home, sigma.url = origin, str(origin)
+        one.sync()
+        one.decide(f"pi/topic{number}", "do:merge")
+        assert f"docs/{number}.md" in paths(box, "main")
+        done = other.sync()
+        assert "published" not in done.stdout + done.stderr
+
+
 def test_a_main_of_another_name(world: World) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")
     sigma.configure("main: trunk\n")
