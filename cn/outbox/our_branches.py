@@ -136,6 +136,12 @@ def _is_from_here(executor: Executor, peer: Name, item: Item, tip: Oid) -> bool:
     return read_info(executor.hub.git, [tip]) != [None] and _is_held_here(executor, tip)
 
 
+def _is_back(executor: Executor, peer: Name, item: Item, tip: Oid) -> bool:
+    """Was it sent before what is there by our records? Its host may have an old state, or somebody set it back."""
+    sent = [e.head for e in executor.snapshot.events_of_topic(peer, OUT, item.topic) if e.kind == "queued"]
+    return tip in sent and item.head in sent
+
+
 def _is_held_here(executor: Executor, tip: Oid) -> bool:
     """Does this hub's main hold it, or a branch in this clone that is no peer's, nor ours for one?"""
     if is_ancestor(executor.hub.git, tip, executor.snapshot.commit):
@@ -174,6 +180,10 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
                 text = f"our {branch} at {peer} is at {tip[:8]}, upon {item.head[:8]}, which we sent"
                 remedy = f"{look} shows it; {command('cn propose {} {}', known.topic, peer)}, where it is checked out, "
                 remedy += f"says that it is ours; {back} brings back what we sent, and {gone} ends it where it was"
+                forward[f"{peer}:{known.topic}"] = Condition(text, remedy, f"{peer}/{known.topic}")
+            elif _is_back(executor, peer, item, tip):
+                text = f"our {branch} at {peer} is back at {tip[:8]}, which we sent before {item.head[:8]}"
+                remedy = f"{back} brings there what we sent last; {gone} ends it where it was"
                 forward[f"{peer}:{known.topic}"] = Condition(text, remedy, f"{peer}/{known.topic}")
             pinned = executor.settings.peers[peer].key
             if not executor.memory.told(LEFT, peer, known.topic, tip, pinned):  # it stays so until somebody answers

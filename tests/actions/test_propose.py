@@ -490,6 +490,25 @@ def test_what_another_clone_proposed_is_not_replaced_unless_that_is_said(desk: D
     assert desk.there() == tip(desk.root) != mine
 
 
+def test_what_its_host_set_back_is_shown_with_what_brings_it_there_again(desk: Desk) -> None:
+    """A mirror that was restored shows what was proposed first."""
+    first = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    last = commit(desk.root, {"docs/fix.md": "two\n"})
+    desk.cn("propose", "fix")
+    git(desk.sigma.home, "update-ref", "refs/heads/pi/fix", first)
+    desk.pi.sync()
+    text = f"our pi/fix at sigma is back at {first[:8]}, which we sent before {last[:8]}"
+    for shown in (desk.pi.cn("status"), desk.pi.cn("why", "sigma:fix")):
+        assert text in " ".join(shown.stdout.split())
+    assert "'git push --force-with-lease" in desk.cn("propose", "fix", check=1).stderr
+    (step,) = re.findall(r"'git (push --force-with-lease[^']*)' brings there", desk.pi.cn("status").stdout)
+    git(desk.pi.root, *step.split())
+    desk.pi.sync()
+    assert desk.there() == last
+    assert "is back at" not in desk.pi.cn("status").stdout
+
+
 def test_what_both_clones_hold_is_not_moved_upon_itself(desk: Desk) -> None:
     """Another clone went on with the branch, in the file that it brings; this one went on elsewhere."""
     desk.begin({"docs/fix.md": "one\n"})
