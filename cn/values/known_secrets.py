@@ -2,7 +2,7 @@
 
 What masks and what refuses ask the same question, so it is answered once. A secret is found whatever the case of its
 letters, since libraries and hosts capitalise what they were told; in a URL, in hexadecimal digits, as JSON and Python
-write it, and in base64, whatever stands before and behind it there and however that is broken into lines.
+write it, and in base64, whatever stands before and behind it there; and however it is broken into lines.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _UNBROKEN = 8
 """Characters of a line, or of an encoded form, that no text has by chance, also where its spaces are left out."""
 _VARIED = 4
 """Different characters among these."""
-_SPACES = r"(?:\s|\\{1,3}[nrt])+"
-"""Spaces, also as JSON shows them."""
+_SPACES = r"(?:[\s│┃║]|\\{1,3}[nrt])+"
+"""Spaces, also as JSON shows them, and what is drawn at the edge of a table."""
 _HEX = r"\\u[0-9a-f]{4}"
 _HIDDEN = "***"
 
@@ -35,7 +35,9 @@ class KnownSecrets:
         values = [value for value in dict.fromkeys(values) if len(value) >= shortest]
         forms = {_fold(form) for value in values for form in _forms(value)}
         self._forms = sorted((form for form in forms if len(form) >= shortest), key=len, reverse=True)
-        cores = {_fold(core) for value in values for core in _encoded(value) if len(core) >= _UNBROKEN}
+        whole = {value: re.sub(_SPACES, "", value) for value in values}
+        broken = (core for value in values for core in (whole[value], *_encoded(value)))
+        cores = {_fold(core) for core in broken if len(core) >= _UNBROKEN}
         self._cores = sorted(cores, key=len, reverse=True)
         self._shortest = min(map(len, [*self._forms, *self._cores]), default=0)
         self._values = values
@@ -73,7 +75,7 @@ class KnownSecrets:
         return _merged([*found, *self._broken(text, folded)])
 
     def _broken(self, text: str, folded: str) -> Iterator[tuple[int, int]]:
-        """Where one stands encoded and is broken into lines, or by other spaces."""
+        """Where one is broken into lines, or by other spaces."""
         whole = re.sub(_SPACES, "", folded)
         spans = [span for core in self._cores for span in _find(whole, core)]
         if not spans:

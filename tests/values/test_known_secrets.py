@@ -40,10 +40,16 @@ def test_a_line_shows_no_part_of_one_that_was_broken() -> None:
     known = KnownSecrets([TOKEN, f"-----BEGIN KEY-----\n{'q' * 20}\n-----END KEY-----"])
     lines = (f"ERROR  bad {TOKEN[:21]} │ tool.py:12", f"       {TOKEN[21:]} │")
     assert [known.mask_parts(line) for line in lines] == ["ERROR  bad *** │ tool.py:12", "       *** │"]
-    assert [known.mask(line) for line in lines] == list(lines)
+    assert [known.mask(line) for line in lines] == list(lines), "each alone shows none"
     ruler = "-" * 30
     assert known.mask_parts(f"{ruler} of 123456 lines {ruler}") == f"{ruler} of 123456 lines {ruler}"
     assert NOTHING_KNOWN.mask_parts("anything") == "anything"
+
+
+@pytest.mark.parametrize("between", ["\n", "\r\n  ", " │\n│ ", "\\n", " "])
+def test_a_secret_that_is_broken_in_two_is_hidden_whole(between: str) -> None:
+    known = KnownSecrets([TOKEN])
+    assert known.mask(f"bad {TOKEN[:20]}{between}{TOKEN[20:]} here") == "bad *** here"
 
 
 @pytest.mark.parametrize("sign", [":", r"\x"])
