@@ -32,6 +32,7 @@ from cn.inbox.working_copies import (
 )
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import deliver
+from cn.outbox.moved_hubs import hold_theirs_back
 from cn.peers.observe import Observation, fetch_changed, observe
 from cn.peers.older_state import hold_back_older
 from cn.peers.routes import place_by_records
@@ -102,6 +103,7 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
         seen = observe(run, only=peers, inbound_only=True, force=True)
         place_by_records(run, seen)
         hold_back_older(run, seen)
+        hold_theirs_back(run, seen)
         heads = {(peer, item.head) for peer, item in snapshot.pending() if (peer, item.topic) in decided}
         others = {key for key, (_, tip) in seen.listed[IN].items() if (key[0], tip) in heads}
         keys = fetch_changed(run, seen, only=decided | others)

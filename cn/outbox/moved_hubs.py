@@ -7,6 +7,7 @@ does not call itself as the peer is called here, somebody may have written anoth
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from cn.git.objects import merge_bases, read_info
@@ -28,7 +29,7 @@ from cn.transaction.mailbox_main import private_in
 from cn.transaction.push import pin_ref
 from cn.values.names import Branch, Name, is_oid
 from cn.values.shell_words import command
-from cn.values.text import one_line, redact
+from cn.values.text import one_line, redact, some_of
 from cn.values.timestamps import format_second
 
 _AWAY = "away"
@@ -42,28 +43,41 @@ def hold_back_moved(run: Run, seen: Observation) -> None:
     """
     noted, away = run.memory.section(PLACE), run.memory.section(_AWAY)
     for peer in run.settings.peers.values():
-        listing = seen.listings.get(peer.name)
-        if listing is None or listing.cut:  # nobody knows what is there
+        if peer.name not in seen.listings or seen.listings[peer.name].cut:  # nobody knows what is there
             continue
-        moved = str(noted.get(peer.name, peer.hub)) != peer.hub
+        lacks = _find_lacking(run, seen, peer, (IN, OUT))
         noted[peer.name] = peer.hub
-        if not moved and not away:
-            continue
-        items = {_name(peer.name, item): item for item in run.snapshot.open_items.get(peer.name, {}).values()}
-        lacks = {
-            name: item
-            for name, item in items.items()
-            if not lies_at_mailbox(peer.name, item.get("branch"))
-            and _lies(item)
-            and (peer.name, item.topic) not in seen.listed[item.side]
-            and (moved or away.get(name) == _life(item))
-        }
         for name in [name for name in away if name.partition("/")[0] == peer.name]:
             del away[name]
         away.update({name: _life(item) for name, item in lacks.items()})
         seen.away |= {(peer.name, item.topic): item for item in lacks.values() if item.side == OUT}
-        if any(item.side == IN for item in lacks.values()):
+        if theirs := [item for item in lacks.values() if item.side == IN]:
+            seen.their_away[peer.name] = theirs
             seen.saw[IN].discard(peer.name)
+
+
+def hold_theirs_back(run: Run, seen: Observation) -> None:
+    """The same of a run that looks at peers' branches alone, and leaves the rest to a sync."""
+    for peer in run.settings.peers.values():
+        if peer.name in seen.listings and _find_lacking(run, seen, peer, (IN,)):
+            seen.saw[IN].discard(peer.name)
+
+
+def _find_lacking(run: Run, seen: Observation, peer: Peer, sides: Collection[str]) -> dict[str, Item]:
+    noted, away = run.memory.section(PLACE), run.memory.section(_AWAY)
+    moved = str(noted.get(peer.name, peer.hub)) != peer.hub
+    if not moved and not away:
+        return {}
+    items = {_name(peer.name, item): item for item in run.snapshot.open_items.get(peer.name, {}).values()}
+    return {
+        name: item
+        for name, item in items.items()
+        if item.side in sides
+        and not lies_at_mailbox(peer.name, item.get("branch"))
+        and _lies(item)
+        and (peer.name, item.topic) not in seen.listed[item.side]
+        and (moved or away.get(name) == _life(item))
+    }
 
 
 def is_upon_former_main(run: Run, peer: Peer, item: Item) -> bool:
@@ -118,6 +132,11 @@ def bring_moved(executor: Executor, seen: Observation) -> None:
         else:
             remedy = f"no main there says that it is {peer}'s: 'cn sync' looks again; {_take_back(peer, known)}"
         found[source] = Condition(text, remedy, source)
+    for peer, items in seen.their_away.items():
+        text = f"{some_of([f'{peer}/{one.topic}' for one in items])} came from where {peer} was, and is not at "
+        text += f"{redact(executor.settings.peers[peer].hub)}, where {peer} is now"
+        remedy = f"it is decided as before; ask {peer} to push it there, where its answer is looked for"
+        found[peer] = Condition(text, remedy, peer)
     for name in conditions.names(AWAY):  # where nobody looked it stays as it was
         peer, before = Name(name.partition("/")[0]), conditions.get(AWAY, name)
         if before is not None and peer in executor.settings.peers and peer not in seen.listings:

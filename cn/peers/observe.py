@@ -47,7 +47,7 @@ class Observation:
     and tip, ``saw`` has the peers whose listing is known, so that absence means gone, and ``missing`` what could not
     be fetched. ``unknown`` are branches of the mailbox that are nobody's, all of them where it was seen
     ``whole``. ``later`` are branches of ours that wait to be adopted, ``away`` those that
-    lay at a peer's former URL, and are not at the new one.
+    lay at a peer's former URL, and are not at the new one; ``their_away`` that peer's own of these.
     ``urls`` are the remotes that were asked, ``listings`` what those that answered have, ``heads`` our
     own branches where they are the mailbox, ``merges`` what a peer's main merged (merge and its parents), ``ledgers``
     the lines of a peer's ledger of us by the head that they name.
@@ -59,6 +59,7 @@ class Observation:
     missing: dict[str, set[ThreadKey]] = field(default_factory=lambda: {IN: set(), OUT: set()})
     later: set[ThreadKey] = field(default_factory=set)
     away: dict[ThreadKey, Item] = field(default_factory=dict)
+    their_away: dict[Name, list[Item]] = field(default_factory=dict)
     mains: dict[Name, tuple[str, Oid]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     whole: bool = False
@@ -379,20 +380,25 @@ def _hold_moved(run: Run, seen: Observation, peers: Sequence[Peer], *, some: boo
 
 
 def _bringing(run: Run, items: Sequence[Item], peer: Name) -> str:
-    """How these come to the mailbox: no step publishes what a separate one is there to keep out of it."""
+    """How these come to the mailbox: a peer's by that peer, who may push there; ours by who reads this. No step
+    publishes what a separate one is there to keep out of it.
+    """
     git, mailbox, separate = run.hub.git, run.settings.mailbox, run.settings.separate_mailbox
     published, steps = [mailbox_ref(mailbox)], list[str]()
     kept = [item for item in items if separate and mailbox_main.private_in(git, [item.head], published)]
-    for item in [item for item in items if item not in kept][:1]:
-        spec = f"{item.head}:{HEADS}{item.get('branch')}"
+    theirs, free = items[0].side == IN, [item for item in items if item not in kept]
+    if theirs:
+        steps.append(f"{peer} writes the URL of that as our hub: in its {PEERS}")
+        steps += ["its cn brings there what it may, and names what brings the rest"] if free else []
+    elif free:
+        spec = f"{free[0].head}:{HEADS}{free[0].get('branch')}"
         steps.append(f"{command('git push {} {}', mailbox or '.', spec)} brings one there")
     if kept:
         names = ", ".join(one_line(item.get("branch"), 100) for item in kept[:_PREFIXES])
         more = f" and {len(kept) - _PREFIXES} more" if len(kept) > _PREFIXES else ""
         holds = f"the history of {names}{more} holds threads/, logs/ or state/, which are not published there"
-        if kept[0].side == IN:
-            lays = command("cn rebase {}", f"{run.settings.us}:{kept[0].topic}")
-            how = f"{peer} writes the URL of that as our hub: in its {PEERS}, and then {lays} lays one upon what is"
+        if theirs:
+            how = f"{command('cn rebase {}', f'{run.settings.us}:{kept[0].topic}')} there lays one upon what is"
         else:
             how = f"{command('cn withdraw {}', f'{peer}:{kept[0].topic}')} takes one back, to be made anew without them"
         steps.append(f"{holds}: {how}")

@@ -58,7 +58,7 @@ def test_what_is_open_goes_on_where_a_peer_has_a_mailbox_of_its_own(
     pi.cn("send", "sigma", "question")
     sigma.sync()
     take_mailbox(sigma, box)
-    assert "'cn rebase sigma:first' lays one upon what is" in shown(sigma)
+    assert "'cn rebase sigma:first' there lays one upon what is" in shown(sigma)
     assert "gone" not in pi.sync().stdout + shown(pi)
     write_url(pi, sigma, box)
     told = pi.sync().stdout
@@ -240,3 +240,24 @@ def test_nothing_goes_to_another_hub_whose_url_was_written_by_mistake(world: Wor
     assert "omega" not in shown(pi) + shown(pi, "doctor")
     world.settle(sigma, pi)
     assert len(sigma.threads()) == 2
+
+
+def test_what_a_peer_has_not_at_its_new_url_is_decided_as_before(world: World) -> None:
+    """By pickup its branches lie in its own hub."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, "pickup")
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    away = bare(world.folder / "host/pi-away.git")
+    push(pi.root, str(away), "main:main")
+    write_url(sigma, pi, away)
+    told = sigma.sync().stdout
+    assert "gone" not in told
+    text = f"pi/proposal came from where pi was, and is not at {away}, where pi is now"
+    assert text in " ".join(told.split())
+    assert text in shown(sigma)
+    sigma.process()
+    assert is_in_main(sigma, head)
+    sigma.sync()
+    assert text not in shown(sigma)
