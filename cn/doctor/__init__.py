@@ -62,6 +62,7 @@ _CHECKS = (
     Check("mailbox", "senders can be told apart", config.check_mailbox),
     Check("ledger", "every line of the ledger is an event", records.check_ledger, "main"),
     Check("open", "what is open agrees with the ledger", records.check_open, "main"),
+    Check("clock", "the clock is not behind main", records.check_clock, "main"),
     Check("folders", "cn's folders are folders in main", records.check_folders, "main"),
     Check("threads", "pending threads are in their place", records.check_threads, "main"),
     Check("queue", "nothing in the agent's queue needs a person", agent.check_queue, "main"),

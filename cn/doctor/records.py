@@ -6,6 +6,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 
 from cn.doctor.finding import Finding, Fix, HubFacts, Step, info, problem, read_history
@@ -30,10 +31,12 @@ from cn.values.errors import Refused
 from cn.values.names import Name, Oid, ThreadName, is_name
 from cn.values.shell_words import command
 from cn.values.text import counted, one_line, visible
+from cn.values.timestamps import format_age, from_epoch
 
 _FEW = 5
 _AGAIN = 3
 """After so many attempts in vain a delivery needs somebody."""
+_BEHIND = timedelta(hours=1)
 
 
 def _few(words: Sequence[object], more: str = "") -> str:
@@ -102,6 +105,15 @@ def _pending(facts: HubFacts) -> list[tuple[Name, Item]]:
         items = ledger.fold_history(history.events)
         found += [(peer, i) for (side, _), i in sorted(items.items()) if side == IN and i.get("thread")]
     return found
+
+
+def check_clock(facts: HubFacts) -> Iterator[Finding]:
+    """This machine's clock is not behind what others have committed."""
+    latest = from_epoch(facts.hub.git.run("show", "-s", "--format=%ct", str(facts.main)).text)
+    if latest - facts.now > _BEHIND:
+        what = f"the clock here is {format_age(latest - facts.now)} behind the last commit of {facts.hub.main}"
+        why = "git goes by the dates of commits: where these are older than all before them, it finds no common history"
+        yield info(what, why, "set the clock of this machine, or of the one that made that commit, whichever is wrong")
 
 
 def check_folders(facts: HubFacts) -> Iterator[Finding]:

@@ -720,3 +720,9 @@ def test_what_a_sparse_checkout_leaves_out_is_nobodys_change_and_comes_back_as_t
     assert "work tree" not in sigma.cn("status").stdout
     assert "sparse" not in sigma.cn("doctor").stdout
     assert (sigma.root / "spec/SOUL.md").exists()
+
+
+def test_a_clock_that_is_behind_what_others_committed_is_named(sigma: Node) -> None:
+    assert "clock" not in infos(sigma)
+    git(sigma.root, "commit", "--quiet", "--allow-empty", "-m", "x", GIT_COMMITTER_DATE="2099-01-01T00:00:00Z")
+    assert "behind the last commit of main" in infos(sigma)["clock"]
