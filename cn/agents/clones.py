@@ -41,6 +41,11 @@ class Clones(NamedTuple):
         return self.folder.files / "clones" / hashlib.sha256(request_id.encode()).hexdigest()[:32]
 
     def _has(self, name: str) -> bool:
-        """Is a clone there? Its place is made before it is moved there (a killed server), and is empty until then."""
-        place = os.lstat(self.folder.workspace / name)
-        return stat.S_ISDIR(place.st_mode) and os.path.lexists(self.folder.workspace / name / ".git")
+        """Is a clone there? Its place is made before it comes there (a killed server), and is empty until then.
+
+        One that is closed to us is its owner's, who is another user: the place is ours.
+        """
+        place = self.folder.workspace / name
+        with suppress(PermissionError):
+            os.lstat(place / ".git")
+        return stat.S_ISDIR(os.lstat(place).st_mode)

@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
-from cn.agents import launcher, marks
+from cn.agents import carry, launcher, marks
 from cn.agents.launcher import Exit, Word
 from cn.agents.marks import marked
 from cn.agents.wraps import as_user
@@ -39,7 +39,7 @@ _NONE: Mapping[int, str] = MappingProxyType({})
 _ENDING = "ending.json"
 _MOST = 1 << 16
 _LOOK = 0.01
-_SECONDS, _TO_EMPTY = 5.0, 60.0
+_SECONDS, _TO_EMPTY, _TO_CARRY = 5.0, 60.0, 600.0
 """For what another user is asked: what an agent of that one's does may hold it up."""
 
 
@@ -261,28 +261,44 @@ def _is_here(user: str) -> bool:
 
 
 def _ask(user: str, *words: str, seconds: float = _SECONDS) -> bytes:
-    """What a command of another user says. One that lasts too long, or fails, is told by :class:`NotKnown`.
+    """What a command of another user says. One that lasts too long, or fails, is told by :class:`NotKnown`."""
+    try:
+        return _answer(user, _begin(user, words), seconds)
+    except _Unanswered as why:
+        raise _not_known(user, str(why)) from None
+
+
+class _Unanswered(Exception):
+    """Why a command of another user did not do what it was to."""
+
+
+def _begin(user: str, words: Sequence[str], stdin: int | IO[bytes] = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    """Start a command of another user.
 
     Where an agent stopped it, only root can end it: it stands there, and a few that do are the last that are started.
     """
     standing = _standing[user] = [one for one in _standing.get(user, ()) if one.poll() is None]
     if len(standing) >= _MOST_STANDING:
-        raise _not_known(user, f"{len(standing)} commands that it was asked stand still")
+        raise _Unanswered(f"{len(standing)} commands that it was asked stand still")
     argv = [*as_user(user), *words]
     try:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen(argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as why:
-        raise _not_known(user, f"sudo cannot be started: {why.strerror}") from None
+        raise _Unanswered(f"sudo cannot be started: {why.strerror}") from None
+
+
+def _answer(user: str, process: subprocess.Popen[bytes], seconds: float) -> bytes:
+    """What it says."""
     try:
         said, complained = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        standing.append(process)
+        _standing.setdefault(user, []).append(process)
         for pipe in filter(None, (process.stdout, process.stderr)):
             pipe.close()
-        raise _not_known(user, f"sudo did not answer within {seconds:.0f} s") from None
+        raise _Unanswered(f"sudo did not answer within {seconds:.0f} s") from None
     if process.returncode:
         last = complained.decode("utf-8", "replace").strip().splitlines()
-        raise _not_known(user, f"{last[-1]}" if last else f"sudo ended with {process.returncode}")
+        raise _Unanswered(last[-1] if last else f"sudo ended with {process.returncode}")
     return said
 
 
@@ -328,3 +344,35 @@ def empty_as(user: str, folder: Path) -> None:
     """Have another user remove what is its own in a folder that it closed to us; raises :class:`NotKnown`."""
     if os.geteuid() and _is_here(user):  # root removes all
         _ask(user, sys.executable, "-I", "-S", removal.__file__, str(folder), seconds=_TO_EMPTY)
+
+
+def carry_as(
+    user: str, copy: Path, folder: Path, beside: str, name: str, watch: Callable[[subprocess.Popen[bytes]], None]
+) -> str:
+    """Have another user make a folder of ours anew, as its own, in one in which it works: as ``beside``, and under its
+    name when it is whole (:mod:`cn.agents.carry`). Why that was not done, else empty.
+
+    ``watch`` hears of the process that brings it: where that ends, the other user's does.
+    """
+    words = (sys.executable, "-I", "-S", "-X", "utf8", carry.__file__)
+    argv = [*words, str(os.getpid())]
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    try:
+        brings = subprocess.Popen(argv, cwd=copy, stdin=null, stdout=pipe, stderr=null, process_group=0)
+    except OSError as why:
+        return f"it cannot be brought: {why.strerror}"
+    watch(brings)
+    with brings:
+        assert brings.stdout is not None
+        try:
+            with brings.stdout as stdout:  # of ours nobody reads: where the other user's ends, so does this one
+                taker = _begin(user, (*words, str(folder), beside, name), stdout)
+            with suppress(subprocess.TimeoutExpired):
+                brings.wait(_TO_CARRY)
+            brings.kill()
+            _answer(user, taker, _TO_EMPTY)
+        except _Unanswered as why:
+            return one_line(str(why), 120)
+        finally:
+            brings.kill()
+    return ""

@@ -26,12 +26,15 @@ from cn.agency.plan.access import KNOWN, boss_of, no_access, reason_for
 from cn.agency.plan.result import Refused
 from cn.agency.rows import Facts
 from cn.agents.machine import Repositories
+from cn.agents.processes import carry_as
+from cn.agents.workspace import remove_made
 from cn.git.bundle_size import unpacked_size
 from cn.git.process import CHECK_REFUSES, Done, Git, Watches
 from cn.git.remote import Result, is_unreached, push_forward, remedy_of, why_not
 from cn.system.files import open_lock
 from cn.system.removal import remove_tree
 from cn.values.names import Oid
+from cn.values.shell_words import command
 from cn.values.text import one_line, redact
 
 BRANCH: Final = "repo-branch"
@@ -168,9 +171,16 @@ class Mirrors:
         return type(self)(self.folder, self.known, self._git._replace(children=gits))
 
     def clone(
-        self, repository: Repository, workspace: Path, staging: Path, tell: Tell, note: Note = _nothing_noted
+        self,
+        repository: Repository,
+        workspace: Path,
+        staging: Path,
+        tell: Tell,
+        note: Note = _nothing_noted,
+        user: str = "",
     ) -> dict[str, object] | Refused:
         """A copy in a workspace, whose ``origin`` is the real URL; ``staging`` is a folder of ours on the same disk.
+        ``user`` is the other user of the machine who works there, if any: the copy becomes that one's.
 
         All waiting is over when ``tell`` is asked, and what it refuses is not handed out. ``note`` gets the answer
         before the copy is in its place.
@@ -179,7 +189,7 @@ class Mirrors:
         try:
             with self._mirror(repository) as mirror:
                 refused = mirror if isinstance(mirror, Refused) else self._copy(repository, mirror, made / "clone")
-            return refused or tell() or _place(repository, made / "clone", workspace, note)
+            return refused or tell() or self._place(repository, made / "clone", workspace, note, user)
         finally:
             remove_tree(made)
 
@@ -194,6 +204,47 @@ class Mirrors:
             return Refused(UNREACHED, f"{repository.name} could not be cloned: {why}", "try again later")
         Git(copy).run("remote", "set-url", "origin", repository.public_url)
         return None
+
+    def _place(
+        self, repository: Repository, copy: Path, workspace: Path, note: Note, user: str
+    ) -> dict[str, object] | Refused:
+        """Bring a clone into the workspace under a name that is free there; no link of the agent's is followed."""
+        try:
+            fd = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            remedy = "clone it yourself, from the URL in repo_list"
+            return Refused(PLACE, "your workspace is not on this machine", remedy)
+        try:
+            for number in range(1, 100):
+                name = repository.folder if number == 1 else f"{repository.folder}.{number}"
+                with suppress(OSError):
+                    os.mkdir(name, 0o700, dir_fd=fd)
+                    answer: dict[str, object] = {"repo": repository.name, "path": name, "url": repository.public_url}
+                    note(answer)
+                    if not user:
+                        os.rename(copy, name, dst_dir_fd=fd)  # over an empty folder, never through a link (rename(2))
+                    elif refused := self._carry(copy, workspace, name, user):
+                        with suppress(OSError):
+                            os.rmdir(name, dir_fd=fd)
+                        return refused
+                    return answer
+        finally:
+            os.close(fd)
+        why = f"your workspace has {repository.folder}, and many more of that name"
+        return Refused(PLACE, why, "remove what you do not need")
+
+    def _carry(self, copy: Path, workspace: Path, name: str, user: str) -> Refused | None:
+        """The clone as another user's. What happens in its workspace is done as that user, where it may as well do it
+        itself.
+        """
+        beside, gits = f".{name}.{os.urandom(8).hex()}", self._git.children
+        why = carry_as(user, copy, workspace, beside, name, gits.add if gits else lambda brings: None)
+        if not why:
+            return None
+        remove_made(workspace / beside, (user,))  # where what that user was asked was killed
+        try_it = command("sudo -n -u {} true", user)
+        remedy = f"clone again where your workspace has room; else ask who runs the server whether {try_it} works there"
+        return Refused(PLACE, f"{user}, as whom you work, got no clone: {why}", remedy)
 
     def push(
         self, repository: Repository, branch: str, bundle: bytes, tell: Callable[[str], Refused | None]
@@ -289,27 +340,6 @@ def _find_refused(git: Git, url: str) -> str:
             return ""
         refs = refs[len(half) :] if done.ok else half
     return "".join(refs)
-
-
-def _place(repository: Repository, copy: Path, workspace: Path, note: Note) -> dict[str, object] | Refused:
-    """Move a clone into the workspace under a name that is free there; no link of the agent's is followed."""
-    try:
-        fd = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return Refused(PLACE, "your workspace is not on this machine", "clone it yourself, from the URL in repo_list")
-    try:
-        for number in range(1, 100):
-            name = repository.folder if number == 1 else f"{repository.folder}.{number}"
-            with suppress(OSError):
-                os.mkdir(name, 0o700, dir_fd=fd)
-                answer: dict[str, object] = {"repo": repository.name, "path": name, "url": repository.public_url}
-                note(answer)
-                os.rename(copy, name, dst_dir_fd=fd)  # in place of an empty folder, never through a link (rename(2))
-                return answer
-    finally:
-        os.close(fd)
-    why = f"your workspace has {repository.folder}, and many more of that name"
-    return Refused(PLACE, why, "remove what you do not need")
 
 
 def _too_large(bundle: bytes) -> Refused | None:

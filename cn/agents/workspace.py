@@ -111,14 +111,14 @@ class Folders(NamedTuple):
         """Remove what an agent made whose processes are gone: its end needs room on a disk that it may have filled."""
         for path in _emptied(folder):
             if path != folder.files:  # which say what was asked of it
-                _remove(path, folder.users)
+                remove_made(path, folder.users)
 
     def retire(self, folder: Folder) -> str:
         """Remove all but what the agent said; a killed server does so again.
 
         What cannot be removed is set aside with what it said; the answer says why, else it is empty.
         """
-        left = [why for path in _emptied(folder) if (why := _remove(path, folder.users))]
+        left = [why for path in _emptied(folder) if (why := remove_made(path, folder.users))]
         target = self.base / ENDED / folder.path.name
         target.parent.mkdir(mode=_OURS, exist_ok=True)
         remove_tree(target)
@@ -141,7 +141,7 @@ class Folders(NamedTuple):
         old = [one for one in self._all(ENDED) if one.path.stat().st_ctime < before]
         for one in old:
             for path in _emptied(one):
-                _remove(path, one.users)
+                remove_made(path, one.users)
             remove_tree(one.path)
         return len(old)
 
@@ -198,7 +198,7 @@ def _hand_over(path: Path, user: str) -> None:
         raise Blocked(f"{path} cannot be given to {user} alone: {visible(one_line(why))}", remedy)
 
 
-def _remove(path: Path, users: Collection[str]) -> str:
+def remove_made(path: Path, users: Collection[str]) -> str:
     """Remove what an agent made, also what the other user closed as whom it worked; why something stays, else empty."""
     why = remove_tree(path)
     for user in users if why else ():

@@ -2,6 +2,12 @@
 
 import base64
 import os
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +19,7 @@ from cn.agency.names import Resource
 from cn.agency.operations import GrantAccess, Wanted
 from cn.agency.plan.result import Refused
 from cn.agency.plan.titles import with_titles
-from cn.agents import repositories
+from cn.agents import carry, processes, repositories
 from cn.agents.machine import Repositories
 from cn.agents.repositories import (
     Mirrors,
@@ -24,13 +30,16 @@ from cn.agents.repositories import (
     may_push,
     push_patterns,
 )
+from cn.git.children import Children
 from cn.git.process import Git
 from tests.support.agents import Staff, script_runner, until
 from tests.support.echo_server import echoing
-from tests.support.hubs import git
+from tests.support.hubs import ROOT, git
 from tests.support.servers import Remote, serve
+from tests.support.wraps import AS_OTHER, needs_other_user
 
 KINDS = ("path", "git", "http", "ssh")
+needs_lists = pytest.mark.skipif(shutil.which("setfacl") is None, reason="needs setfacl")
 
 
 def silent(commit: str) -> None:
@@ -219,6 +228,156 @@ def test_a_link_in_the_workspace_leads_no_clone_elsewhere(plain: Remote, tmp_pat
     assert isinstance(refused, Refused)
     assert refused.rule == "repo-place"
     assert list(elsewhere.iterdir()) == []
+
+
+_CLONES = """
+import os, pathlib, resource, select, subprocess, sys
+from cn.agents.machine import Repositories
+from cn.agents.repositories import Mirrors
+from cn.agents.workspace import Folders
+from cn.agents.clones import Clones
+from cn.git.process import Git
+base, sys.executable, user, umask = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4], 8)
+os.setgroups([])
+os.seteuid(user)
+os.umask(umask)
+folder = Folders(base / "state").make("00000000-0000-4000-8000-000000000001", other_user="nobody")
+store = Mirrors(base / "state/mirrors", Repositories((("site", str(base / "served/site.git")),), (), 60.0), Git(base))
+clones, site = Clones(folder), store.find("site")
+for _ in range(2):
+    places = folder.workspace, folder.files
+    made = store.clone(site, *places, lambda: None, lambda answer: clones.note("once", answer), user="nobody")
+    print(made["path"] if isinstance(made, dict) else made)
+subprocess.run(["sudo", "-n", "--", "chmod", "700", str(folder.workspace / "site.2")])
+print(clones.find("once") == made, sorted(one.name for one in folder.workspace.iterdir()))
+print(os.listdir(folder.files))
+if isinstance(made, dict):
+    (base / "one").symlink_to(folder.workspace / "site")
+    (base / "two").symlink_to(folder.workspace / "site.2")
+"""
+_WORKS = """
+cd "$0" && git status --porcelain && git log --format=%s && cat page.md && readlink link && ./run
+find . ! -user nobody
+git checkout -q -b work && echo two > page.md && git commit -qam Second
+git bundle create -q ../work.bundle origin/HEAD..work && chmod 700 . && cd .. && rm -rf site && ls -A
+"""
+_BECOMES = "os.seteuid(0); os.setgroups([]); os.setgid(65534); os.setuid(65534); os.execvp(a[0], a)"
+_SUDO = f"import os, sys\na = sys.argv[sys.argv.index('--') + 1 :]\n{_BECOMES}\n"
+
+
+@pytest.fixture
+def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A place that others may pass, with a repository to clone; ``sudo`` becomes nobody."""
+    system = shutil.which("python3", path="/usr/bin:/bin")
+    if not system or pwd.getpwnam("nobody").pw_uid != 65534:
+        pytest.skip("needs a Python that others may start, and nobody's usual number")
+    if closed := [one for one in (ROOT, *ROOT.parents) if not one.stat().st_mode & stat.S_IXOTH]:
+        pytest.skip(f"others may not pass {closed[-1]}, where the checkout is")
+    with tempfile.TemporaryDirectory() as name, serve("path", Path(name, "served"), tmp_path) as remote:
+        place = Path(name)
+        filled(remote, tmp_path)
+        work = tmp_path / "work"
+        (work / "link").symlink_to("/nowhere")
+        (work / "run").write_text("#!/bin/sh\necho ran\n")
+        (work / "run").chmod(0o755)
+        (work / os.fsdecode(b"\xff\n")).write_text("a name\n")
+        git(work, "add", ".")
+        git(work, "commit", "--quiet", "-m", "More")
+        git(work, "push", "--quiet", str(remote.path("site")), "main")
+        place.chmod(0o777)
+        (place / "bin").mkdir()
+        (place / "bin/sudo").write_text(f"#!{system} -IS\n{_SUDO}")
+        (place / "bin/sudo").chmod(0o755)
+        (place / "config").write_text("[safe]\n\tdirectory = *\n")
+        monkeypatch.setenv("PATH", f"{place}/bin:{os.environ['PATH']}")
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(place / "config"))
+        yield place
+
+
+def clones_for_nobody(place: Path, user: int, umask: str = "022") -> list[str]:
+    """What a server of this user says of two clones for an agent that works as nobody, and what it sees of them."""
+    python = str(shutil.which("python3", path="/usr/bin:/bin"))
+    words = [sys.executable, "-c", _CLONES, str(place), python, str(user), umask]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@needs_other_user
+@pytest.mark.parametrize("umask", ["022", "077"])
+@pytest.mark.parametrize("user", [pytest.param(0, id="root"), pytest.param(4711, id="another", marks=needs_lists)])
+def test_a_clone_of_an_agent_that_works_as_another_user_is_that_users(others: Path, user: int, umask: str) -> None:
+    said = clones_for_nobody(others, user, umask)
+    assert said == ["site", "site.2", "True ['site', 'site.2']", "['clones']"]
+    as_nobody = AS_OTHER[: AS_OTHER.index("--clear-groups") + 1]
+    env = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
+    env |= {f"GIT_{who}_{what}": "n@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    words = [*as_nobody, "sh", "-c", _WORKS, os.path.realpath(others / "one")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd="/", env=env)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["More", "First", "one", "/nowhere", "ran", "site.2", "work.bundle"]
+
+
+_TAKES_PART = 'until [ "$1" = -- ]; do shift; done; shift; mkdir -p "$7/$8/.git"; kill -KILL $$'
+"""FOLDER and BESIDE stand there."""
+
+
+@needs_other_user
+@pytest.mark.parametrize(
+    ("does", "why"),
+    [
+        ("echo 'sudo: a password is required' >&2; exit 1", "sudo: a password is required"),
+        (_TAKES_PART, "sudo ended with -9"),
+    ],
+    ids=["refused", "killed"],
+)
+def test_where_another_user_takes_no_clone_that_is_told_and_nothing_of_it_is_left(
+    others: Path, does: str, why: str
+) -> None:
+    (others / "bin/sudo").write_text(f"#!/bin/sh\n{does}\n")
+    said = clones_for_nobody(others, 0)
+    assert f"nobody, as whom you work, got no clone: {why}" in said[0]
+    assert "ask who runs the server whether 'sudo -n -u nobody true' works there" in said[0]
+    assert said[2:] == ["False []", "['clones']"]
+
+
+def test_what_another_user_does_not_take_is_not_waited_for_when_its_agent_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sudo, source, gits = tmp_path / "bin/sudo", tmp_path / "source", Children()
+    sudo.parent.mkdir()
+    source.mkdir()
+    sudo.write_text("#!/bin/sh\nexec sleep 600\n")
+    sudo.chmod(0o755)
+    (source / "large").write_bytes(bytes(1 << 20))
+    monkeypatch.setenv("PATH", f"{sudo.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(processes, "_TO_EMPTY", 0.2)
+    ends = threading.Timer(0.5, gits.end, ["the agent ends"])
+    ends.start()
+    try:
+        why = processes.carry_as("nobody", source, tmp_path, "beside", "site", gits.add)
+    finally:
+        for process in processes._standing.pop("nobody", ()):
+            process.kill()
+            process.wait()
+    assert why == "sudo did not answer within 0 s"
+    assert gits.ended
+
+
+@pytest.mark.parametrize("end", ["a part is missing", "who asked is gone", "none"])
+def test_what_is_carried_to_another_user_gets_its_name_when_it_is_whole(tmp_path: Path, end: str) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "inner").mkdir(parents=True)
+    (source / "inner/page.md").write_text("one\n" * 1000)
+    (target / "site").mkdir(parents=True)
+    words = [sys.executable, "-I", "-S", "-X", "utf8", carry.__file__]
+    parent = str(os.getpid() + (end == "who asked is gone"))
+    told = subprocess.run([*words, parent], cwd=source, capture_output=True, check=True).stdout
+    data = told[: -3000 if end == "a part is missing" else None]
+    done = subprocess.run([*words, str(target), "beside", "site"], input=data, capture_output=True, check=False)
+    assert [one.name for one in target.iterdir()] == ["site"]
+    found = [one.name for one in (target / "site").iterdir()]
+    assert (done.stderr, found) == ((b"", ["inner"]) if end == "none" else (b"it was cut off\n", []))
 
 
 def test_a_password_in_the_url_reaches_no_agent(plain: Remote, tmp_path: Path) -> None:

@@ -94,11 +94,8 @@ class _Clone(_Use):
         if again and (made := clones.find(request)):
             return made
         mirrors, places = self.mirrors.watched(hands.gits), (folder.workspace, folder.files)
-        return await hands.in_thread(
-            lambda: mirrors.clone(
-                repository, *places, lambda: hands.ask(self.told(use)), lambda answer: clones.note(request, answer)
-            )
-        )
+        tell, note = lambda: hands.ask(self.told(use)), lambda answer: clones.note(request, answer)
+        return await hands.in_thread(lambda: mirrors.clone(repository, *places, tell, note, user="".join(folder.users)))
 
 
 class _Push(_Use):
