@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -187,6 +188,28 @@ def test_one_request_is_one_clone_as_long_as_it_is_there_and_each_clone_is_told(
         assert (desk.clones(), [what for _, what in desk.used()]) == (["site", "site.2", "site.3"], ["clones it"] * 4)
         taken = await desk.call("repo_push", "q1", branch=f"{desk.handler}/x", content="")
         assert isinstance(taken, Refused)
+
+    play(desk, work)
+
+
+def test_a_clone_for_an_agent_that_works_as_another_user_is_asked_of_that_user(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sudo = tmp_path / "bin/sudo"
+    sudo.parent.mkdir()
+    sudo.write_text('#!/bin/sh\necho "no: $1 $2 $3" >&2\nexit 1\n')
+    sudo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{sudo.parent}:{os.environ['PATH']}")
+    (desk.workspace.parent / "user").write_text("nobody")
+
+    async def work() -> None:
+        refused = await desk.call("repo_clone", "q1")
+        assert isinstance(refused, Refused)
+        assert (refused.rule, refused.reason) == (
+            "repo-place",
+            "nobody, as whom you work, got no clone: no: -n -u nobody",
+        )
+        assert desk.clones() == []
 
     play(desk, work)
 
