@@ -12,10 +12,12 @@ from cn.git.repository import Hub
 from cn.inbox.pinned_keys import check_pinned
 from cn.inbox.working_copies import may_decide, read_copies, read_working
 from cn.peers.hosts import look_at_peer, look_at_place
-from cn.peers.known_mains import believe
-from cn.peers.links import FORMER, MISNAMED, ONE_NAME, ROUTE
+from cn.peers.known_mains import believe, note_called
+from cn.peers.links import FORMER, ONE_NAME, ROUTE
 from cn.peers.observe import main_of
+from cn.peers.older_state import forget_older
 from cn.peers.peer_main import NO_MAIN
+from cn.peers.strangers import look_at_names
 from cn.protocol.effects import Edit, Plan
 from cn.protocol.layout import NOTICE
 from cn.protocol.ledger import IN, OUT
@@ -34,6 +36,7 @@ from cn.protocol.peers_file import (
 )
 from cn.protocol.rules import NO_SECRETS
 from cn.run.executor import Executor
+from cn.run.memory import MISNAMED
 from cn.run.run import Run, open_run, run_once
 from cn.run.secret_gate import check_texts
 from cn.run.settings import read_head_settings
@@ -116,6 +119,8 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
         run.commit(plan)
         # What another address did says nothing of this one.
         believe(run, dated, None)
+        forget_older(run, dated, None)
+        note_called(run.memory, dated, so=False)
         run.memory.unreachable.worked(peer.name)
         run.memory.silent.worked(f"{peer.name} {peer.name}")
     return run.report
@@ -227,6 +232,12 @@ def accept(hub: Hub, name: str, *, dry_run: bool = False) -> Report:
         main = None if isinstance(found, str) else found
         what = f"its {main[0]} is at {main[1][:12]}" if main else NO_MAIN
         believe(run, peer, main)
+        forget_older(run, peer, main)
+        # What is open goes there, and nothing new where it is called otherwise.
+        note_called(run.memory, peer, so=False)
+        if told := look_at_names(run, [peer.name]).held.get(peer.name):
+            run.report.info(f"{told.text}; {told.remedy}", source=peer.name)
+        note_called(run.memory, peer)
         run.memory.unreachable.worked(peer.name)
         run.report.done(f"what answers at {redact(peer.hub)} is taken for {name}'s: {what}")
     return run.report

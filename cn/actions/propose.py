@@ -26,6 +26,7 @@ from cn.outbox.our_names import told_of
 from cn.outbox.plan.receipts import plan_ours_gone
 from cn.peers.observe import bring_mains, main_of
 from cn.peers.peer_main import NO_MAIN
+from cn.peers.strangers import refuse_stranger
 from cn.protocol import rules
 from cn.protocol.effects import Drop, Effect, Offer, Plan, Post
 from cn.protocol.hub_config import NO_HUB, PATH
@@ -219,6 +220,7 @@ def find_target(run: Run, peer: Peer, topic: str, work: WorkClone) -> Target:
         raise Refused(f"{peer.name} is unreachable: {main}", hint)
     if why := bring_mains(run, {peer.name: main}).get(peer.name):
         raise Refused(f"{peer.name}'s {main[0]} cannot be fetched: {why}", "try again later")
+    refuse_stranger(run, peer, main[1])
     url = run.settings.delivery_url(run.hub, peer, branch)
     place = run.hub.config.last(f"remote.{url}.url") or url
     return Target(peer, *main, name, branch, work.place(peer.hub), work.place(place))

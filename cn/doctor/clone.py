@@ -24,15 +24,14 @@ from cn.outbox.our_branches import LOST, UNHEARD
 from cn.outbox.our_names import AWAY, FORWARD, REPLACED, TAKEN_DOWN
 from cn.outbox.told_again import UNTOLD
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
-from cn.peers.known_mains import ANOTHER
-from cn.peers.links import MISNAMED, ONE_NAME, find_former, find_routes, open_at
+from cn.peers.links import ONE_NAME, find_former, find_routes, open_at
 from cn.peers.observe import FETCH, MOVED, NOT_TAKEN, SILENT, STRAY
 from cn.peers.older_state import OLDER
 from cn.peers.peer_main import named_main
 from cn.peers.routes import THEIRS
 from cn.protocol.hub_config import AGENT_PATH
 from cn.run.links import by_links
-from cn.run.memory import Memory
+from cn.run.memory import ANOTHER, MISNAMED, Memory
 from cn.run.run import PINS, scratch_objects
 from cn.system.files import free_name, move
 from cn.transaction.base import Base, list_origin, observe_base, origin_url, work_place
@@ -374,7 +373,7 @@ def check_shared(facts: HubFacts) -> Iterator[Finding]:
 
 def check_peers(facts: HubFacts) -> Iterator[Finding]:
     """Who could not be reached, and what did not come or was lost (from memory; nobody is contacted)."""
-    memory = Memory(facts.hub, facts.now)
+    memory = Memory(facts.hub, facts.now).know_hubs(facts.settings.hubs if facts.settings is not None else {})
     peers = facts.settings.peers if facts.settings is not None else {}
     for name, entry in memory.unreachable.entries.items():
         if name not in peers and not name.startswith("("):

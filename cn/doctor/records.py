@@ -118,8 +118,8 @@ def check_clock(facts: HubFacts) -> Iterator[Finding]:
 
 def check_folders(facts: HubFacts) -> Iterator[Finding]:
     """Nothing else lies in main where a folder of cn belongs."""
-    for text, remedy, _ in find_displaced(facts.hub, facts.snapshot).values():
-        yield problem(text, "what belongs there can be neither read nor written", remedy)
+    for one in find_displaced(facts.hub, facts.snapshot).values():
+        yield problem(one.text, "what belongs there can be neither read nor written", one.remedy)
 
 
 def check_threads(facts: HubFacts) -> Iterator[Finding]:

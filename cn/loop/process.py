@@ -36,6 +36,7 @@ from cn.outbox.moved_hubs import hold_theirs_back
 from cn.peers.observe import Observation, fetch_changed, observe
 from cn.peers.older_state import hold_back_older
 from cn.peers.routes import place_by_records
+from cn.peers.strangers import hold_back_strangers
 from cn.protocol import rules
 from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import PROPOSAL, inbox_path
@@ -102,6 +103,7 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
         # What is decided on is fetched: a branch that moved since is void.
         seen = observe(run, only=peers, inbound_only=True, force=True)
         place_by_records(run, seen)
+        hold_back_strangers(run, seen)
         hold_back_older(run, seen)
         hold_theirs_back(run, seen)
         heads = {(peer, item.head) for peer, item in snapshot.pending() if (peer, item.topic) in decided}

@@ -38,6 +38,7 @@ from cn.peers.links import tell_links
 from cn.peers.observe import Observation, fetch_changed, head_name, observe, report_not_taken, report_strays
 from cn.peers.older_state import hold_back_older
 from cn.peers.routes import place_by_records
+from cn.peers.strangers import hold_back_strangers
 from cn.protocol.effects import Move, Plan
 from cn.protocol.layout import DONE, SENT
 from cn.protocol.ledger import IN, OUT
@@ -157,6 +158,7 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
     at_rest = not broken and all(is_owed(run.settings, entry) for _, entry in entries) and snapshot.read(TURN) is None
     at_rest = at_rest and not run.memory.stopped and not run.memory.conditions.names("displaced")
     at_rest = at_rest and not run.memory.section("absent") and not run.memory.section("older")
+    at_rest = at_rest and not seen.strange
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
     at_rest = at_rest and not has_to_place(hub) and not (hub.state / WAKING).exists()
     at_rest = at_rest and not has_written_asides(hub) and not any(seen.missing.values())
@@ -226,6 +228,7 @@ def sync(
         place_by_records(run, seen)
         at_origin = seen.urls.get(MAILBOX_KEY) == "origin"
         note_origin(run.memory, run.settings, seen.listings.get(MAILBOX_KEY) if at_origin else None)
+        hold_back_strangers(run, seen)
         hold_back_older(run, seen)
         hold_back_moved(run, seen)
         check_published(run, seen.listings.get(MAILBOX_KEY))

@@ -33,7 +33,9 @@ from cn.outbox.guarded_push import Guard
 from cn.outbox.our_names import AWAY, PLACE
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_renamed, plan_rerouted, plan_returned
 from cn.outbox.push_in_halves import push_in_halves
+from cn.peers.known_mains import is_known_there
 from cn.peers.observe import has_box_alone, without_emptied
+from cn.peers.strangers import look_at_names
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
@@ -42,6 +44,7 @@ from cn.protocol.outbox_entry import Deliver, Entry, Propose, Remove, entry_head
 from cn.protocol.peers_file import MAILBOX, say_moved
 from cn.protocol.sent_life import sent_lives
 from cn.run.executor import Executor
+from cn.run.memory import MISNAMED
 from cn.run.run import Run
 from cn.run.secret_gate import check_entry
 from cn.run.settings import Settings, lies_at_mailbox
@@ -51,7 +54,7 @@ from cn.transaction.base import origin_url
 from cn.transaction.rights import has_tried, sweep_tried
 from cn.values.errors import ConfigError, Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, is_oid, parse_oid, topic_of
-from cn.values.shell_words import command
+from cn.values.shell_words import command, escape
 from cn.values.text import counted, one_line
 from cn.values.timestamps import format_age
 
@@ -165,7 +168,7 @@ def _reroute(run: Run) -> None:
 def _was_there(snapshot: Snapshot, entry: Propose) -> bool:
     """Was the branch of a proposal ever seen where it goes?"""
     past = snapshot.events_of_topic(entry.to, OUT, topic_of(entry.branch))
-    return any(event.kind in ("delivered", "adopted") for event in sent_lives(past)[-1])
+    return bool(past) and any(event.kind in ("delivered", "adopted") for event in sent_lives(past)[-1])
 
 
 def _is_asked_for(snapshot: Snapshot, entry: Entry) -> bool:
@@ -253,7 +256,10 @@ def _secret(run: Run, snapshot: Snapshot, path: HubPath, entry: Deliver) -> Refu
 def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False) -> None:
     needed = needed_rights.of_branches(entry.branch.partition("/")[0])
     hint = hint or remedy_of(reason, "", say_moved, needed)
-    new = run.memory.attempts.failed(path.rpartition("/")[2], reason, hint)
+    peer = run.settings.peers.get(entry.to)
+    # It is shown as long as this waits, and the URL may be another one by then.
+    kept = "" if peer is not None and escape(peer.hub) in hint else hint
+    new = run.memory.attempts.failed(path.rpartition("/")[2], reason, kept)
     text = f"{entry.branch} for {entry.to} is not {confirmed_kind(entry)}: {reason}"
     hint = hint or "it stays in the outbox"
     run.report.failed(text, hint, source=entry_source(entry), told_before=not (new or tell))
@@ -271,18 +277,23 @@ def _perform(run: Run, ready: Sequence[Pair], *, force: bool = False) -> dict[Hu
     # Who did not answer a moment ago is not asked again in this run.
     urls = dict.fromkeys(of.values())
     asked: dict[str, Listing | str] = {u: run.down[p] for p, u in _hubs(run).items() if p in run.down and u in urls}
+    settled, unclear = _hold_from_strangers(
+        run, [(path, e) for path, e in ready if not isinstance(asked.get(of[path]), str)]
+    )
+    asked |= unclear
     # Where a proposal may be now is asked: it moves.
     moving = [(path, entry) for path, entry in ready if isinstance(entry, Propose) and of[path] not in asked]
     asked |= list_remotes(git, {of[path]: of[path] for path, _ in moving}, seconds, parts=_parts(moving, of))
     guard = _guard(run)
     guard.begin([url for url in urls if not isinstance(asked.get(url), str)], force=force)
     asked |= guard.unknown
-    settled: dict[HubPath, Outcome] = {}
     hoped: dict[tuple[str, str], HubPath] = {}  # git takes a branch once in a push
     pushes: dict[str, tuple[str, list[Push]]] = {}
     for path, entry in ready:
         listing, place = asked.get(of[path]), (of[path], str(entry.branch))
-        if isinstance(listing, str) or of[path] in guard.held or place in hoped or _refusal(run, entry):
+        if path in settled or isinstance(listing, str) or of[path] in guard.held or place in hoped:
+            continue
+        if _refusal(run, entry):
             continue
         if isinstance(entry, Propose) and isinstance(listing, Listing) and (known := _looked_at(run, entry, listing)):
             settled[path] = known
@@ -291,7 +302,7 @@ def _perform(run: Run, ready: Sequence[Pair], *, force: bool = False) -> dict[Hu
         pushes.setdefault(of[path], (of[path], []))[1].append(_push(entry, listing))
     told = push_in_halves(guard.push, pushes)
     results = {path: told[url][branch] for (url, branch), path in hoped.items() if url not in guard.unknown}
-    held = {path: guard.held[of[path]] for path, _ in ready if of[path] in guard.held}
+    held = {path: guard.held[of[path]] for path, _ in ready if of[path] in guard.held and path not in settled}
     settled |= {path: Outcome("", why.text) for path, why in held.items()}
     results = {path: result for path, result in results.items() if path not in held}
     asked |= guard.unknown
@@ -311,6 +322,33 @@ def _perform(run: Run, ready: Sequence[Pair], *, force: bool = False) -> dict[Hu
         if path not in settled
     }
     return {path: settled.get(path) or outcomes[path] for path, _ in ready}
+
+
+def _hold_from_strangers(run: Run, ready: Sequence[Pair]) -> tuple[dict[HubPath, Outcome], dict[str, str]]:
+    """What does not go to a peer's hub, since the hub there is called otherwise; and the URLs at which nobody knows.
+
+    Where the peer's hub was there before, that hub was renamed: what is open goes on there, and what is new to the peer
+    would be refused.
+    """
+    there = [(path, entry) for path, entry in ready if not _is_near(entry)]
+    looked = look_at_names(run, dict.fromkeys(entry.to for _, entry in there))
+    held = dict[HubPath, Outcome]()
+    for path, entry in there:
+        told = looked.held.get(entry.to) or run.memory.conditions.get(MISNAMED, entry.to)
+        known = is_known_there(run.settings, run.memory, run.settings.peers[entry.to])
+        if told is None or (known and not _is_new(run.snapshot, entry)):
+            continue
+        accept = f"{command('cn peer accept {}', entry.to)} sends there what is open, if it is {entry.to}'s hub"
+        hint = told.remedy if known else f"{told.remedy}; {accept}"
+        held[path] = Outcome("", told.text.partition(": what is new")[0], hint)
+    return held, looked.unknown
+
+
+def _is_new(snapshot: Snapshot, entry: Entry) -> bool:
+    """Is it about nothing that is open between us and the peer?"""
+    if isinstance(entry, Propose):
+        return not _was_there(snapshot, entry)
+    return isinstance(entry, Deliver) and not entry.about
 
 
 def _guard(run: Run) -> Guard:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from cn.git.main_history import Strange
-from cn.git.remote import KnownMain, Listing, Result, list_remotes, push_many
+from cn.git.remote import KnownMain, Result, list_remotes, push_many
 from cn.outbox.push_in_halves import Pushes, Results
-from cn.peers.known_mains import ANOTHER, hold, known_main, look
+from cn.peers.known_mains import hold, judged, known_main, look
 from cn.run.memory import Condition
 from cn.run.run import Run
 from cn.values.names import Name
@@ -44,24 +44,15 @@ class Guard:
                 continue
             if heads is not None and heads.whole and known.branch not in heads:
                 self.held[url] = hold(self._run, self._peers[url], known, Strange(None))
-            elif not force and (told := self._judged(url, heads, known)):
+            elif not force and (
+                told := judged(self._run, self._peers[url], heads.get(known.branch) if heads is not None else None)
+            ):
                 self.held[url] = told
             elif heads is None and known.commit:
                 self._expected[url] = known
             else:
                 moved.append(url)
         self._look(moved)
-
-    def _judged(self, url: str, heads: Listing | None, known: KnownMain) -> Condition | None:
-        """What was found before at what is there now, as far as this run knows."""
-        conditions = self._run.memory.conditions
-        stand = [one for name in self._peers[url] if (one := conditions.get(ANOTHER, name))]
-        if not stand:
-            return None
-        tip = heads.get(known.branch) if heads is not None else None
-        if tip is not None and f" is {tip[:12]}," not in stand[0].text:
-            return None
-        return Condition(stand[0].text.partition(": ")[0])
 
     def _look(self, urls: Collection[str]) -> None:
         for url, told in look(self._run, {url: self._peers[url] for url in urls}).items():

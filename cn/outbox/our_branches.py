@@ -23,9 +23,11 @@ from cn.outbox.plan.receipts import (
     plan_proven,
     plan_seen_again,
 )
+from cn.peers.known_mains import lay_in_another
 from cn.peers.observe import Observation, fetch_mains, has_box_alone, head_name, works_by_hand
 from cn.peers.older_state import A_DAY
 from cn.peers.routes import THEIRS
+from cn.peers.strangers import tell_other_name
 from cn.peers.their_records import read_theirs, route_told, sent_about
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
@@ -39,7 +41,7 @@ from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.sent_life import is_withdrawn, last_answer, last_state, sent_lives
 from cn.protocol.twins import THERE
 from cn.run.executor import Executor
-from cn.run.memory import Condition
+from cn.run.memory import MISNAMED, Condition
 from cn.run.run import Run
 from cn.run.secret_gate import mask_line
 from cn.run.settings import lies_at_mailbox
@@ -110,6 +112,7 @@ def record_ours(executor: Executor, seen: Observation) -> list[ThreadKey]:
         executor.perform(Plan(source, (Pin(peer, OUT, topic, tip),)))
     anew += _record_replaced(executor, seen)
     _record_gone(executor, seen)
+    _renew_gone(executor, seen)
     return anew
 
 
@@ -178,13 +181,20 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
             if not _is_from_here(executor, peer, item, tip):
                 look = command("git fetch {} {}", url, f"{HEADS}{branch}")
                 text = f"our {branch} at {peer} is at {tip[:8]}, upon {item.head[:8]}, which we sent"
-                remedy = f"{look} shows it; {command('cn propose {} {}', known.topic, peer)}, where it is checked out, "
-                remedy += f"says that it is ours; {back} brings back what we sent, and {gone} ends it where it was"
-                forward[f"{peer}:{known.topic}"] = Condition(text, remedy, f"{peer}/{known.topic}")
+                plain = (
+                    f"{command('cn propose {} {}', known.topic, peer)}, where it is checked out, says that it is ours"
+                )
+                remedy = f"{look} shows it; {plain}; {back} brings back what we sent, and {gone} ends it where it was"
+                strange = _is_called_otherwise(executor, seen, peer)
+                told = Condition(text, plain if strange else remedy, f"{peer}/{known.topic}", plain)
+                forward[f"{peer}:{known.topic}"] = told
             elif _is_back(executor, peer, item, tip):
                 text = f"our {branch} at {peer} is back at {tip[:8]}, which we sent before {item.head[:8]}"
+                plain = f"ask {peer}, by another way"
                 remedy = f"{back} brings there what we sent last; {gone} ends it where it was"
-                forward[f"{peer}:{known.topic}"] = Condition(text, remedy, f"{peer}/{known.topic}")
+                strange = _is_called_otherwise(executor, seen, peer)
+                told = Condition(text, plain if strange else remedy, f"{peer}/{known.topic}", plain)
+                forward[f"{peer}:{known.topic}"] = told
             pinned = executor.settings.peers[peer].key
             if not executor.memory.told(LEFT, peer, known.topic, tip, pinned):  # it stays so until somebody answers
                 moved.append((peer, known.topic))
@@ -192,9 +202,12 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
         keep = command("git branch {} {}", f"ours-{tip[:8]}", tip)
         text = f"our {branch} at {peer} is not what we sent: {tip[:8]} stands there, and cn saw nobody here "
         text += f"make it; ours is {item.head[:8]}"
-        remedy = f"if somebody here pushed the other, {keep} says so, also after it was answered; "
-        remedy += f"else {back} brings ours back, and {gone} ends it where it was"
-        found[f"{peer}:{known.topic}"] = Condition(text, remedy, f"{peer}/{known.topic}")
+        plain = f"if somebody here pushed the other, {keep} says so, also after it was answered; "
+        remedy = f"{plain}else {back} brings ours back, and {gone} ends it where it was"
+        plain += f"else ask {peer}, by another way"
+        strange = _is_called_otherwise(executor, seen, peer)
+        told = Condition(text, plain if strange else remedy, f"{peer}/{known.topic}", plain)
+        found[f"{peer}:{known.topic}"] = told
     conditions = executor.memory.conditions
     for kind, there in ((REPLACED, found), (FORWARD, forward)):  # where nobody looked it stays as it was
         for name in conditions.names(kind):
@@ -413,29 +426,81 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
     elif became := (_what_became if not proposal else _is_in_main)(executor, seen, peer, item):
         executor.notes.info(f"{text}; {became}", source=source)
     else:
-        text += ", and it did not say what became of it"
-        spec = f"{item.head}:refs/heads/{item.get('branch')}"
-        url = settings.delivery_url(executor.hub, settings.peers[peer], item.get("branch"))
-        push = command("git push {} {}", url, spec)
-        why = "the host lost it or hides it, somebody deleted it there, or its hub had another URL when it went"
-        back = command("cn withdraw {}", f"{peer}:{item.topic}")
-        brings = f", or {push} brings it there" if not proposal or _is_published(executor, seen, peer, item) else ""
-        remedy = f"{why}: ask {peer}{brings}; if somebody here took it back, {back} says so"
+        anew = not pickup and lay_in_another(executor, settings.peers[peer], item.since)
+        text = f"{text}{_ANEW}" if anew else f"{text}, and it did not say what became of it"
+        told = _remedy_of_gone(
+            executor, seen, (peer, item.topic), item.head, Branch(item.get("branch")), proposal, anew
+        )
         if proposal:  # its creator may have deleted it by hand
-            executor.notes.info(f"{text}; {remedy}", source=source)
+            executor.notes.info(f"{text}; {told.remedy}", source=source)
         else:
-            executor.notes.failed(text, remedy, source=source)
-        kind = TAKEN_DOWN if proposal else LOST
-        executor.memory.conditions.set(kind, text, remedy, name=head_name((peer, item.topic), item.head))
+            executor.notes.failed(text, told.remedy, source=source)
+        kind, name = TAKEN_DOWN if proposal else LOST, head_name((peer, item.topic), item.head)
+        executor.memory.conditions.set(kind, text, told.remedy, name=name, plain=told.plain)
 
 
-def _is_published(executor: Executor, seen: Observation, peer: Name, item: Item) -> bool:
+_ANEW = ", with the repository that was there before another one was accepted"
+
+
+def _remedy_of_gone(
+    executor: Executor, seen: Observation, key: ThreadKey, head: Oid, branch: Branch, proposal: bool, anew: bool
+) -> Condition:
+    """What may be done about a branch of ours that is gone, with and without the URL where the peer is now.
+
+    ``anew``: it lay in another repository than the one that is there now, and no proposal from that fits into this.
+    """
+    (peer, topic), settings = key, executor.settings
+    url = settings.delivery_url(executor.hub, settings.peers[peer], branch)
+    push = command("git push {} {}", url, f"{head}:{HEADS}{branch}")
+    back = command("cn withdraw {}", f"{peer}:{topic}")
+    why = "the host lost it or hides it, somebody deleted it there, or its hub had another URL when it went: "
+    if anew:
+        why = f"propose it anew, in a clone of what is there now, or ask {peer}" if proposal else f"ask {peer}"
+    else:
+        why += f"ask {peer}"
+    over = (
+        f"; if somebody here took it back, {back} says so" if not anew else f"; {back} says that it needs nothing more"
+    )
+    brings = not (proposal and anew) and (not proposal or _is_published(executor, seen, peer, head))
+    plain = f"{why}{over}"
+    if not brings or _is_called_otherwise(executor, seen, peer):
+        return Condition("", plain, plain=plain)
+    return Condition("", f"{why}, or {push} brings it there{over}", plain=plain)
+
+
+def _is_called_otherwise(executor: Executor, seen: Observation, peer: Name) -> bool:
+    """Is the hub at a peer's URL called otherwise, as far as this run knows?"""
+    if not seen.fetched_mains.get(peer):
+        return executor.memory.conditions.get(MISNAMED, peer) is not None
+    return tell_other_name(executor, executor.settings.peers[peer], seen.mains[peer][1]) is not None
+
+
+def _renew_gone(executor: Executor, seen: Observation) -> None:
+    """Where a peer has another URL than when a loss was told, its step names that one, as soon as the peer answers."""
+    conditions, settings = executor.memory.conditions, executor.settings
+    for kind, name in [(one, name) for one in (LOST, TAKEN_DOWN) for name in conditions.names(one)]:
+        key, _, head = name.rpartition(" ")
+        whose, _, topic = key.partition("/")
+        peer, told = Name(whose), conditions.get(kind, name)
+        if told is None or peer not in settings.peers or peer not in seen.mains or peer in seen.strange:
+            continue
+        if not conditions.names_no_url(kind, name):
+            continue
+        past = executor.snapshot.events_of_topic(peer, OUT, topic)
+        branch = next((e.fields["branch"] for e in reversed(past) if e.head == head and e.fields.get("branch")), "")
+        if branch and not lies_at_mailbox(peer, branch):
+            proposal, anew = kind == TAKEN_DOWN, told.text.endswith(_ANEW)
+            new = _remedy_of_gone(executor, seen, (peer, topic), Oid(head), Branch(branch), proposal, anew)
+            conditions.set(kind, told.text, new.remedy, name=name, plain=new.plain)
+
+
+def _is_published(executor: Executor, seen: Observation, peer: Name, head: Oid) -> bool:
     """May what is in the history of a branch of ours be pushed to the peer's host, as far as its main tells? A mailbox
     of its own has a main without cn's folders, and keeps them from all who read it.
     """
     if peer not in fetch_mains(executor, seen, [peer]):
         return True
-    return not private_in(executor.hub.git, [item.head], [seen.mains[peer][1]])
+    return not private_in(executor.hub.git, [head], [seen.mains[peer][1]])
 
 
 def _has_no_cn(executor: Executor, seen: Observation, peer: Peer) -> bool:

@@ -10,19 +10,48 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Collection, Mapping
+from datetime import datetime
 
 from cn.git.main_history import Strange, look_at_mains
 from cn.git.remote import KnownMain, Listing
 from cn.peers.peer_main import named_main, note_name
 from cn.protocol.peers_file import Peer
-from cn.run.memory import Condition
+from cn.run.executor import Executor
+from cn.run.memory import ANOTHER, Condition, Memory, put_bounded
 from cn.run.run import Run
+from cn.run.settings import Settings
 from cn.values.names import Name, Oid, is_branch, is_oid
 from cn.values.shell_words import command
+from cn.values.timestamps import format_second, stamp_or_none
 
-ANOTHER = "another"
-"""The kind of condition that another repository answers at a peer's URL."""
-_KNOWN = "known"
+_KNOWN, _ANEW = "known", "anew"
+"""Sections of the memory, by URL: the main there; and since when another repository was accepted."""
+
+
+_CALLED, _FIRST = "called", "first url"
+"""Sections of the memory, by peer: at which URL a hub answered that is called as the peer, or that has no name; and at
+which one the peer was seen first.
+"""
+
+
+def is_called_so(memory: Memory, peer: Peer) -> bool:
+    """Did a hub answer at the peer's URL that is called as the peer, or something that has no name?"""
+    return memory.section(_CALLED).get(peer.name) == peer.hub
+
+
+def is_known_there(settings: Settings, memory: Memory, peer: Peer) -> bool:
+    """Was the hub at the peer's URL the peer's, as far as this clone knows, before it was called otherwise?"""
+    alone = all(one.hub != peer.hub for name, one in settings.peers.items() if name != peer.name)
+    return is_called_so(memory, peer) or (alone and memory.section(_FIRST).get(peer.name) == peer.hub)
+
+
+def note_called(memory: Memory, peer: Peer, *, so: bool = True) -> None:
+    """Note that the hub at the peer's URL is the peer's; not ``so``: it is to be looked at."""
+    memory.section(_CALLED).pop(peer.name, None)
+    if so:
+        memory.section(_CALLED)[peer.name] = peer.hub
+    else:
+        memory.section(_FIRST).pop(peer.name, None)
 
 
 def known_main(run: Run, url: str) -> KnownMain | None:
@@ -45,6 +74,7 @@ def _note(run: Run, url: str, main: KnownMain) -> None:
 def note_listed(run: Run, peer: Peer, listing: Listing, main: tuple[str, Oid] | None) -> None:
     """What a peer's hub lists now, and its main: the first that is seen is the peer's."""
     run.heads[peer.hub] = listing
+    run.memory.section(_FIRST).setdefault(peer.name, peer.hub)
     if not run.settings.sends_to_hub(peer):
         return
     known = known_main(run, peer.hub)
@@ -58,6 +88,12 @@ def note_listed(run: Run, peer: Peer, listing: Listing, main: tuple[str, Oid] | 
             _note(run, peer.hub, KnownMain(*sure))
 
 
+def lay_in_another(run: Run | Executor, peer: Peer, since: datetime) -> bool:
+    """Did what got to a peer at that time lie in the repository that was at its URL before another one was accepted?"""
+    at = stamp_or_none(str(run.memory.section(_ANEW).get(peer.hub, "")))
+    return at is not None and since <= at
+
+
 def forget_removed(run: Run) -> None:
     """Of who is no peer any more nothing is said."""
     for name in run.memory.conditions.names(ANOTHER):
@@ -66,12 +102,31 @@ def forget_removed(run: Run) -> None:
 
 
 def believe(run: Run, peer: Peer, main: tuple[str, Oid] | None) -> None:
-    """What answers at a peer's URL is the peer's, whatever was there: with this main, or with the next one seen."""
+    """What answers at a peer's URL is the peer's, whatever was there: with this main, or with the next one seen.
+
+    Where that was another repository, what lay there is gone with it.
+    """
+    known = known_main(run, peer.hub)
+    is_another = run.memory.conditions.get(ANOTHER, peer.name) is not None
+    if known is not None and main is not None and known.tip != main[1] and not is_another:
+        git = run.hub.git._replace(max_bytes=run.settings.config.limits.fetch_bytes)
+        answers = look_at_mains(git, {peer.hub: known}, run.settings.config.limits.peer_seconds)
+        is_another = isinstance(answers[peer.hub], Strange)
+    if is_another:
+        put_bounded(run.memory.section(_ANEW), peer.hub, format_second(run.now))
     run.memory.section(_KNOWN).pop(peer.hub, None)
     note_name(run.memory, peer.hub, main[0] if main is not None else "")
     if main is not None:
         _note(run, peer.hub, KnownMain(*main))
     run.memory.conditions.clear(ANOTHER, peer.name)
+
+
+def judged(run: Run, names: Collection[Name], tip: Oid | None) -> Condition | None:
+    """What was found before at what is there now, of these peers of one URL; ``tip``: its main, if this run knows."""
+    stand = [one for name in names if (one := run.memory.conditions.get(ANOTHER, name))]
+    if not stand or (tip is not None and f" is {tip[:12]}," not in stand[0].text):
+        return None
+    return Condition(stand[0].text.partition(": ")[0])
 
 
 def look(run: Run, peers: Mapping[str, Collection[Name]]) -> dict[str, Condition | str]:

@@ -6,23 +6,22 @@ from collections.abc import Collection, Mapping
 
 from cn.git.objects import read_info, read_objects
 from cn.git.process import Git
+from cn.peers.known_mains import note_called
 from cn.peers.observe import Observation, fetch_mains
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.hub_config import name_in
 from cn.protocol.ledger import IN, OUT, Item
 from cn.protocol.peers_file import MAILBOX, PATH, PICKUP, Peer
 from cn.run.executor import Executor
-from cn.run.memory import Condition
+from cn.run.memory import MISNAMED, Condition
 from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
 from cn.values.names import Name
 from cn.values.shell_words import command
 from cn.values.text import counted, redact, some_of
 
-ROUTE, FORMER, MISNAMED = "route", "former", "misnamed"
-"""Kinds of conditions, by peer: a changed route waits for what is open; that has a name which this hub had before; a
-peer calls itself otherwise than we do.
-"""
+ROUTE, FORMER = "route", "former"
+"""Kinds of conditions, by peer: a changed route waits for what is open; that has a name which this hub had before."""
 ONE_NAME = "a hub has one name, and refuses what is sent to it under another"
 _MOST_BYTES = 1 << 16
 
@@ -100,7 +99,10 @@ def _find_misnamed(executor: Executor, seen: Observation) -> dict[str, Condition
     here = [name for name, fetched in seen.fetched_mains.items() if fetched and name in settings.peers]
     for name, called in read_names(git, seen, here).items():
         found.pop(name, None)
-        if told := name_told(settings, settings.peers[name], called):
+        told = name_told(settings, settings.peers[name], called)
+        if told is None:
+            note_called(executor.memory, settings.peers[name])
+        else:
             found[str(name)] = told
             executor.memory.told(MISNAMED, name, seen.mains[name][1])
     return found
@@ -127,6 +129,7 @@ def name_told(settings: Settings, peer: Peer, called: str) -> Condition | None:
         remedy = f"that is this hub's own name: check the URL of {peer.name}, or one of the two takes another name"
     elif Name(called) in settings.peers:
         remedy = f"{called} is a peer already: {command('cn peer remove {}', peer.name)} when nothing is open with it"
+        remedy += f", or, where {peer.name} has another URL, its hub: in {PATH}"
     else:
         url = peer.hub if redact(peer.hub) == peer.hub else "URL"  # a password is never part of a command
         remedy = f"{command('cn peer add {} {}', called, url)} lists it by its name"

@@ -50,7 +50,7 @@ class Observation:
     lay at a peer's former URL, and are not at the new one; ``their_away`` that peer's own of these.
     ``urls`` are the remotes that were asked, ``listings`` what those that answered have, ``heads`` our
     own branches where they are the mailbox, ``merges`` what a peer's main merged (merge and its parents), ``ledgers``
-    the lines of a peer's ledger of us by the head that they name.
+    the lines of a peer's ledger of us by the head that they name, ``strange`` those at whose URL another answers.
     """
 
     pins: dict[Key, Oid]
@@ -70,6 +70,7 @@ class Observation:
     urls: dict[str, str] = field(default_factory=dict)
     listings: dict[str, Listing] = field(default_factory=dict)
     heads: Listing = field(default_factory=Listing)
+    strange: set[Name] = field(default_factory=set)
 
     def changed(self, side: str) -> list[ThreadKey]:
         """Branches whose tip is not the pinned one, sorted."""

@@ -30,7 +30,7 @@ def hold_back_older(run: Run, seen: Observation) -> None:
     """
     mains = run.memory.section("mains")
     short = {peer for side in (IN, OUT) for peer, _, _ in seen.vanished(side)}
-    for peer in (peer for name, peer in run.settings.peers.items() if name in seen.listings):
+    for peer in (one for name, one in run.settings.peers.items() if name in seen.listings and name not in seen.strange):
         tip = seen.mains[peer.name][1] if peer.name in seen.mains else None
         known = mains.get(peer.hub)
         lacks = tip != known and peer.name in short and _lacks(run, seen, peer, known)
@@ -43,6 +43,15 @@ def hold_back_older(run: Run, seen: Observation) -> None:
             mains[peer.hub] = tip
         else:
             mains.pop(peer.hub, None)
+
+
+def forget_older(run: Run, peer: Peer, main: tuple[str, Oid] | None) -> None:
+    """What a person takes for the peer's, with this main, is no older state of what was there."""
+    run.memory.section("mains").pop(peer.hub, None)
+    if main is not None:
+        run.memory.section("mains")[peer.hub] = main[1]
+    run.memory.section("older").pop(peer.hub, None)
+    run.memory.conditions.clear(OLDER, peer.name)
 
 
 def _lacks(run: Run, seen: Observation, peer: Peer, known: Any) -> bool:

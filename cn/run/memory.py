@@ -6,6 +6,7 @@ Losing any of it costs a repeated message or an early retry, never an effect.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ from cn.git.repository import Hub
 from cn.system.files import overwrite, read_regular, write_file
 from cn.values.errors import Blocked
 from cn.values.names import digest
+from cn.values.shell_words import command, escape
 from cn.values.timestamps import format_second, parse_stamp, stamp_or_none
 
 if TYPE_CHECKING:  # who only looks reports nothing
@@ -75,33 +77,81 @@ class Failures:
 
 
 class Condition(NamedTuple):
-    """What holds, the next step, and whom it is about."""
+    """What holds, the next step, and whom it is about. ``plain``: that without a URL of the peer's hub."""
 
     text: str
     remedy: str = ""
     source: str = ""
+    plain: str = ""
+
+
+ANOTHER, MISNAMED = "another", "misnamed"
+"""Kinds of conditions, by peer: another repository answers at its URL; the hub there calls itself otherwise. As long as
+one of them holds, no step names that URL: who follows it would bring there what is for the peer alone.
+"""
 
 
 class Conditions:
-    """What holds in a clone, by kind and name; ``entries`` is its part of the clone's memory."""
+    """What holds in a clone, by kind and name; ``entries`` is its part of the clone's memory.
 
-    def __init__(self, entries: dict[str, Any], at: datetime) -> None:
+    ``hubs`` are the peers' URLs by ``peers.md``. What is shown later than it was found may name one that is not the
+    peer's any more, or never was. So what is about a peer (its name begins so) and names its URL counts for that one:
+    under another URL a fault of the URL is over, and of all else the text stands with its ``plain`` remedy. Who does
+    not know the URLs shows none.
+    """
+
+    def __init__(self, entries: dict[str, Any], at: datetime, hubs: Mapping[str, str] | None = None) -> None:
         self._entries = entries
         self._at = at
+        self.hubs: Mapping[str, str] = hubs or {}
         self._cleared: dict[str, Any] = {}
         """What was cleared in this run: it did not begin anew when it is set again."""
 
-    def set(self, kind: str, text: str, remedy: str = "", *, name: str = "") -> None:
+    def set(self, kind: str, text: str, remedy: str = "", *, name: str = "", plain: str = "") -> None:
         """Note that this holds; where it did already, only the remedy is renewed."""
         key = _key(kind, name)
         entry = self._entries.get(key) or self._cleared.get(key) or {}
         if entry.get("text") != text:
             entry = {**entry, "text": text, "since": format_second(self._at)}
         self._entries.pop(key, None)
-        self._entries[key] = {**entry, "remedy": remedy}
+        kept = {one: value for one, value in entry.items() if one not in ("url", "plain")}
+        self._entries[key] = {**kept, "remedy": remedy, **self._bound(key, remedy, plain)}
         if len(self._entries) > _MOST_CONDITIONS:  # the oldest of those of which there are most
             (most, _), *_ = Counter(map(_group, self._entries)).most_common(1)
             del self._entries[next(one for one in self._entries if _group(one) == most)]
+
+    def _bound(self, key: str, remedy: str, plain: str) -> dict[str, str]:
+        """To which URL of its peer it is bound, and its other remedy."""
+        peer = _peer(key)
+        url = self.hubs.get(peer, "")
+        if key.partition(" ")[0] in (ANOTHER, MISNAMED):
+            return {"url": url}
+        if not url or escape(url) not in remedy:
+            return {}
+        return {"url": url, "plain": plain or f"{command('cn peer sync {}', peer)} tells what may be done"}
+
+    def _read(self, key: str) -> Condition | None:
+        """What holds, as far as it counts for the URL that its peer has now."""
+        entry = self._entries[key]
+        text, remedy, peer = str(entry["text"]), str(entry.get("remedy", "")), _peer(key)
+        plain, url = str(entry.get("plain", "")), str(entry.get("url", ""))
+        if not url:
+            return Condition(text, remedy)
+        here = self.hubs.get(peer) == url
+        if not plain:
+            return Condition(text, remedy) if here else None
+        is_strange = any(self.get(kind, peer) is not None for kind in (ANOTHER, MISNAMED))
+        return Condition(text, remedy if here and not is_strange else plain, plain=plain)
+
+    def names_no_url(self, kind: str, name: str) -> bool:
+        """Is the URL that its peer has now none that it names?"""
+        entry = self._entries[_key(kind, name)]
+        return not entry.get("url") or entry["url"] != self.hubs.get(_peer(_key(kind, name)))
+
+    @property
+    def bound(self) -> frozenset[str]:
+        """The peers of whom a step is shown that names their URL."""
+        return frozenset(_peer(key) for key, entry in self._entries.items() if entry.get("plain"))
 
     def clear(self, kind: str, name: str = "") -> None:
         """Note that it does not hold, or no more."""
@@ -114,13 +164,13 @@ class Conditions:
 
     def of(self, kind: str) -> list[tuple[str, str]]:
         """Text and remedy of what holds of a kind."""
-        found = (self._entries[_key(kind, name)] for name in self.names(kind))
-        return [(str(entry["text"]), str(entry.get("remedy", ""))) for entry in found]
+        found = (self._read(_key(kind, name)) for name in self.names(kind))
+        return [(one.text, one.remedy) for one in found if one is not None]
 
     def get(self, kind: str, name: str) -> Condition | None:
         """What holds of this kind under this name."""
-        entry = self._entries.get(_key(kind, name))
-        return Condition(str(entry["text"]), str(entry.get("remedy", ""))) if entry else None
+        key = _key(kind, name)
+        return self._read(key) if key in self._entries else None
 
     def since(self, kind: str, name: str = "") -> datetime:
         """Since when it holds."""
@@ -132,7 +182,7 @@ class Conditions:
             if name not in found:
                 self.clear(kind, name)
         for name, one in found.items():
-            self.set(kind, one.text, one.remedy, name=name)
+            self.set(kind, one.text, one.remedy, name=name, plain=one.plain)
 
     def tell(self, kind: str, found: Mapping[str, Condition], report: Report) -> None:
         """:meth:`replace`, and report each as failed: as told before where it was, under its name."""
@@ -146,12 +196,17 @@ class Conditions:
     @property
     def shown(self) -> list[tuple[str, str, str, str]]:
         """What holds: text, remedy, since when, and what it has in common with others: its kind and peer."""
-        entries = sorted(self._entries.items())
-        return [(str(e["text"]), str(e.get("remedy", "")), str(e["since"]), _group(key)) for key, e in entries]
+        entries = [(key, str(e["since"]), self._read(key)) for key, e in sorted(self._entries.items())]
+        return [(one.text, one.remedy, since, _group(key)) for key, since, one in entries if one is not None]
 
 
 def _key(kind: str, name: str) -> str:
     return f"{kind} {name}" if name else kind
+
+
+def _peer(key: str) -> str:
+    """The peer with whom the name of a condition begins, if it does: ``gone pi/topic head``, ``replaced pi:topic``."""
+    return re.split("[ /:]", key.partition(" ")[2], maxsplit=1)[0]
 
 
 def _group(key: str) -> str:
@@ -190,6 +245,7 @@ class Memory:
         self.at = at
         self._path: Path = hub.state / "local.json"
         self._mode = hub.private_mode  # it quotes what remotes said
+        self._hubs: Mapping[str, str] = {}
         try:
             data = json.loads(read_regular(self._path) or b"")
         except (ValueError, RecursionError):
@@ -199,7 +255,7 @@ class Memory:
 
     def _take(self, data: dict[str, Any]) -> None:
         self._data = data
-        self.conditions = Conditions(self.section("standing"), self.at)
+        self.conditions = Conditions(self.section("standing"), self.at, self._hubs)
         """What is shown until it is gone."""
         self.unreachable = Failures(self.section("unreachable"), self.at)
         """Peers and the mailbox, by their key."""
@@ -215,6 +271,11 @@ class Memory:
         """What stopped the last run as a whole, ``text``, ``hint``, ``since``, ``kind``, and ``run``: of which kind it
         was, where it was open, so that others may work; empty: nothing.
         """
+
+    def know_hubs(self, hubs: Mapping[str, str]) -> Memory:
+        """Go by these URLs of peers (:class:`Conditions`)."""
+        self._hubs = self.conditions.hubs = hubs
+        return self
 
     def section(self, name: str) -> dict[str, Any]:
         """One section, to read and to change."""

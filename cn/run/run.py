@@ -146,6 +146,7 @@ class Run:
             peers = {n: p for n, p in settings.peers.items() if n not in damaged}
             settings = settings._replace(peers=peers, files=None)
         self.settings = by_links(settings, snapshot)
+        self.memory.know_hubs(self.settings.hubs)
 
     def commit(self, plan: Callable[[Executor], str | None]) -> None:
         """Plan on the base, commit, and report what the last plan noted.

@@ -60,6 +60,11 @@ class Settings(NamedTuple):
         """The hub's name, which is also its agent's."""
         return self.config.name
 
+    @property
+    def hubs(self) -> dict[str, str]:
+        """The URLs of the peers' hubs."""
+        return {name: peer.hub for name, peer in self.peers.items()}
+
     def peer(self, name: str) -> Peer:
         """The peer of that name; raises :class:`Refused` when there is none."""
         found = self.peers.get(Name(name))

@@ -42,7 +42,7 @@ class View(NamedTuple):
     @property
     def memory(self) -> Memory:
         """This clone's memory, read anew."""
-        return Memory(self.hub, self.now)
+        return Memory(self.hub, self.now).know_hubs(self.settings.hubs)
 
 
 def has_agent(view: View) -> bool:

@@ -212,8 +212,8 @@ def test_by_pickup_what_came_under_the_former_name_is_not_gone(world: World) -> 
 def test_what_was_addressed_to_another_name_is_let_in_when_the_hub_has_it(world: World) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")
     world.link(sigma, pi)
-    rename(pi, "pi", "pj")
     sigma.cn("send", "pi", "question")
+    rename(pi, "pi", "pj")
     told = pi.sync(check=1).stderr
     assert "it is addressed to pi, and this hub is pj" in told
     rename(pi, "pj", "pi")

@@ -47,9 +47,9 @@ def test_what_is_sent_after_a_stranger_took_the_name_stays_here(world: World, si
     for look in ("with a run in between", "at once"):
         other = stranger(world.folder, look.replace(" ", "-"))
         swap(pi.home, other)
-        if look != "at once":
-            sigma.sync()
-        told = sigma.cn("send", "pi", f"Secret {look}", check=1).stderr
+        told = "" if look == "at once" else sigma.sync(check=1).stderr
+        assert "is gone" not in told, "what is not in it was never there"
+        told += sigma.cn("send", "pi", f"Secret {look}", check=1).stderr
         assert "another repository answers at pi's URL: its main is " in told
         assert "'cn peer accept pi' takes what is there now" in told
         assert set(branches(pi.home)) == {"main"}
@@ -96,9 +96,10 @@ def test_a_hub_that_was_made_anew_is_accepted_by_a_person(world: World, sigma: N
     assert (sigma.root / ".git/cn/local.json").read_bytes() == before
     assert f"its main is at {tip(pi.home, 'main')[:12]}" in sigma.cn("peer", "accept", "pi").stdout
     assert "another repository" not in sigma.cn("status").stdout.partition("outbox")[0]
-    sigma.sync()
+    told = sigma.sync(check=1).stderr
     assert "sigma/second" in branches(pi.home)
-    assert "First" not in str(branches(pi.home))
+    assert "our sigma/first is gone at pi, with the repository that was there before another one was accepted" in told
+    assert "sigma/first" not in branches(pi.home)
 
 
 def test_whoever_is_added_again_is_believed(world: World, sigma: Node, pi: Node) -> None:

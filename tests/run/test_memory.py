@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from cn.git.repository import Hub, open_hub
-from cn.run.memory import Memory
+from cn.run.memory import ANOTHER, MISNAMED, Memory
 from cn.transaction.checkout import Asides, has_written_asides, sweep_asides
+from cn.values.shell_words import command
 from tests.support.hubs import ROOT, commit, git, work
 from tests.support.world import Node, World
 
@@ -128,3 +129,31 @@ def test_names_to_wake_for_may_be_any_bytes(world: World, sigma: Node) -> None:
     sigma.sync()
     assert note.read_text().endswith("\n20260205-pi-x.md\n")
     assert "\0" not in note.read_text()
+
+
+def test_what_names_a_url_of_a_peer_counts_for_that_one(hub: Hub) -> None:
+    memory = Memory(hub, AT).know_hubs({"pi": "/a b/pi.git", "omega": "/omega.git"})
+    conditions = memory.conditions
+    push = command("git push {} x", "/a b/pi.git")
+    conditions.set("gone", "it is gone", f"ask, or {push}", name="pi/x 1", plain="ask")
+    conditions.set("replaced", "it is another", push, name="pi:x")
+    conditions.set("fetch", "it does not come", "wait", name="pi/x 1")
+    conditions.set(MISNAMED, "it is called otherwise", name="omega")
+    memory.save()
+    again = Memory(hub, AT)
+
+    def shown(hubs: dict[str, str]) -> dict[str, str]:
+        return {text: remedy for text, remedy, *_ in again.know_hubs(hubs).conditions.shown}
+
+    looks = "'cn peer sync pi' tells what may be done"
+    moved = {"it is gone": "ask", "it is another": looks, "it does not come": "wait"}
+    assert shown({}) == moved
+    assert shown({"pi": "/omega.git", "omega": "/elsewhere.git"}) == moved
+    whole = moved | {"it is gone": f"ask, or {push}", "it is another": push, "it is called otherwise": ""}
+    assert shown({"pi": "/a b/pi.git", "omega": "/omega.git"}) == whole
+    for kind in (ANOTHER, MISNAMED):
+        again.conditions.set(kind, "a stranger", name="pi")
+        assert again.conditions.get("gone", "pi/x 1") == ("it is gone", "ask", "", "ask")
+        assert again.conditions.of("replaced") == [("it is another", looks)]
+        again.conditions.clear(kind, "pi")
+    assert again.conditions.bound == {"pi"}
