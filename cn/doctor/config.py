@@ -200,7 +200,7 @@ def check_repository(facts: HubFacts) -> Iterator[Finding]:
     # What main has not either is told by the check of the configuration.
     if not (hub.root / CONFIG).is_file() and facts.main is not None and facts.snapshot.oid(CONFIG) is not None:
         why = f"runs read {hub.main}'s; a commit of everything would take it out of {hub.main}"
-        back = bring_back(hub.config, hub.main, CONFIG)
+        back = bring_back(hub, CONFIG, anywhere=True)
         yield problem(f"{CONFIG} is missing from the work tree", why, back)
 
 

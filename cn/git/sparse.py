@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cn.git.process import GitConfig
+from cn.git.repository import Hub
 from cn.values.shell_words import command
 
 
@@ -11,9 +12,16 @@ def is_sparse(config: GitConfig) -> bool:
     return config.last("core.sparsecheckout") in ("true", "yes", "on", "1")
 
 
-def bring_back(config: GitConfig, main: str, path: str) -> str:
-    """The command that brings a file of main back into the work tree: 'git checkout' finds none that is left out."""
-    if not is_sparse(config):
-        return command("git checkout {} -- {}", main, path)
-    folder, _, _ = path.rpartition("/")
-    return command("git sparse-checkout add {}", folder or path)
+def bring_back(hub: Hub, path: str, *, anywhere: bool = False) -> str:
+    """The command that brings a file of main back into the work tree: 'git checkout' finds none that is left out.
+
+    ``anywhere``: whatever folder it is typed in.
+    """
+    folder = path.rpartition("/")[0] or path
+    if anywhere:
+        if is_sparse(hub.config):
+            return command("git -C {} sparse-checkout add {}", str(hub.root), folder)
+        return command("git -C {} checkout {} -- {}", str(hub.root), hub.main, path)
+    if is_sparse(hub.config):
+        return command("git sparse-checkout add {}", folder)
+    return command("git checkout {} -- {}", hub.main, path)

@@ -129,7 +129,7 @@ def not_in_effect(hub: Hub, *mains: Snapshot) -> list[Condition]:
         texts = [(main.read(path) or b"").replace(b"\r\n", b"\n") for main in mains]
         if data.replace(b"\r\n", b"\n") in texts or is_left(hub, path, data or None):
             continue
-        back = bring_back(hub.config, hub.main, path)
+        back = bring_back(hub, path)
         if (hub.root / path).exists():
             remedy = f"{back} throws it away" if any(texts) else "remove it"
             text = f"{path} has a change that is not committed: it is not in effect"

@@ -179,7 +179,7 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     _no_other_work_tree(hub)
     _real_folders(hub)
     for path in find_pipes(hub):
-        back = bring_back(hub.config, hub.main, path)
+        back = bring_back(hub, path)
         text = f"{path} is no regular file, and git would wait for it without end"
         raise Blocked(text, f"move it away, and if main has one, {back} brings it back; then run again")
     return refs
