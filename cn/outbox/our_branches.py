@@ -342,8 +342,12 @@ def _record_found(
     elif _is_message(executor, tip):  # whoever may write there could speak for us
         url = settings.delivery_url(executor.hub, settings.peers[peer], branch)
         push = command("git push {} {}", url, f":{HEADS}{branch}")
-        text = f"{branch} at {peer} is a message in our name at {tip[:8]} that cn did not send; it is not adopted"
-        executor.notes.info(f"{text}; unless somebody here pushed it, {push} deletes it", source=source)
+        text = (
+            f"{branch} at {peer} is a message in our name at {tip[:8]} that cn did not send by what main records: it "
+            "is not adopted. Another clone of this hub may have sent it, whose records origin lost or has not: they "
+            f"come once that clone is in step with origin. Where no clone and nobody here did, {push} deletes it"
+        )
+        executor.notes.info(text, source=source)
     else:
         base, subject = _what_it_is(executor, seen, peer, tip)
         executor.perform(plan_adopted(peer, branch, tip, executor.now, base, subject))

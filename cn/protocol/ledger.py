@@ -167,6 +167,11 @@ _DECIDED = ("digest", "rule", "why", "remedy", "until", "actor", "reason", "by",
 """Fields that speak of a decision on an earlier head."""
 
 
+def closes(event: Event) -> bool:
+    """Is nothing open any more after it?"""
+    return event.kind in _CLOSES[event.side]
+
+
 def check(items: Open, event: Event, what: str = "") -> None:
     """Raise :class:`InvalidTransition` if a new event of ours does not fit what is open."""
     found = items.get((event.side, event.topic))

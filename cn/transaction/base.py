@@ -2,7 +2,8 @@
 
 Most paths are git's to merge. In cn's folders rules decide: what origin says of ledger,
 queue, logs, outbox and sent stands; a thread that is done on either side is done; of a thread
-changed on both sides origin's stands, and ours is kept beside.
+changed on both sides origin's stands, and ours is kept beside. Only where commits made here were at origin once, before
+its main was rewound, both sides' records stand (:mod:`cn.transaction.joined_records`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import NamedTuple
 
 from cn.git import needed_rights
 from cn.git.damage import refuse_broken_ref
-from cn.git.entries import Entry, merge_trees, read_changes, read_tree
-from cn.git.fast_import import FileChange, build_commit, set_entry
+from cn.git.entries import Entry, list_entries, merge_trees, read_changes, read_tree
+from cn.git.fast_import import EntryChange, FileChange, build_commit, set_entry
 from cn.git.fetch import fetch_tips
 from cn.git.list_and_fetch import Fetched, list_and_fetch
 from cn.git.lost_branch import head_branch, missing_main
@@ -301,7 +302,7 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
         # By this main here lets go of what origin lost, and keeps what was only made here.
         onto = command("git rebase --onto {} {} {}", tip, known, hub.main)
         dropping = command("git reset --keep {}", tip) if is_ancestor(hub.git, local, known) else onto
-        raise _rewound(hub, known, tip, text, dropping, dry_run)
+        raise _rewound(hub, known, tip, text, dropping, dry_run, local=local)
     before = known or (local if is_ancestor(hub.git, local, tip) else None)
     if before is None or not (lost := ledger_losses(hub, before, tip)):
         return
@@ -314,7 +315,7 @@ def _taken_out(hub: Hub, known: Oid, tip: Oid, lost: Sequence[str], dry_run: boo
     """Origin's main went on from ``known``, and commits of it took lines out of the ledger: these are taken back."""
     from cn.git.removals import find_removals, is_of_hub, is_of_ledger  # every run comes by here, and few stop
 
-    rescue, beside = f"refs/cn/rescue/{known[:16]}", f"refs/cn/rescue/{tip[:16]}"
+    rescue, beside = _rescue(known), _rescue(tip)
     if not dry_run:
         update_refs(hub.git, [(rescue, known), (beside, tip)])
     has = [one is not None for one in read_all(hub.git, [f"{commit}:{PATH}" for commit in (known, tip)])]
@@ -344,26 +345,49 @@ def _accepting(hub: Hub, tip: Oid, dropping: str = "") -> list[str]:
     return [step for step in steps if step]
 
 
+_RESCUE = "refs/cn/rescue/"
+
+
+def _rescue(oid: Oid) -> str:
+    return f"{_RESCUE}{oid[:16]}"
+
+
 def _rewound(
-    hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dry_run: bool, otherwise: str = ""
+    hub: Hub,
+    known: Oid,
+    tip: Oid | None,
+    text: str,
+    dropping: str,
+    dry_run: bool,
+    otherwise: str = "",
+    local: Oid | None = None,
 ) -> Blocked:
     """``dropping`` is what has to be done to main here before the loss can be accepted (empty: nothing),
     ``otherwise`` ends the remedy.
     """
-    rescue = f"refs/cn/rescue/{known[:16]}"
-    beside = f"refs/cn/rescue/{tip[:16]}" if tip is not None and not is_ancestor(hub.git, tip, known) else ""
+    rescue = _rescue(known)
+    beside = tip if tip is not None and not is_ancestor(hub.git, tip, known) else None
     if not dry_run:
-        update_refs(hub.git, [(rescue, known), *([(beside, tip)] if beside and tip else [])])
+        update_refs(hub.git, [(rescue, known), *([(_rescue(beside), beside)] if beside else [])])
     lease = f"{hub.main}:{tip or ''}"
     push = command("git push --force-with-lease={} origin {}:{}", lease, rescue, hub.main_ref)
-    lags = tip is not None and not beside
-    wait = "where the host has several copies, this is an old one: run again later; else " if lags else ""
-    hint = f"{wait}push it back ({push})"
     if beside:
-        count, titles = _commits(hub, known, Oid(str(tip)), "%h %s (%an)")
+        count, titles = _commits(hub, known, beside, "%h %s (%an)")
         # In the hint: what origin gets in the meantime is no other trouble, which would be told again.
-        drops = f": {counted(count, 'commit')} that this clone did not know, {titles}" if count else ""
-        hint += f", and {command('git merge {}', beside)}, then 'cn sync' takes in what that drops{drops}"
+        has = f"{counted(count, 'commit')} that this clone did not know ({titles})" if count else "other merges"
+        # Doctor and a dry run have brought and kept nothing; without the rescue ref the records here would be dropped.
+        steps = [command("git fetch origin {}", hub.main_ref), command("git update-ref {} {}", rescue, known)]
+        if local is None or not is_ancestor(hub.git, known, local):  # a merge of both begins with main here
+            steps.append(command("git merge {}", rescue))
+        steps.append(command("git update-ref {} {}", ORIGIN_REF, beside))
+        hint = (
+            f"origin has {has}: if they shall stay, as where a backup was restored and another clone has gone on from "
+            f"there, {', then '.join(steps)}, then 'cn sync' merges both sides and pushes nothing by force; "
+            f"if they shall go, push back what was there ({push}), they are kept at {_rescue(beside)}"
+        )
+    else:
+        lags = "where the host has several copies, this is an old one: run again later; else "
+        hint = f"{lags if tip is not None else ''}push it back ({push})"
     if tip is not None:
         hint += f"; if the loss is meant, {', then '.join(_accepting(hub, tip, dropping))}"
     return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint + otherwise)
@@ -376,7 +400,24 @@ def _integrated(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, 
         restored = restore_ledger(hub, origin, local)
         told = ["commits made here took entries out of the ledger; they are restored"]
         return restored, told if restored != local else []
-    return integrate(hub, origin, local, keep=keep)
+    former = _former(hub, origin, local)
+    for line in former:
+        local = restore_ledger(hub, line, local)
+    merged, reports = integrate(hub, origin, local, keep=keep, join=bool(former))
+    told = [
+        f"what origin had before its main was rewound ({line[:12]}) is merged with what it has now" for line in former
+    ]
+    return merged, [*told, *reports]
+
+
+def _former(hub: Hub, origin: Oid, local: Oid) -> list[Oid]:
+    """What main here has, origin had once, and lost: runs of this hub made it, and what it records was done."""
+    form = "--format=%(refname)%00%(objectname)"
+    rows = hub.git.run("for-each-ref", form, f"--merged={local}", f"--no-merged={origin}", _RESCUE).lines
+    found = ((name, Oid(oid)) for name, oid in (row.split("\0") for row in rows))
+    return [
+        oid for name, oid in found if name == _rescue(oid)
+    ]  # other names are of `cn doctor`: never at origin, maybe
 
 
 _MOST_TITLES = 3
@@ -460,11 +501,11 @@ _DRAFTS = "threads/drafts/"
 _LEDGER = "state/ledger"
 
 
-def integrate(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, list[str]]:
+def integrate(hub: Hub, origin: Oid, local: Oid, *, keep: bool, join: bool = False) -> tuple[Oid, list[str]]:
     """The merge of ``local`` into ``origin``, and sentences about what was kept beside it.
 
     The same two commits always give the same merge. With ``keep``, copies of what did not
-    get in are written below ``.git/cn/aside``.
+    get in are written below ``.git/cn/aside``. With ``join``, the records of both sides stand.
     """
     base = hub.git.run("merge-base", origin, local, check=False)
     if not base.ok:
@@ -474,13 +515,68 @@ def integrate(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, li
         )
     special = _Special.read(hub, Oid(base.lines[0]), origin, local)
     wanted, ousted = special.decide()
-    tree = _merge(hub, origin, local, special)
+    tree = _merge(hub, origin, local, special, join=join)
     at = later(hub, origin, local)
-    changes = [set_entry(path, entry) for path, entry in wanted.items()]
+    changes = {path: set_entry(path, entry) for path, entry in wanted.items()}
+    if join:
+        joined = _joined(hub, Oid(base.lines[0]), origin, local, special)
+        changes |= joined
+        ousted = {path: entry for path, entry in ousted.items() if path not in joined}
     merged = build_commit(
-        hub, base=tree, parents=(origin, local), changes=changes, message="cn: integrate local commits", at=at
+        hub,
+        base=tree,
+        parents=(origin, local),
+        changes=list(changes.values()),
+        message="cn: integrate local commits",
+        at=at,
     )
     return merged, [_kept(hub, local, path, entry, keep) for path, entry in ousted.items()]
+
+
+_LOGS = "logs/"
+_OUTBOX, _SENT = "threads/mail/outbox/", "threads/mail/sent/"
+
+
+def _joined(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special) -> dict[str, FileChange | EntryChange]:
+    """The records of both sides: histories and logs line by line, others as the side that changed them has them."""
+    from cn.transaction import joined_records  # a run needs it once in years
+
+    changes: dict[str, FileChange | EntryChange] = {}
+    peers = set[str]()
+    for path, ours in special.ours.items():
+        theirs, known = special.theirs.get(path), special.base.get(path)
+        folder = path.rpartition("/")[0]
+        if folder.rpartition("/")[0] == _LEDGER:
+            peers.add(folder)
+        elif path not in special.theirs and path.startswith((_LOGS, _OUTBOX, _SENT)):
+            changes[path] = set_entry(path, ours)
+        elif path.startswith(_LOGS) and ours and theirs:
+            before, *sides = (_lines(data) for data in read_known(hub.git, [(known or ours).oid, theirs.oid, ours.oid]))
+            changes[path] = _file(path, joined_records.join_lines(before if known else None, *sides))
+    sent = {_name(path) for path in (*special.theirs, *special.ours) if path.startswith(_SENT)}
+    for path in {*special.theirs, *special.ours}:
+        if path.startswith(_OUTBOX) and _name(path) in sent:  # sent on either side is sent
+            changes[path] = set_entry(path, None)
+    for folder in sorted(peers):
+        history = joined_records.join_history(*(_months(hub, commit, folder) for commit in (base, origin, local)))
+        for name, lines in history.items():
+            changes[f"{folder}/{name}"] = _file(f"{folder}/{name}", lines)
+        if (folded := joined_records.fold_months(history)) is not None:
+            changes[f"{folder}/open"] = FileChange(HubPath(f"{folder}/open"), folded)
+    return changes
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n") if data else []
+
+
+def _file(path: str, lines: Sequence[str]) -> FileChange:
+    return FileChange(HubPath(path), "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+
+
+def _months(hub: Hub, commit: Oid, folder: str) -> dict[str, list[str]]:
+    found = [e for e in list_tree(hub.git, commit, folder) if e.kind == "blob" and e.path.isdigit()]
+    return {e.path: _lines(data) for e, data in zip(found, read_known(hub.git, [e.oid for e in found]), strict=True)}
 
 
 def restore_ledger(hub: Hub, known: Oid, local: Oid) -> Oid:
@@ -517,7 +613,7 @@ def ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
     return losses
 
 
-def _merge(hub: Hub, origin: Oid, local: Oid, special: _Special) -> Oid:
+def _merge(hub: Hub, origin: Oid, local: Oid, special: _Special, *, join: bool) -> Oid:
     """git's merge of everything else.
 
     The special paths are set to the merge base's entries on both sides first, so that git's
@@ -536,12 +632,26 @@ def _merge(hub: Hub, origin: Oid, local: Oid, special: _Special) -> Oid:
         text = f"cannot merge origin's main with yours: {failed.done.reason}"
         raise Blocked(text, f"run {_pull(hub)} to see why") from None
     if tree is None:
-        shown = ", ".join(visible(n) for n in sorted(conflicts)[:10])
-        raise Blocked(
-            f"your local commits conflict with origin's main in {shown}",
-            f"run {_pull(hub)}, resolve the conflict, commit, and run again",
-        )
+        first = sorted(conflicts)[:10]
+        shown = ", ".join(visible(n) for n in first)
+        remedy = f"run {_pull(hub)}, resolve the conflict, commit, and run again"
+        if join:  # git's own merge would conflict in the records too, which nobody resolves by hand
+            remedy = _as_there(hub, origin, local, first)
+        raise Blocked(f"your local commits conflict with origin's main in {shown}", remedy)
     return tree
+
+
+def _as_there(hub: Hub, origin: Oid, local: Oid, paths: Sequence[str]) -> str:
+    """How main here gets these files as origin has them, so that nothing conflicts, and the person's own text after."""
+    there = list_entries(hub.git, origin, paths)
+    taken = [path for path in paths if path in there]
+    take = [command("git checkout {} -- {}", origin, path) for path in taken]
+    take += [command("git rm -- {}", path) for path in paths if path not in there]
+    shown = [command("git show {}:{}", local, path) for path in paths]
+    return (
+        f"take what origin has ({', then '.join(take)}, then {command('git commit -m {}', 'as at origin')}), run "
+        f"again, and then put into it what was here ({', '.join(shown)})"
+    )
 
 
 def _pull(hub: Hub) -> str:

@@ -84,7 +84,8 @@ def test_a_message_in_our_name_that_cn_did_not_send_is_not_adopted(sigma: Node, 
     update(pi, f"create refs/heads/sigma/forged {forged}")
     said = sigma.cn("sync", check=0).stdout
     assert f"sigma/forged at pi is a message in our name at {forged[:8]} that cn did not send" in said
-    assert f"push {pi.url} :refs/heads/sigma/forged' deletes it" in said
+    assert "Another clone of this hub may have sent it" in said
+    assert f"Where no clone and nobody here did, 'git push {pi.url} :refs/heads/sigma/forged' deletes it" in said
     assert "adopted sigma/forged" not in said
     assert "forged" not in sigma.cn("sync", check=0).stdout, "it is told once"
     assert "forged" not in sigma.cn("status").stdout

@@ -78,12 +78,23 @@ def test_what_somebody_pushed_over_it_is_named_and_not_lost(world: World, sigma:
     force_push(stale, sigma.url, "HEAD:refs/heads/main")
     before = tip(sigma.root, "main")
     told = sigma.cn("sync", check=1).stderr
-    assert f"1 commit that this clone did not know, {theirs[:7]} From a stale clone (Ann)" in told
+    assert f"1 commit that this clone did not know ({theirs[:7]} From a stale clone (Ann))" in told
     assert tip(sigma.root, f"refs/cn/rescue/{theirs[:16]}") == theirs
-    obey(sigma, *told_commands(told)[:3])  # push it back, merge, sync
+    obey(sigma, *told_commands(told.partition("; if they shall go")[0], "if they shall stay"))
     main = branches(sigma.home)["main"]
     assert {before, theirs} <= set(git(sigma.home, "rev-list", main).split())
     assert read(sigma.home, "main:docs/stale.md") == b"work\n"
+
+
+def test_what_somebody_pushed_over_it_is_thrown_out_and_kept_here(world: World, sigma: Node, lost: str) -> None:
+    theirs = commit(clone(sigma.home, world.folder / "stale"), {"docs/stale.md": "work\n"}, "From a stale clone")
+    force_push(world.folder / "stale", sigma.url, "HEAD:refs/heads/main")
+    before = tip(sigma.root, "main")
+    told = sigma.cn("sync", check=1).stderr
+    obey(sigma, *told_commands(told.partition("; if the loss")[0], "if they shall go"))
+    sigma.sync()
+    assert branches(sigma.home)["main"] == before
+    assert tip(sigma.root, f"refs/cn/rescue/{theirs[:16]}") == theirs
 
 
 def test_an_origin_without_main_gets_it_back(sigma: Node) -> None:

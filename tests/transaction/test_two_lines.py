@@ -1,0 +1,285 @@
+"""A host is set back, and clones of one hub that were ahead of it come back one after the other: no force, no loss."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cn.protocol import ledger
+from cn.transaction.joined_records import fold_months, join_history, join_lines
+from tests.support.hubs import branches, clone, commit, force_push, git, identify, push, read, tip
+from tests.support.world import Node, World, is_in_main
+
+TOPICS = ("a", "b", "c", "d")
+JOIN = [["git", "fetch"], ["git", "update-ref"], ["git", "update-ref"], ["cn", "sync"]]
+
+
+def obey(node: Node, text: str, after: str, until: str) -> list[str]:
+    """Do literally what is told between two places of a text; the commands."""
+    commands = re.findall(r"'((?:git|cn) [^']*)'", text.partition(after)[2].partition(until)[0])
+    for one in commands:
+        if one.startswith("cn "):
+            node.cn(*one.split()[1:])
+        else:
+            subprocess.run(one, shell=True, cwd=node.root, check=True, capture_output=True, timeout=60)
+    return commands
+
+
+def join(node: Node) -> list[str]:
+    """Status, doctor and sync tell the same step; it is followed."""
+    told = node.cn("sync", check=1).stderr
+    (remedy,) = re.findall(r"→ (.*)", told)
+    assert remedy in node.cn("status").stdout
+    assert remedy in node.cn("doctor", check=1).stdout
+    done = obey(node, told, "if they shall stay", "; if they shall go")
+    assert not any("push" in one for one in done)
+    return done
+
+
+def set_back(node: Node, left: str) -> None:
+    """The host has an older main again, and takes no force, as docs/hosts.md advises."""
+    git(node.home, "config", "receive.denyNonFastForwards", "false")
+    force_push(node.root, node.url, f"{left}:refs/heads/main")
+    git(node.home, "config", "receive.denyNonFastForwards", "true")
+
+
+@pytest.fixture
+def clones(world: World, sigma: Node, pi: Node) -> tuple[str, list[Node], dict[str, str]]:
+    """What the host's backup has, three clones of the hub that know it, and the heads of what waits there."""
+    second = world.second(sigma)
+    path = clone(sigma.url, world.folder / "cn-sigma-3", trusted=True)
+    identify(path, "sigma", "sigma@cn.invalid")
+    third = Node("sigma", path, sigma.home, sigma.url)
+    heads = {topic: world.propose(pi, sigma, topic, {f"docs/{topic}.md": f"{topic}\n"}) for topic in TOPICS}
+    for node in (sigma, second, third):
+        node.sync()
+    return branches(sigma.home)["main"], [sigma, second, third], heads
+
+
+def healthy(*nodes: Node) -> None:
+    for node in nodes:
+        assert "healthy" in node.cn("doctor").stdout
+
+
+def test_clones_that_were_ahead_of_a_restored_host_are_all_taken_in_without_force(
+    world: World, pi: Node, clones: tuple[str, list[Node], dict[str, str]]
+) -> None:
+    left, (sigma, second, third), heads = clones
+    lines = {}
+    for node, topic in ((sigma, "a"), (second, "b"), (third, "c")):
+        if node is not sigma:  # each went on from the backup alone
+            set_back(node, left)
+        node.decide(f"pi/{topic}", "do:merge")
+        lines[topic] = node.main
+    set_back(sigma, left)
+    told = sigma.cn("sync", check=1).stderr
+    obey(sigma, told, "run again later; else", "; if the loss")
+    sigma.decide("pi/d", "do:merge")
+    delivered = sorted(branches(pi.home))
+    for node in (second, third):
+        assert [one.split()[:2] for one in join(node)] == JOIN
+        healthy(node)
+    main = git(sigma.home, "rev-list", "main").split()
+    assert set(lines.values()) <= set(main)
+    for node in (sigma, second, third):
+        node.sync()
+        assert all(is_in_main(node, head) for head in heads.values())
+        assert node.threads() == []
+    assert sorted(branches(pi.home)) == delivered, "nothing was sent again"
+    pi.sync()
+    for _ in range(2):
+        for node in (sigma, second, third, pi):
+            node.sync()
+    world.settle(pi, sigma, second, third)
+    healthy(sigma, second, third, pi)
+    rows = [row[1:] for row in sigma.rows()]
+    assert rows.count(("do:merge", "✓ merged SHA")) == len(TOPICS)
+    assert rows.count(("notice:merged", "✓ delivered")) == len(TOPICS)
+    assert sigma.rows() == second.rows() == third.rows()
+    assert "pi/" not in {name[:3] for name in branches(sigma.home)}
+    assert len([name for name in sigma.sent() if "delete" not in name]) == len(TOPICS)
+
+
+def test_what_both_decided_is_over_and_both_decisions_are_logged(
+    pi: Node, clones: tuple[str, list[Node], dict[str, str]]
+) -> None:
+    left, (sigma, second, _), _ = clones
+    second.decide("pi/a", "delete:no")
+    set_back(second, left)
+    sigma.cn("sync", check=None)
+    sigma.decide("pi/a", "do:merge")
+    join(second)
+    pi.sync()
+    for _ in range(3):
+        for node in (sigma, second, pi):
+            node.sync()
+    healthy(sigma, second, pi)
+    assert [name for name in sigma.threads() if name.endswith("-a.md")] == []
+    assert {row[1] for row in sigma.rows() if row[0] == "pi/a"} >= {"do:merge", "delete:no"}
+    assert sigma.main == second.main
+
+
+def test_what_this_clone_had_not_placed_yet_is_merged_too(clones: tuple[str, list[Node], dict[str, str]]) -> None:
+    """Main here lags behind what is known of origin, as after a kill: the first step brings it."""
+    left, (sigma, second, _), heads = clones
+    second.decide("pi/b", "do:merge")
+    git(second.root, "reset", "-q", "--keep", left)
+    set_back(second, left)
+    sigma.decide("pi/c", "do:merge")
+    assert [one.split()[1] for one in join(second)] == ["fetch", "update-ref", "merge", "update-ref", "sync"]
+    healthy(second)
+    assert all(is_in_main(second, heads[topic]) for topic in "bc")
+
+
+def test_a_protected_file_there_still_needs_trust(world: World, clones: tuple[str, list[Node], dict[str, str]]) -> None:
+    left, (sigma, second, _), heads = clones
+    second.decide("pi/b", "do:merge")
+    known = second.main
+    set_back(second, left)
+    other = clone(sigma.url, world.folder / "other")
+    identify(other, "mallory")
+    config = (other / ".cn/hub.yaml").read_text()
+    commit(other, {".cn/hub.yaml": f"{config}# mine\n"}, "another configuration")
+    push(other, sigma.url, "main")
+    theirs = branches(sigma.home)["main"]
+    told = second.cn("sync", check=1).stderr
+    obey(second, told, "if they shall stay", ", then 'cn sync'")
+    refused = second.cn("sync", check=None)
+    assert refused.returncode != 0
+    assert "cn trust" in refused.stderr
+    assert (branches(sigma.home)["main"], tip(second.root)) == (theirs, known)
+    second.cn("trust", "--yes")
+    second.sync()
+    assert {known, theirs} <= set(git(sigma.home, "rev-list", "main").split())
+    assert is_in_main(second, heads["b"])
+    healthy(second)
+
+
+def test_files_that_conflict_are_taken_as_told_and_the_records_of_both_stay(
+    world: World, clones: tuple[str, list[Node], dict[str, str]]
+) -> None:
+    left, (sigma, second, _), heads = clones
+    commit(second.root, {"docs/x.md": "here\n", "docs/y.md": "here\n"}, "here")
+    second.decide("pi/b", "do:merge")
+    set_back(second, left)
+    sigma.sync()
+    commit(sigma.root, {"docs/x.md": "there\n", "docs/y.md": "there\n"}, "there")
+    sigma.decide("pi/c", "do:merge")
+    told = second.cn("sync", check=1).stderr
+    obey(second, told, "if they shall stay", ", then 'cn sync'")
+    told = second.cn("sync", check=1).stderr
+    assert "conflict with origin's main in docs/x.md, docs/y.md" in told
+    (show, _) = re.findall(r"'(git show [^']*)'", told)
+    obey(second, told, "→", "), run again")
+    second.sync()
+    assert read(second.home, "main:docs/x.md") == b"there\n"
+    assert git(second.root, *show.split()[1:]) == "here"
+    assert all(is_in_main(second, heads[topic]) for topic in "bc")
+    healthy(second)
+
+
+@pytest.mark.parametrize("words", [("doctor",), ("sync", "--dry-run")])
+def test_the_step_is_whole_where_only_what_writes_nothing_has_looked(
+    clones: tuple[str, list[Node], dict[str, str]], words: tuple[str, ...]
+) -> None:
+    left, (sigma, second, _), heads = clones
+    second.decide("pi/b", "do:merge")
+    set_back(second, left)
+    sigma.decide("pi/c", "do:merge")
+    looked = second.cn(*words, check=1)
+    obey(second, looked.stdout + looked.stderr, "if they shall stay", "; if they shall go")
+    healthy(second)
+    assert all(is_in_main(second, heads[topic]) for topic in "bc")
+    assert sorted(row[0] for row in second.rows() if row[1] == "do:merge") == ["pi/b", "pi/c"]
+
+
+def test_a_rewound_main_is_never_joined_by_a_run_alone(clones: tuple[str, list[Node], dict[str, str]]) -> None:
+    left, (sigma, second, _), _ = clones
+    second.decide("pi/b", "do:merge")
+    known = second.main
+    set_back(second, left)
+    sigma.decide("pi/c", "do:merge")
+    there = branches(sigma.home)["main"]
+    for _ in range(3):
+        assert "was rewound" in second.cn("sync", check=1).stderr
+    assert (branches(sigma.home)["main"], tip(second.root)) == (there, known)
+
+
+AT = "2026-02-05T14:00:0"
+HEAD = "a" * 40
+
+
+def event(second: int, words: str, **fields: str) -> str:
+    return " ".join([f"{AT}{second}Z {words} {HEAD}", *(f"{key}={value}" for key, value in fields.items())])
+
+
+RECEIVED = event(0, "in received x", branch="pi/x", kind="proposal", thread="20260205-pi-x.md")
+LATER = event(5, "in received x", branch="pi/x", kind="proposal", thread="20260205-pi-x.md")
+DECIDED = event(3, "in decided x", status="merged")
+GONE = event(4, "in gone x")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"202602": [RECEIVED, DECIDED]}, {"202602": [LATER]}),
+        ({"202602": [LATER]}, {"202602": [RECEIVED, DECIDED]}),
+        ({"202602": [RECEIVED, DECIDED]}, {"202603": [LATER]}),
+        ({"202603": [LATER]}, {"202602": [RECEIVED, DECIDED]}),
+        ({"202602": [RECEIVED, DECIDED]}, {"202602": [LATER, DECIDED, GONE]}),
+    ],
+)
+def test_what_is_over_on_one_side_is_over(theirs: dict[str, list[str]], ours: dict[str, list[str]]) -> None:
+    joined = join_history({}, theirs, ours)
+    every = [line for lines in joined.values() for line in lines]
+    assert sorted(every) == sorted({line for side in (theirs, ours) for lines in side.values() for line in lines})
+    assert fold_months(joined) == ledger.format_open({}).encode() == b""
+
+
+def test_what_was_known_before_stands_first_and_a_line_once() -> None:
+    other = event(1, "in received y", branch="pi/y", kind="proposal", thread="20260205-pi-y.md")
+    joined = join_history({"202602": [RECEIVED]}, {"202602": [RECEIVED, other]}, {"202602": [RECEIVED, other, DECIDED]})
+    assert joined == {"202602": [RECEIVED, other, DECIDED]}
+    assert fold_months({"202602": ["<<<<<<<"]}) is None
+    assert join_history({}, {"202602": ["<<<<<<<"]}, {"202602": [RECEIVED]}) == {"202602": ["<<<<<<<", RECEIVED]}
+
+
+def test_rows_of_both_logs_stand_below_one_head() -> None:
+    assert join_lines(["# day", "1"], ["# day", "1", "2"], ["# day", "1", "2", "3"]) == ["# day", "1", "2", "2", "3"]
+    assert join_lines(None, ["# day", "", "1"], ["# day", "", "2"]) == ["# day", "", "1", "2"]
+    assert join_lines(["1", "2"], ["1", "2"], ["2", "3"]) == ["1", "2", "3"]
+
+
+def test_records_of_people_s_commits_are_still_origin_s(world: World, sigma: Node, pi: Node, tmp_path: Path) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    (month,) = (str(p.relative_to(sigma.root)) for p in sigma.root.glob("state/ledger/pi/2*"))
+    before = read(sigma.home, f"main:{month}")
+    commit(sigma.root, {month: before.decode() + DECIDED + "\n"}, "by hand")
+    other = clone(sigma.url, tmp_path / "other")
+    identify(other, "other")
+    commit(other, {"docs/new.md": "new\n"}, "theirs")
+    push(other, sigma.url, "main")
+    sigma.sync()
+    assert read(sigma.home, f"main:{month}") == before
+
+
+def test_what_another_clone_sent_is_not_called_a_strangers(
+    pi: Node, clones: tuple[str, list[Node], dict[str, str]]
+) -> None:
+    left, (sigma, second, _), _ = clones
+    second.decide("pi/b", "do:merge")
+    set_back(second, left)
+    told = sigma.sync().stdout
+    assert "sigma/notice-b at pi is a message in our name" in told
+    assert "Another clone of this hub may have sent it" in told
+    sigma.decide("pi/c", "do:merge")
+    join(second)
+    assert "notice-b" not in sigma.sync().stdout + sigma.cn("status").stdout
+    pi.sync()
+    for node in (sigma, pi):
+        node.sync()
+    assert {"sigma/notice-b", "sigma/notice-c"}.isdisjoint(branches(pi.home)), "read, and cleaned up as ours"
