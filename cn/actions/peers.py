@@ -17,7 +17,6 @@ from cn.peers.links import FORMER, ONE_NAME, ROUTE
 from cn.peers.observe import main_of
 from cn.peers.older_state import forget_older
 from cn.peers.peer_main import NO_MAIN
-from cn.peers.strangers import look_at_names
 from cn.protocol.effects import Edit, Plan
 from cn.protocol.layout import NOTICE
 from cn.protocol.ledger import IN, OUT
@@ -233,10 +232,6 @@ def accept(hub: Hub, name: str, *, dry_run: bool = False) -> Report:
         what = f"its {main[0]} is at {main[1][:12]}" if main else NO_MAIN
         believe(run, peer, main)
         forget_older(run, peer, main)
-        # What is open goes there, and nothing new where it is called otherwise.
-        note_called(run.memory, peer, so=False)
-        if told := look_at_names(run, [peer.name]).held.get(peer.name):
-            run.report.info(f"{told.text}; {told.remedy}", source=peer.name)
         note_called(run.memory, peer)
         run.memory.unreachable.worked(peer.name)
         run.report.done(f"what answers at {redact(peer.hub)} is taken for {name}'s: {what}")

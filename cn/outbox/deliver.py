@@ -35,7 +35,6 @@ from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_renamed
 from cn.outbox.push_in_halves import push_in_halves
 from cn.peers.known_mains import is_known_there
 from cn.peers.observe import has_box_alone, without_emptied
-from cn.peers.strangers import look_at_names
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
@@ -277,10 +276,7 @@ def _perform(run: Run, ready: Sequence[Pair], *, force: bool = False) -> dict[Hu
     # Who did not answer a moment ago is not asked again in this run.
     urls = dict.fromkeys(of.values())
     asked: dict[str, Listing | str] = {u: run.down[p] for p, u in _hubs(run).items() if p in run.down and u in urls}
-    settled, unclear = _hold_from_strangers(
-        run, [(path, e) for path, e in ready if not isinstance(asked.get(of[path]), str)]
-    )
-    asked |= unclear
+    settled = _hold_from_strangers(run, [(path, e) for path, e in ready if not isinstance(asked.get(of[path]), str)])
     # Where a proposal may be now is asked: it moves.
     moving = [(path, entry) for path, entry in ready if isinstance(entry, Propose) and of[path] not in asked]
     asked |= list_remotes(git, {of[path]: of[path] for path, _ in moving}, seconds, parts=_parts(moving, of))
@@ -324,31 +320,18 @@ def _perform(run: Run, ready: Sequence[Pair], *, force: bool = False) -> dict[Hu
     return {path: settled.get(path) or outcomes[path] for path, _ in ready}
 
 
-def _hold_from_strangers(run: Run, ready: Sequence[Pair]) -> tuple[dict[HubPath, Outcome], dict[str, str]]:
-    """What does not go to a peer's hub, since the hub there is called otherwise; and the URLs at which nobody knows.
-
-    Where the peer's hub was there before, that hub was renamed: what is open goes on there, and what is new to the peer
-    would be refused.
+def _hold_from_strangers(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
+    """What does not go to a peer's hub, since a run has seen that the hub there is called otherwise. Where the peer's
+    was there before, that was renamed, and what is for it goes on.
     """
-    there = [(path, entry) for path, entry in ready if not _is_near(entry)]
-    looked = look_at_names(run, dict.fromkeys(entry.to for _, entry in there))
     held = dict[HubPath, Outcome]()
-    for path, entry in there:
-        told = looked.held.get(entry.to) or run.memory.conditions.get(MISNAMED, entry.to)
-        known = is_known_there(run.settings, run.memory, run.settings.peers[entry.to])
-        if told is None or (known and not _is_new(run.snapshot, entry)):
+    for path, entry in ready:
+        told = None if _is_near(entry) else run.memory.conditions.get(MISNAMED, entry.to)
+        if told is None or is_known_there(run.settings, run.memory, run.settings.peers[entry.to]):
             continue
-        accept = f"{command('cn peer accept {}', entry.to)} sends there what is open, if it is {entry.to}'s hub"
-        hint = told.remedy if known else f"{told.remedy}; {accept}"
-        held[path] = Outcome("", told.text.partition(": what is new")[0], hint)
-    return held, looked.unknown
-
-
-def _is_new(snapshot: Snapshot, entry: Entry) -> bool:
-    """Is it about nothing that is open between us and the peer?"""
-    if isinstance(entry, Propose):
-        return not _was_there(snapshot, entry)
-    return isinstance(entry, Deliver) and not entry.about
+        accept = f"{command('cn peer accept {}', entry.to)} sends it there, if it is {entry.to}'s hub"
+        held[path] = Outcome("", told.text.partition(": what is new")[0], f"{told.remedy}; {accept}")
+    return held
 
 
 def _guard(run: Run) -> Guard:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from cn.git.objects import merge_bases, read_info
+from cn.git.objects import merge_bases
 from cn.outbox.our_names import AWAY, PLACE
 from cn.outbox.plan.receipts import plan_brought
 from cn.outbox.told_again import read_sent
@@ -26,7 +26,7 @@ from cn.run.memory import Condition
 from cn.run.run import Run
 from cn.run.settings import lies_at_mailbox
 from cn.transaction.mailbox_main import private_in
-from cn.transaction.push import pin_ref
+from cn.transaction.push import bring_pinned
 from cn.values.names import Branch, Name, is_oid
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact, some_of
@@ -177,9 +177,8 @@ def _remedy(executor: Executor, seen: Observation, peer: Name, item: Item) -> st
     if item.get("kind") not in ("", PROPOSAL) or _may_go(executor, seen, peer, item):
         url = executor.settings.delivery_url(executor.hub, executor.settings.peers[peer], branch)
         spec = f"{item.head}:refs/heads/{branch}"
-        steps = [command("git push {} {}", url, spec)]
-        if read_info(executor.hub.git, [item.head]) == [None]:  # another clone sent it
-            steps.insert(0, command("git fetch origin {}", pin_ref(peer, OUT, item.topic)))
+        steps = bring_pinned(executor.hub.git, peer, OUT, item.topic, item.head)
+        steps.append(command("git push {} {}", url, spec))
         return f"{', then '.join(steps)} brings it there; {ends}"
     holds = "its history holds threads/, logs/ or state/, which are not published there"
     if not is_oid(item.get("base")) or merge_bases(executor.hub.git, seen.mains[peer][1], item.head):

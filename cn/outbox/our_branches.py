@@ -46,7 +46,7 @@ from cn.run.run import Run
 from cn.run.secret_gate import mask_line
 from cn.run.settings import lies_at_mailbox
 from cn.transaction.mailbox_main import private_in
-from cn.transaction.push import decode, encode
+from cn.transaction.push import bring_pinned, decode, encode
 from cn.values.errors import Refusal
 from cn.values.names import Branch, Name, Oid, ThreadKey, Topic, is_oid, join_branch, topic_of
 from cn.values.shell_words import command
@@ -173,7 +173,8 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
         branch = item.get("branch")
         url = executor.settings.delivery_url(executor.hub, executor.settings.peers[peer], branch)
         lease, spec = f"{branch}:{tip}", f"{item.head}:{HEADS}{branch}"
-        back = command("git push --force-with-lease={} {} {}", lease, url, spec)
+        brings = bring_pinned(executor.hub.git, peer, OUT, known.topic, item.head)
+        back = ", then ".join([*brings, command("git push --force-with-lease={} {} {}", lease, url, spec)])
         gone = command("git push {} {}", url, f":{branch}")
         if may_be_ours(executor, seen, peer, item, tip):
             if item.state == "deleting":

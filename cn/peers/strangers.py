@@ -1,30 +1,23 @@
 """Does a peer's own hub answer at its URL? Else nothing of ours goes there, and nothing that is not there is gone.
 
 Its repository is known by its main (:mod:`cn.peers.known_mains`). That is known of a URL; whoever writes another one
-into ``peers.md`` by mistake names a hub that is somebody's, too. So the hub file in the main there, which has its name,
-is read once for each peer and URL, before anything goes there. One that was called as the peer at that URL, and is
-called otherwise later, is still its hub.
+into ``peers.md`` by mistake names a hub that is somebody's, too. So a run that looks there reads the hub file in main,
+which has its name. One that was called as the peer at that URL, and is called otherwise later, is still its hub.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple
-
-from cn.git.far_file import read_far
 from cn.git.main_history import Strange
 from cn.git.objects import read_info, read_objects
-from cn.git.remote import Listing, list_remotes
-from cn.peers.known_mains import hold, is_called_so, is_known_there, judged, known_main, look, note_called
+from cn.peers.known_mains import hold, is_known_there, judged, known_main, look, note_called
 from cn.peers.links import name_told
 from cn.peers.observe import Observation, fetch_mains, has_two_places
-from cn.peers.peer_main import main_parts, mains_in, named_main
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.hub_config import name_in
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.executor import Executor
-from cn.run.memory import MISNAMED, Condition
+from cn.run.memory import Condition
 from cn.run.run import Run
 from cn.run.settings import lies_at_mailbox
 from cn.values.errors import Refused
@@ -57,61 +50,16 @@ def refuse_stranger(run: Run, peer: Peer, main: Oid) -> None:
         raise Refused(told.text, told.remedy)
 
 
-class Looked(NamedTuple):
-    """``held``: the peers at whose URL a hub is called otherwise; ``unknown``: URLs of which nobody knows, and why."""
-
-    held: dict[Name, Condition]
-    unknown: dict[str, str]
-
-
-def look_at_names(run: Run, names: Collection[Name]) -> Looked:
-    """Look who answers at the URLs of these peers, where nobody did before; what stands is looked at by a sync."""
-    conditions, peers = run.memory.conditions, [run.settings.peers[name] for name in names]
-    new = [peer for peer in peers if not is_called_so(run.memory, peer)]
-    held = {peer.name: told for peer in new if (told := conditions.get(MISNAMED, peer.name))}
-    files = _read_hub_files(run, {peer.hub for peer in new if peer.name not in held})
-    unknown = {url: one for url, one in files.items() if isinstance(one, str)}
-    for peer in new:
-        data = files.get(peer.hub)
-        if not isinstance(data, bytes) or peer.name in held:
-            continue
-        if told := _name_told(run, peer, data):
-            conditions.set(MISNAMED, told.text, told.remedy, name=peer.name)
-            held[peer.name] = told
-    return Looked(held, unknown)
-
-
-def _read_hub_files(run: Run, urls: Collection[str]) -> dict[str, bytes | str]:
-    """The hub file in the main at each URL, empty where it has none, or why nobody knows; nothing without a main.
-
-    Where a main is known by its name it is read there at once: people wait for each connection.
-    """
-    git, seconds = run.hub.git, run.settings.config.limits.peer_seconds
-    mains = {url: main.branch for url in urls if (main := known_main(run, url)) is not None}
-    mains |= {url: name for url in urls if (name := named_main(run.memory, url))}
-    files = read_far(git, {url: (url, name) for url, name in mains.items()}, CONFIG, seconds) if mains else {}
-    left = [url for url in urls if not files.get(url)]
-    if not left:
-        return files
-    listings: dict[str, Listing | str] = {url: run.heads[url] for url in left if url in run.heads}
-    asked = {url: url for url in left if url not in listings}
-    listings |= list_remotes(git, asked, seconds, parts={url: main_parts(run.memory, url) for url in asked})
-    found = mains_in(run, {url: one for url, one in listings.items() if isinstance(one, Listing)})
-    there = {url: (url, main[0]) for url, main in found.items() if not isinstance(main, str)}
-    files |= {url: one for url, one in listings.items() if isinstance(one, str)}
-    files |= read_far(git, {url: one for url, one in there.items() if one[1] != mains.get(url)}, CONFIG, seconds)
-    return {url: one for url, one in files.items() if one or url in there}
-
-
 def hold_back_strangers(run: Run, seen: Observation) -> None:
     """Where another hub, or another repository, answers at a peer's URL, nothing of that peer's is gone or ours.
 
-    It is looked at only where it matters: something is missing there, or is at another commit than it was, or a step
-    is shown that names the URL.
+    It is looked at only where it matters: the URL is another one than before, something is missing there, or is at
+    another commit than it was, or a step is shown that names the URL.
     """
     doubtful = {peer for side in (IN, OUT) for peer, _, _ in seen.vanished(side) if _lies_there(run, peer, side)}
     doubtful |= {k[0] for k in seen.changed(OUT) if not lies_at_mailbox(k[0], seen.listed[OUT][k][0])}
     doubtful |= {Name(name) for name in run.memory.conditions.bound}
+    doubtful |= {name for name, one in run.settings.peers.items() if not is_known_there(run.settings, run.memory, one)}
     for name, peer in run.settings.peers.items():
         if name not in doubtful or name not in seen.listings:
             continue

@@ -51,7 +51,7 @@ class Vault:
 
     def mask(self, text: str) -> str:
         """The text without any secret."""
-        return self._known.mask(text)
+        return self._known.mask_broken(text)
 
     def mask_line(self, line: str) -> str:
         """The same of a line of a log, which may hold a part of one: programs break what they log."""

@@ -89,6 +89,13 @@ def pin_ref(peer: Name, side: str, topic: str) -> str:
     return f"{PREFIX}{peer}/{side}/{encode(topic)}"
 
 
+def bring_pinned(git: Git, peer: Name, side: str, topic: str, head: Oid) -> list[str]:
+    """The step that brings a head which another clone knows, in quotes; none where it is here."""
+    if read_info(git, [head]) != [None]:
+        return []
+    return [command("git fetch origin {}", pin_ref(peer, side, topic))]
+
+
 def take_pins(hub: Hub, at: datetime, *, dry_run: bool = False) -> dict[Key, Oid]:
     """All pins. Those with a name of before get the one of now, with the next push at origin too.
 

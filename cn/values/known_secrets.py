@@ -20,8 +20,14 @@ SHORTEST = 6
 """Characters: what is shorter stands in words of its own."""
 _UNBROKEN = 8
 """Characters of a line, or of an encoded form, that no text has by chance, also where its spaces are left out."""
+_LONG = 12
+"""Characters of a part of a token that no other text has by chance."""
+_TOKEN = re.compile(r"(?!.*://)[!-~]{16,512}")
+"""One word, and no URL."""
 _VARIED = 4
 """Different characters among these."""
+_SMALL = 8 << 10
+"""Characters of one of which also parts of its encoded forms are known: each has some thousands."""
 _SPACES = r"(?:[\s│┃║]|\\{1,3}[nrt])+"
 """Spaces, also as JSON shows them, and what is drawn at the edge of a table."""
 _HEX = r"\\u[0-9a-f]{4}"
@@ -54,17 +60,28 @@ class KnownSecrets:
 
     def mask_parts(self, text: str) -> str:
         """The same of a line that may hold a part of one: who wrote it has broken it, and drawn a table around it."""
+        return self._mask_runs(text, self._runs, _UNBROKEN)
+
+    def mask_broken(self, text: str) -> str:
+        """The same of a text in which lines were broken, with whatever stands between them: of one that is a token each
+        long part is hidden. What has words in it, as a key's file, has parts that stand elsewhere, too.
+        """
+        return self._mask_runs(text, self._long_runs, _LONG)
+
+    def _mask_runs(self, text: str, runs: frozenset[str], size: int) -> str:
         folded = _fold(text)
-        runs = ((at, at + _UNBROKEN) for at in range(len(folded) - _UNBROKEN + 1))
-        parts = [run for run in runs if folded[slice(*run)] in self._runs]
+        places = ((at, at + size) for at in range(len(folded) - size + 1)) if runs else ()
+        parts = [place for place in places if folded[slice(*place)] in runs]
         return _without(text, _merged([*self.places(text), *parts]))
 
     @cached_property
     def _runs(self) -> frozenset[str]:
         """What stands in them, but rulers and the like."""
-        folded = [_fold(value) for value in self._values]
-        runs = (one[at : at + _UNBROKEN] for one in folded for at in range(len(one) - _UNBROKEN + 1))
-        return frozenset(run for run in runs if len(set(run)) >= _VARIED)
+        return frozenset(run for run in _cut(self._values, _UNBROKEN) if len(set(run)) >= _VARIED)
+
+    @cached_property
+    def _long_runs(self) -> frozenset[str]:
+        return frozenset(_cut([value for value in self._values if _TOKEN.fullmatch(value)], _LONG))
 
     def places(self, text: str) -> list[tuple[int, int]]:
         """From where to where a text shows one, in order; none of these spans meets another."""
@@ -99,6 +116,14 @@ NOTHING_KNOWN = KnownSecrets(())
 def hide(text: str, *secrets: str) -> str:
     """The text without these secrets, however they are written, and without credentials of URLs."""
     return redact(KnownSecrets(secrets).mask(text))
+
+
+def _cut(values: Iterable[str], size: int) -> Iterator[str]:
+    """All parts of this size, also of encoded forms."""
+    for value in values:
+        for one in (value, *(_encoded(value) if len(value) <= _SMALL else ())):
+            folded = _fold(one)
+            yield from (folded[at : at + size] for at in range(len(folded) - size + 1))
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

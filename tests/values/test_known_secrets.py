@@ -46,6 +46,20 @@ def test_a_line_shows_no_part_of_one_that_was_broken() -> None:
     assert NOTHING_KNOWN.mask_parts("anything") == "anything"
 
 
+@pytest.mark.parametrize("between", ["|\n| ", "\n> ", "\\\n", "\x1b[0m\n2026-11-30 ERROR ", '" "'])
+@pytest.mark.parametrize("encode", [str.encode, base64.b64encode, bytes.hex])
+def test_a_token_that_is_broken_by_anything_is_hidden(between: str, encode: object) -> None:
+    assert callable(encode)
+    shown = encode(TOKEN.encode() if encode is not str.encode else TOKEN)
+    text = shown if isinstance(shown, str) else shown.decode()
+    known = KnownSecrets(
+        [TOKEN, "-----BEGIN KEY-----\nqqq words of a key\n-----END KEY-----", "https://host.example/path"]
+    )
+    masked = known.mask_broken(f"bad {text[:20]}{between}{text[20:]} here")
+    assert not any(text[at : at + 8] in masked for at in range(len(text) - 7))
+    assert known.mask_broken("words of a key at https://host.example/x") == "words of a key at https://host.example/x"
+
+
 @pytest.mark.parametrize("between", ["\n", "\r\n  ", " │\n│ ", "\\n", " "])
 def test_a_secret_that_is_broken_in_two_is_hidden_whole(between: str) -> None:
     known = KnownSecrets([TOKEN])
