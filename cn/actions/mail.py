@@ -113,8 +113,8 @@ def _reply(run: Run, draft: Draft, commit: Commit, *, head: str = "") -> None:
 
     def decide(run: Run, draft: Draft, commit: Commit) -> None:
         about = draft.head or head
-        said = partial(decide_now, run, draft.to, Reply, body=draft.text, head=about)
-        said(at=draft.written, waited=draft.waited, commit=commit)
+        at, waited = draft.written, draft.waited
+        decide_now(run, draft.to, Reply, body=draft.text, head=about, at=at, waited=waited, commit=commit)
 
     _say_in_thread(run, draft, commit, decide)
 

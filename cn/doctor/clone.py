@@ -38,7 +38,7 @@ from cn.transaction.base import Base, list_origin, observe_base, origin_url, wor
 from cn.transaction.housekeeping import sweep_failed, unfinished
 from cn.transaction.journal import journal_path, read_journal, sort_pushes
 from cn.transaction.lock import LOCK, TURN, WAKE, find_holder, find_links
-from cn.transaction.moved_main import Origin, find_left_behind
+from cn.transaction.moved_main import find_left_behind
 from cn.transaction.publish import recover
 from cn.transaction.push import locks_at_origin, refuses_push, replaced_at_origin
 from cn.transaction.unplaced import read_unplaced
@@ -314,9 +314,7 @@ def _left_behind(hub: Hub, base: Base) -> Iterator[Finding]:
     """A colleague's git, or a clone that runs no cn, goes on with what was main before."""
     if base.origin is None:
         return
-    heads = list_origin(hub)
-    origin = Origin(origin_url(hub), base.origin, heads, lambda: heads)
-    for name, remedy in find_left_behind(hub, origin, base.origin):
+    for name, remedy in find_left_behind(hub, base.origin, origin_url(hub), lambda: list_origin(hub)):
         what = f"origin's {visible(name)}, which was main before, has commits that {hub.main} lacks"
         yield problem(what, "somebody goes on with it, and no run reads what is pushed there", remedy)
 

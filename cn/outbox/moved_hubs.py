@@ -110,7 +110,7 @@ def bring_moved(executor: Executor, seen: Observation) -> None:
     """Queue what goes to a peer's new URL as it is; of all else tell once how it gets there, and show it till then."""
     conditions, found = executor.memory.conditions, dict[str, Condition]()
     here = fetch_mains(executor, seen, [peer for peer, _ in seen.away])
-    names = read_names(executor.hub.git, seen, here)
+    names = read_names(executor.hub.git, {peer: seen.mains[peer][1] for peer in here})
     for (peer, topic), known in seen.away.items():
         if executor.item(peer, OUT, topic) != known:  # this run has ended it, or another clone has brought it
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from cn.git.objects import OUTPUT_BYTES, is_ancestor, read_info
 from cn.git.process import GitError
@@ -176,6 +177,7 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
         brings = bring_pinned(executor.hub.git, peer, OUT, known.topic, item.head)
         back = ", then ".join([*brings, command("git push --force-with-lease={} {} {}", lease, url, spec)])
         gone = command("git push {} {}", url, f":{branch}")
+        tell = partial(_tell_at, executor, seen, (peer, known.topic))
         if may_be_ours(executor, seen, peer, item, tip):
             if item.state == "deleting":
                 continue  # the outbox tells why it waits
@@ -186,16 +188,12 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
                     f"{command('cn propose {} {}', known.topic, peer)}, where it is checked out, says that it is ours"
                 )
                 remedy = f"{look} shows it; {plain}; {back} brings back what we sent, and {gone} ends it where it was"
-                strange = _is_called_otherwise(executor, seen, peer)
-                told = Condition(text, plain if strange else remedy, f"{peer}/{known.topic}", plain)
-                forward[f"{peer}:{known.topic}"] = told
+                forward[f"{peer}:{known.topic}"] = tell(text, remedy, plain)
             elif _is_back(executor, peer, item, tip):
                 text = f"our {branch} at {peer} is back at {tip[:8]}, which we sent before {item.head[:8]}"
                 plain = f"ask {peer}, by another way"
                 remedy = f"{back} brings there what we sent last; {gone} ends it where it was"
-                strange = _is_called_otherwise(executor, seen, peer)
-                told = Condition(text, plain if strange else remedy, f"{peer}/{known.topic}", plain)
-                forward[f"{peer}:{known.topic}"] = told
+                forward[f"{peer}:{known.topic}"] = tell(text, remedy, plain)
             pinned = executor.settings.peers[peer].key
             if not executor.memory.told(LEFT, peer, known.topic, tip, pinned):  # it stays so until somebody answers
                 moved.append((peer, known.topic))
@@ -206,9 +204,7 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
         plain = f"if somebody here pushed the other, {keep} says so, also after it was answered; "
         remedy = f"{plain}else {back} brings ours back, and {gone} ends it where it was"
         plain += f"else ask {peer}, by another way"
-        strange = _is_called_otherwise(executor, seen, peer)
-        told = Condition(text, plain if strange else remedy, f"{peer}/{known.topic}", plain)
-        found[f"{peer}:{known.topic}"] = told
+        found[f"{peer}:{known.topic}"] = tell(text, remedy, plain)
     conditions = executor.memory.conditions
     for kind, there in ((REPLACED, found), (FORWARD, forward)):  # where nobody looked it stays as it was
         for name in conditions.names(kind):
@@ -471,6 +467,12 @@ def _remedy_of_gone(
     if not brings or _is_called_otherwise(executor, seen, peer):
         return Condition("", plain, plain=plain)
     return Condition("", f"{why}, or {push} brings it there{over}", plain=plain)
+
+
+def _tell_at(executor: Executor, seen: Observation, key: ThreadKey, text: str, remedy: str, plain: str) -> Condition:
+    """What is told of a branch of ours, with the remedy that names no URL where the hub there is another's."""
+    peer, topic = key
+    return Condition(text, plain if _is_called_otherwise(executor, seen, peer) else remedy, f"{peer}/{topic}", plain)
 
 
 def _is_called_otherwise(executor: Executor, seen: Observation, peer: Name) -> bool:

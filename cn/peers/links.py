@@ -16,7 +16,7 @@ from cn.run.executor import Executor
 from cn.run.memory import MISNAMED, Condition
 from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
-from cn.values.names import Name
+from cn.values.names import Name, Oid
 from cn.values.shell_words import command
 from cn.values.text import counted, redact, some_of
 
@@ -97,7 +97,7 @@ def _find_misnamed(executor: Executor, seen: Observation) -> dict[str, Condition
     fetch_mains(executor, seen, [n for n in moved if not executor.memory.told_before(MISNAMED, n, seen.mains[n][1])])
     found = {name: one for name, one in old.items() if one is not None}
     here = [name for name, fetched in seen.fetched_mains.items() if fetched and name in settings.peers]
-    for name, called in read_names(git, seen, here).items():
+    for name, called in read_names(git, {name: seen.mains[name][1] for name in here}).items():
         found.pop(name, None)
         told = name_told(settings, settings.peers[name], called)
         if told is None:
@@ -108,13 +108,13 @@ def _find_misnamed(executor: Executor, seen: Observation) -> dict[str, Condition
     return found
 
 
-def read_names(git: Git, seen: Observation, here: Collection[Name]) -> dict[Name, str]:
+def read_names(git: Git, mains: Mapping[Name, Oid]) -> dict[Name, str]:
     """What hubs call themselves, by peers whose mains are here; empty: nobody knows."""
-    files = {name: f"{seen.mains[name][1]}:{CONFIG}" for name in here}
+    files = {name: f"{main}:{CONFIG}" for name, main in mains.items()}
     infos = dict(zip(files, read_info(git, [*files.values()]), strict=True))
-    small = [name for name, info in infos.items() if info and info.size <= _MOST_BYTES]
+    small = [name for name, one in infos.items() if one and one.kind == "blob" and one.size <= _MOST_BYTES]
     texts = dict(zip(small, read_objects(git, [files[name] for name in small]), strict=True))
-    return {name: name_in(texts.get(name) or b"") for name in here}
+    return {name: name_in(texts.get(name) or b"") for name in mains}
 
 
 def name_told(settings: Settings, peer: Peer, called: str) -> Condition | None:

@@ -8,12 +8,9 @@ which has its name. One that was called as the peer at that URL, and is called o
 from __future__ import annotations
 
 from cn.git.main_history import Strange
-from cn.git.objects import read_info, read_objects
 from cn.peers.known_mains import hold, is_known_there, judged, known_main, look, note_called
-from cn.peers.links import name_told
+from cn.peers.links import name_told, read_names
 from cn.peers.observe import Observation, fetch_mains, has_two_places
-from cn.protocol.hub_config import PATH as CONFIG
-from cn.protocol.hub_config import name_in
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.executor import Executor
@@ -23,24 +20,13 @@ from cn.run.settings import lies_at_mailbox
 from cn.values.errors import Refused
 from cn.values.names import Name, Oid
 
-_MOST_BYTES = 1 << 16
 
-
-def _name_told(run: Run | Executor, peer: Peer, data: bytes) -> Condition | None:
-    """Is the hub with this hub file called otherwise than the peer? Else that is noted."""
-    told = name_told(run.settings, peer, name_in(data))
+def tell_other_name(run: Run | Executor, peer: Peer, main: Oid) -> Condition | None:
+    """Is the hub with this main, which is here, called otherwise than the peer? Else that is noted."""
+    told = name_told(run.settings, peer, read_names(run.hub.git, {peer.name: main})[peer.name])
     if told is None:
         note_called(run.memory, peer)
     return told
-
-
-def tell_other_name(run: Run | Executor, peer: Peer, main: Oid) -> Condition | None:
-    """Is the hub with this main, which is here, called otherwise than the peer?"""
-    name = f"{main}:{CONFIG}"
-    (info,) = read_info(run.hub.git, [name])
-    small = info is not None and info.kind == "blob" and info.size <= _MOST_BYTES
-    (data,) = read_objects(run.hub.git, [name]) if small else (b"",)
-    return _name_told(run, peer, data or b"")
 
 
 def refuse_stranger(run: Run, peer: Peer, main: Oid) -> None:

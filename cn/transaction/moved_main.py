@@ -50,7 +50,7 @@ def refuse_moved(hub: Hub, origin: Origin, tip: Oid) -> None:
     there = origin.all().get(was) if was not in ("", hub.main) and is_branch(was) else None
     if there is None:
         return
-    _bring(hub, origin, [(was, there)])
+    _bring(hub, origin.url, [(was, there)])
     if _mains_at(hub, there) == [was]:
         text = f"the hub's main is {hub.main} now, and origin has {visible(was)} still, with which other clones go on"
         tells = command("git push origin {}", f"{hub.main_ref}:refs/heads/{was}")
@@ -74,7 +74,7 @@ def find_moved(hub: Hub, origin: Origin, known: Oid) -> Blocked | None:
             tells = command("git push origin {}", f"{hub.main_ref}:refs/heads/{was}")
             both = f"; {tells} tells those that go on with {visible(was)}"
         return Blocked(text, f"{here} brings it there{both}")
-    _bring(hub, origin, _looked_at(heads))
+    _bring(hub, origin.url, _looked_at(heads))
     found = [one for one in _looked_at(heads) if resolve(hub.git, one[1]) is not None]
     for (name, oid), named in zip(found, _mains_at(hub, *(oid for _, oid in found)), strict=True):
         if named == name and is_ancestor(hub.git, known, oid):
@@ -82,14 +82,15 @@ def find_moved(hub: Hub, origin: Origin, known: Oid) -> Blocked | None:
     return None
 
 
-def find_left_behind(hub: Hub, origin: Origin, tip: Oid) -> list[tuple[str, str]]:
+def find_left_behind(hub: Hub, tip: Oid, url: str, ask: Callable[[], Listing]) -> list[tuple[str, str]]:
     """The former mains that origin has still and that hold commits which main, at ``tip``, lacks: somebody pushes there
-    by git alone, and no run reads it. What to do about each.
+    by git alone, and no run reads it. What to do about each. Origin is asked where main had another name once.
     """
     log = hub.git.run("log", "--format=%H", "--no-renames", tip, "--", PATH, check=False)
     names = set(_mains_at(hub, *map(Oid, log.text.split()))) - {"", hub.main} if log.ok else set[str]()
-    left = [(name, origin.all()[name]) for name in sorted(names) if name in origin.all()]
-    _bring(hub, origin, left)
+    heads = ask() if names else Listing()
+    left = [(name, heads[name]) for name in sorted(names) if name in heads]
+    _bring(hub, url, left)
     found = [name for name, oid in left if resolve(hub.git, oid) is None or not is_ancestor(hub.git, oid, tip)]
     return [(name, f"{_take_in(hub, name)}; then {command('git push origin --delete {}', name)}") for name in found]
 
@@ -99,10 +100,10 @@ def _take_in(hub: Hub, was: str) -> str:
     return f"{', then '.join(take)} take in what they did"
 
 
-def _bring(hub: Hub, origin: Origin, branches: Sequence[tuple[str, Oid]]) -> None:
+def _bring(hub: Hub, url: str, branches: Sequence[tuple[str, Oid]]) -> None:
     lacks = [one for one in branches if resolve(hub.git, one[1]) is None]
     if lacks:
-        fetch_tips(hub.git, {"": (origin.url, lacks)}, _SECONDS, told={"": ORIGIN})
+        fetch_tips(hub.git, {"": (url, lacks)}, _SECONDS, told={"": ORIGIN})
 
 
 def find_renamed(hub: Hub, origin: Origin, known: Oid) -> tuple[str, str]:
