@@ -8,11 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from cn.git.process import Git, Job
-from cn.git.remote import HEADS, WIDTH, borrowing_nothing, for_filter, is_unreached, make_outgoing, why_not
+from cn.git.remote import HEADS, WIDTH, borrowing_nothing, for_filter, make_outgoing, why_not
 from cn.system.removal import remove_tree
 from cn.values.names import is_oid
 
 _MOST = 1 << 16
+_GONE = "couldn't find remote ref"
 _FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-auto-maintenance", "--no-recurse-submodules", "--refmap=", "--depth=1"),
     f"--filter=blob:limit={_MOST + 1}",  # a host that knows no filters sends larger files, too
@@ -20,8 +21,8 @@ _FETCH = (
 
 
 def read_far(git: Git, branches: Mapping[str, tuple[str, str]], path: str, seconds: float) -> dict[str, bytes | str]:
-    """The file at ``path`` in each of these branches (URL and name) by key: its bytes, none where it has none or they
-    cannot be taken from there; or, as text, why the remote gave no answer.
+    """The file at ``path`` in each of these branches (URL and name) by key: its bytes, none where it has none or the
+    branch has gone; or, as text, why nothing could be taken from there.
     """
     places = {key: make_outgoing(git, f"file-{os.getpid()}-{number}") for number, key in enumerate(branches)}
     plain = {key: (place / "config").read_bytes() for key, place in places.items()}
@@ -42,8 +43,7 @@ def read_far(git: Git, branches: Mapping[str, tuple[str, str]], path: str, secon
             if done.ok:
                 found[job.key] = _read(git.with_env(**job.env).at(places[job.key]), places[job.key], path)
             else:
-                silent = done.timed_out or is_unreached(done.err)
-                found[job.key] = why_not(git, branches[job.key][0], done, seconds) if silent else b""
+                found[job.key] = b"" if _GONE in done.err else why_not(git, branches[job.key][0], done, seconds)
     finally:
         for place in places.values():
             remove_tree(place)

@@ -188,8 +188,8 @@ def _ready(run: Run, force: bool, waited: Collection[HubPath] | None) -> list[Pa
         if is_owed(run.settings, entry):
             continue  # said when it was queued, or the peer taken out
         if entry.to not in run.settings.peers:
-            reason = f"{entry.to} is no peer any more"
-            _failed(run, path, entry, reason, f"add it again with {command('cn peer add {} URL', entry.to)}")
+            hint = f"add it again with {command('cn peer add {} URL', entry.to)}; {take_out(path)}"
+            _failed(run, path, entry, f"{entry.to} is no peer any more", hint)
         elif refusal := rules.may_send(entry, run.settings.us, snapshot.item(entry.to, OUT, topic_of(entry.branch))):
             reason, hint = f"{refusal.rule}: {refusal.reason}", f"{refusal.remedy}; {take_out(path)}"
             if was := _former_name(run.settings, snapshot, entry):
@@ -330,7 +330,8 @@ def _hold_from_strangers(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outco
         if told is None or is_known_there(run.settings, run.memory, run.settings.peers[entry.to]):
             continue
         accept = f"{command('cn peer accept {}', entry.to)} sends it there, if it is {entry.to}'s hub"
-        held[path] = Outcome("", told.text.partition(": what is new")[0], f"{told.remedy}; {accept}")
+        remedy = f"{told.remedy}; {accept}; {take_out(path)}"
+        held[path] = Outcome("", told.text.partition(": what is new")[0], remedy)
     return held
 
 

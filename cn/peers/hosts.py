@@ -71,10 +71,11 @@ def look_at_peer(hub: Hub, settings: Settings, peer: Peer, *, tries: bool = True
         yield Lack(text, "nothing comes from it, and nothing gets there", remedy, True)
         return
     if serves_files(hub.git, peer.hub, seconds):
-        text = f"{peer.name}'s hub at {redact(peer.hub)} can be listed, and not fetched from: {SERVED_AS_FILES}"
-        yield Lack(text, "nothing comes from it", remedy_of(SERVED_AS_FILES, "check the URL"), True)
+        yield _not_fetched(peer, SERVED_AS_FILES)
         return
     found = learn_mains(hub.git, {peer.hub: answer}, seconds)[peer.hub]
+    if isinstance(found, str):
+        yield _not_fetched(peer, found)
     named = found.main[0] if isinstance(found, Found) and found.main and (found.sure or "main" in answer) else ""
     yield from _look_at_head(hub, peer.hub, answer, named, f"{peer.name}'s hub", seconds)
     if named and known and named != known:
@@ -106,8 +107,15 @@ def _look_at_hub_file(hub: Hub, settings: Settings, peer: Peer, main: str) -> It
             f"ask {peer.name}, by another way; {command('cn peer remove {}', peer.name)} takes it out here",
             False,
         )
-    elif isinstance(data, bytes) and (told := name_told(settings, peer, name_in(data))):
+    elif isinstance(data, str):
+        yield _not_fetched(peer, data)
+    elif told := name_told(settings, peer, name_in(data)):
         yield Lack(told.text, "", told.remedy, True)
+
+
+def _not_fetched(peer: Peer, why: str) -> Lack:
+    text = f"{peer.name}'s hub at {redact(peer.hub)} can be listed, and not fetched from: {why}"
+    return Lack(text, "nothing comes from it", remedy_of(why, "check the URL"), True)
 
 
 def _pickup_url(hub: Hub, settings: Settings) -> str:

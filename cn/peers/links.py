@@ -135,4 +135,5 @@ def name_told(settings: Settings, peer: Peer, called: str) -> Condition | None:
         remedy = f"{command('cn peer add {} {}', called, url)} lists it by its name"
         if peer.name in settings.peers:
             remedy += f"; {command('cn peer remove {}', peer.name)} when nothing is open with that"
+            remedy += f"; if {peer.name} is elsewhere, write its own URL in {PATH}"
     return Condition(text, remedy, peer.name)

@@ -89,6 +89,18 @@ def test_what_could_not_be_deleted_goes_once_it_may_be(hosts: tuple[Node, Node],
     assert not (sigma.root / ".git/cn/tried").exists()
 
 
+def test_a_host_that_lists_and_sends_nothing_has_not_left(hosts: tuple[Node, Node], tmp_path: Path) -> None:
+    sigma, pi = hosts
+    tree = git(pi.home, "rev-parse", "main^{tree}").strip()
+    (pi.home / "objects" / tree[:2] / tree[2:]).unlink()
+    with git_daemon(pi.home.parent, tmp_path) as served:
+        done = sigma.cn("peer", "add", "pi", served.url("pi"), "--check", check=1)
+    said = " ".join(done.stderr.split())
+    assert "can be listed, and not fetched from" in said
+    assert tree in said
+    assert "left cn" not in said
+
+
 def test_who_may_not_write_at_all_is_told_that_before_a_peer_is_added(hosts: tuple[Node, Node], tmp_path: Path) -> None:
     sigma, pi = hosts
     git(pi.home, "config", "daemon.receivepack", "false")

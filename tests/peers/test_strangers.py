@@ -11,6 +11,7 @@ from tests.support.hubs import bare, branches, clone, cn, commit, git, identify,
 from tests.support.world import Node, World
 
 PUSH = re.compile(r"'(git push [^']*)'")
+TAKE_OUT = re.compile(r"'(git rm -- [^']+)', a commit and its push take it out")
 
 
 @pytest.fixture
@@ -85,6 +86,27 @@ def test_what_waits_for_a_hub_that_is_called_otherwise_goes_there_once_somebody_
     sigma.cn("peer", "accept", "pi")
     assert "delivered sigma/words at pi" in sigma.cn("outbox", "flush", check=None).stdout
     assert "sigma/words" in branches(omega.home)
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_what_waits_for_another_hub_is_taken_out_as_told(sigma: Node, pi: Node, omega: Node, *, removed: bool) -> None:
+    sigma.cn("send", "pi", "First")
+    write_url(sigma, pi.url, omega.url)
+    sigma.sync()
+    sigma.cn("send", "pi", "Words", check=1)
+    if removed:
+        sigma.cn("peer", "remove", "pi")
+    assert "sigma/words for pi" in sigma.cn("outbox").stdout
+    assert not removed or TAKE_OUT.search(" ".join(sigma.cn("outbox", "flush", check=1).stderr.split()))
+    told = sigma.cn("withdraw", "pi:words", check=1).stderr
+    assert "deletion of sigma/words" in sigma.cn("outbox").stdout
+    (step,) = set(TAKE_OUT.findall(" ".join(told.split())))
+    git(sigma.root, *shlex.split(step)[1:])
+    git(sigma.root, "commit", "-qm", "never")
+    git(sigma.root, "push", "-q", "origin", "main")
+    sigma.sync()
+    assert "sigma/words" not in sigma.cn("status").stdout
+    assert sigma.outbox() == []
 
 
 def test_nothing_is_proposed_to_a_hub_that_is_called_otherwise(
