@@ -15,7 +15,7 @@ from cn.git.create import commit_first, create_repo
 from cn.git.fast_import import FileChange
 from cn.git.objects import list_refs, list_tree, read_info
 from cn.git.process import GitError
-from cn.git.remote import HEADS, ask_heads, list_refs_of
+from cn.git.remote import HEADS, ask_heads, list_remotes
 from cn.git.repository import Hub, check_place, find_hub, is_trusted, open_repository
 from cn.git.signatures import read_key, signing_settings
 from cn.git.work_clone import WorkClone, find_work_clone
@@ -37,7 +37,7 @@ from cn.values.errors import Refused
 from cn.values.names import HubPath, Name, Oid, fold
 from cn.values.report import Report
 from cn.values.shell_words import command
-from cn.values.text import counted, visible, yaml_word
+from cn.values.text import counted, some_of, visible, yaml_word
 
 _RENAMED = {"gitignore": ".gitignore", "gitattributes": ".gitattributes"}
 
@@ -131,7 +131,8 @@ def init_here(name: Name, folder: Path, report: Report, *, dry_run: bool = False
         try:
             made = commit(locked, plan)
         except Untrusted as error:  # there is no hub yet in which 'cn trust' could show it
-            remedy = f"{command('git pull --no-rebase origin {}', main)} brings it here to look at; then run it again"
+            pull = command("git pull --no-rebase origin {}", HEADS + main)
+            remedy = f"{pull} brings it here to look at; then run it again"
             raise Refused(f"origin's {main} has what was never here: {error.text}", remedy) from None
         pushed = _pushed_before(locked, made)
     there = f", and is pushed to origin{pushed}" if hub.origin else ""
@@ -164,7 +165,7 @@ def _main_branch(work: WorkClone) -> str:
     if f"{HEADS}{here}" not in local:
         raise Refused(f"{work.root} has no commit on a branch that is checked out", "make one, then run it again")
     others = [name for name in _BOTH if f"{HEADS}{name}" in local and here not in _BOTH]
-    at_origin = _main_at_origin(work, here)
+    at_origin = _main_at_origin(work, here, known)
     main = at_origin or known.removeprefix("refs/remotes/origin/") or next(iter(others), here)
     if main != here:
         there = f"{HEADS}{main}" in local or bool(list_refs(work.git, f"refs/remotes/origin/{main}"))
@@ -174,18 +175,26 @@ def _main_branch(work: WorkClone) -> str:
     return main
 
 
-def _main_at_origin(work: WorkClone, here: str) -> str:
-    """What HEAD names at origin; where it names nothing that is there, ``main`` or ``master``, unless origin has the
-    branch that is checked out ``here``. Empty: origin has neither, or gives no answer.
+def _main_at_origin(work: WorkClone, here: str, known: str) -> str:
+    """What HEAD names at origin; where it names nothing that is there, ``main`` or ``master`` (the one that is checked
+    out ``here`` before the other), else its only branch. Empty: origin has none, gives no answer, or nothing of that
+    tells where this clone has noted it (``known``). Raises :class:`Refused` where nobody knows.
     """
     if not work.config.all("remote.origin.url"):
         return ""
     head = ask_heads(work.git, ["origin"], SECONDS)["origin"]
     if head is not None:
         return "" if isinstance(head, str) else head[0]
-    refs = list_refs_of(work.git, "origin", [f"{HEADS}{name}" for name in (here, *_BOTH)], SECONDS)
-    there = [] if isinstance(refs, str) else [name for name in (here, *_BOTH) if f"{HEADS}{name}" in refs]
-    return next(iter(there), "")
+    listing = list_remotes(work.git, {"": "origin"}, SECONDS)[""]
+    there = [] if isinstance(listing, str) else sorted(listing)
+    for name in (*(name for name in (here, *_BOTH) if name in _BOTH), *there[: len(there) == 1]):
+        if name in there:
+            return name
+    if there and not known:
+        text = f"origin has {some_of(there, 3, 80)}, its HEAD names none of them, and nobody knows which is main"
+        set_it = "set the default branch in the host's settings, or 'git remote set-head origin BRANCH' notes it here"
+        raise Refused(text, f"{set_it}; then run it again")
+    return ""
 
 
 def _template_here(name: Name, main: str) -> dict[HubPath, bytes]:
@@ -207,7 +216,7 @@ def _beside_project(hub: Hub, main: Oid, files: Mapping[HubPath, bytes]) -> tupl
     """The files to add to a main, and sentences about those that are not; refuses where cn has no room."""
     theirs = {fold(entry.path): entry for entry in list_tree(hub.git, main)}
     if read_info(hub.git, [f"{main}:{hub_config.PATH}"]) != [None]:
-        pull = command("git pull --no-rebase origin {}", hub.main)
+        pull = command("git pull --no-rebase origin {}", hub.main_ref)
         raise Refused(f"{hub.main} at origin is a hub already", f"{pull} brings it here")
     for folder in _OWN:
         if taken := theirs.get(folder):

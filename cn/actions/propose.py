@@ -146,7 +146,7 @@ def propose(
     with telling_what_waits(nothing), open_run(hub, dry_run=dry_run) as run:
         target = find_target(run, _peer(run.settings, work, hub, peer, _open_at(run, topic)), topic, work)
         # Whose it is stays known where this proposal is refused.
-        if not dry_run and work.git_dir != hub.git_dir and work.note_hub(hub.root):
+        if not dry_run and work.git_dir != hub.git_dir and not work.decides and work.note_hub(hub.root):
             run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
         _bring(run, work, head)
         if left := [path for path in work.uncommitted() if not (rev or is_owned(path))]:
@@ -164,6 +164,9 @@ def propose(
 
 def _require_branch(work: WorkClone, topic: str, head: Oid) -> None:
     """A branch that is called like the topic was meant, most likely, also where what one is on builds on it."""
+    if half_done := work.half_done:
+        text = f"{half_done} is open in {work.root}, and HEAD is in the middle of it: nothing was proposed"
+        raise Refused(text, "finish or abort it, then run it again ('git status' tells how)")
     for name in dict.fromkeys((topic, topic.rpartition("/")[2])):
         tip = work.tip(name)
         if tip is None or tip == head:
@@ -440,9 +443,9 @@ def follow_moved(target: Target, old: Oid) -> str:
 def _same_as(target: Target, twin: str, head: Oid) -> Refused:
     """Two branches at one commit give one thread: the second would only be refused there."""
     text = f"{head[:8]} is {twin}, which waits at {target.peer.name}: as {target.branch} it gives no thread of its own"
-    delete = command("git push {} :{}", target.place, HEADS + twin)
+    delete = command("cn withdraw {}", f"{target.peer.name}:{twin.partition('/')[2]}")
     again = command("cn propose {}", target.topic)
-    hint = f"commit something of its own, then propose that; to have it called {target.branch}, {delete} and 'cn sync'"
+    hint = f"commit something of its own, then propose that; to have it called {target.branch}, {delete}"
     return Refused(f"{text}, and nothing was proposed", f"{hint}, then {again}")
 
 
@@ -463,7 +466,7 @@ def _stands(target: Target, item: Item | None, head: Oid, twin: str) -> str:
     )
     told = f"{target.branch} is at {head[:8]} already, proposed to {target.peer.name}: {answer}"
     if twin and is_refused_as_twin(item):
-        return f"{told}; here: {rename_to(twin, target.branch, target.place)}"
+        return f"{told}; here: {rename_to(twin, target.branch, target.peer.name)}"
     return f"{told}; {'mend it, commit, then propose that' if status in TO_MEND else 'nothing to do'}"
 
 
@@ -482,7 +485,7 @@ def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event]
         if ended := _ended(target, topic, events, head):
             return ended
     if item is not None and item.head != head and any(e.head == head for e in past):
-        pull = command("git pull --rebase {} {}", target.place, target.branch)
+        pull = command("git pull --rebase {} {}", target.place, HEADS + target.branch)
         if read_info(run.hub.git, [item.head]) != [None] and not merge_bases(run.hub.git, head, item.head):
             pull = follow_moved(target, head)
         text = f"{head[:8]} is an earlier state of {target.branch}, which is at {item.head[:8]} now"
@@ -510,7 +513,7 @@ def _ended(target: Target, topic: str, past: Sequence[Event], head: Oid) -> Refu
     new = "commit something new, then propose that"
     if last.head == head:
         return Refused(f"{branch} at {head[:8]} was {words}", new)
-    pull = command("git pull --rebase {} {}", target.hub, target.main)
+    pull = command("git pull --rebase {} {}", target.hub, HEADS + target.main)
     text = f"{head[:8]} is an earlier state of {branch}, which was {words} at {last.head[:8]}"
     return Refused(text, f"{pull} brings your branch to what was decided; {new}")
 

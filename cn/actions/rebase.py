@@ -45,7 +45,7 @@ def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_r
         now = run.snapshot.item(name, OUT, item.topic)
         if now is not None and now.state == "delivered" and not dry_run:
             follow = follow_moved(target, item.head) if base else ""
-            follow = follow or command("git pull --rebase {} {}", target.place, target.branch)
+            follow = follow or command("git pull --rebase {} {}", target.place, HEADS + target.branch)
             run.report.info(f"your own branch is as it was; on it, {follow} brings it there", source=target.source)
     return run.report
 

@@ -179,7 +179,7 @@ def _not_shown(hub: Hub, base: Base, trusted: Oid | None, files: Sequence[FileDi
         return None
     known, new = (trusted or empty_tree(hub.git))[:12], (base.origin or base.tip)[:12]
     is_new = trusted is None or path not in read_tree(hub.git, trusted, [path])
-    steps = [command("git pull --no-rebase origin {}", hub.main)] if base.tip != base.local else []
+    steps = [command("git pull --no-rebase origin {}", hub.main_ref)] if base.tip != base.local else []
     steps.append(command("git rm {}", path) if is_new else command("git checkout {} -- {}", known, path))
     told = ", ".join(steps)
     return Refused(

@@ -290,7 +290,7 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
             what = f"{hub.main} here is {ahead} {commits} ahead of origin's and {behind} behind"
             yield info(what, "", "the next run brings them together")
         elif facts.hub.origin and base.origin is None:
-            push = command("git push origin {}", facts.hub.main)
+            push = command("git push origin {}", facts.hub.main_ref)
             yield info("origin has no main yet", "the first run pushes it", f"or {push}")
         yield from _left_behind(hub, base)
         if base.tip != base.local and (broken := find_broken(hub, base.tip, base.local)) is not None:

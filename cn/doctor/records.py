@@ -54,8 +54,8 @@ def check_ledger(facts: HubFacts) -> Iterator[Finding]:
             log = command("git log -p -- {}", path)
             remedy = f"{log} shows what they were; correct or remove the lines, and commit."
             if facts.hub.origin:
-                push = command("git push origin {}", facts.hub.main)
-                known = command("git update-ref {} {}", ORIGIN_REF, facts.hub.main)
+                push = command("git push origin {}", facts.hub.main_ref)
+                known = command("git update-ref {} {}", ORIGIN_REF, facts.hub.main_ref)
                 remedy += f" Then {push} and {known}; other clones say what to do there"
             why = f"what became of branches of {peer} cannot be read, and nothing is decided on a guess"
             yield problem(f"{path}: no event in line {_few(lines, ' …')}", why, remedy)

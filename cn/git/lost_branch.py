@@ -66,7 +66,9 @@ def missing_main(hub: Hub) -> tuple[str, str]:
 
 def _from_origin(hub: Hub) -> str:
     """The commands that make main what origin has."""
-    return f"{command('git fetch origin {}', hub.main)}, then {command('git update-ref {} FETCH_HEAD', hub.main_ref)}"
+    return (
+        f"{command('git fetch origin {}', hub.main_ref)}, then {command('git update-ref {} FETCH_HEAD', hub.main_ref)}"
+    )
 
 
 def last_main(hub: Hub) -> Oid | None:

@@ -42,6 +42,7 @@ from cn.git.told import Told, environment
 from cn.system.removal import remove_tree
 from cn.values.errors import CnError
 from cn.values.names import Oid, is_branch, is_oid
+from cn.values.shell_words import command
 from cn.values.text import one_line, redact
 
 _HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
@@ -730,6 +731,10 @@ _NOT_LET_IN = (
 """What ssh, curl, git and gitolite say, and what helps; the first that fits counts."""
 
 
+_OTHER_OWNER = re.compile(r"dubious ownership in repository at '(.+)'")
+"""How git refuses a repository of another account (git-config(1), ``safe.directory``)."""
+
+
 def remedy_of(reason: str, otherwise: str, moved: Callable[[str], str] | None = None, needed: str = "") -> str:
     """What helps where a remote gave no answer for this reason, or refused a push for it.
 
@@ -739,6 +744,9 @@ def remedy_of(reason: str, otherwise: str, moved: Callable[[str], str] | None = 
         url = reason.partition(_IT_LEADS_TO)[2].strip()
         where = moved(url) if moved else "put that URL in the place of the old one"
         return f"redirects are not followed: ask who keeps it whether that is right; if so, {where}"
+    if others := _OTHER_OWNER.search(reason):
+        trust = command("git config --global --add safe.directory {}", others[1])
+        return f"that repository is another account's: if who may write there may act as you, {trust} says so to git"
     found = (remedy for said, remedy in _NOT_LET_IN if said in reason)
     return remedy_of_changed_key(reason) or remedy_of_denied(reason, needed) or next(found, otherwise)
 

@@ -33,10 +33,24 @@ _ASKED = (
 )
 NOTED = "cn.hub"
 """The setting of a clone of a peer's hub that names the hub which proposes from it: a path."""
+_OPEN = {
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase or am",
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "sequencer": "a cherry-pick or revert",
+    "BISECT_LOG": "a bisect",
+}
 _BELOW = 400
 """Bytes of the longest path that git and cn need below a hub: a pin of a long topic, with its lock."""
 _OVERRIDDEN = "commit.gpgsign"
 """What the runner sets for its own calls (:mod:`cn.git.environment`): git reads that last."""
+
+
+def half_done_in(work_git_dir: Path) -> str:
+    """What of git's is half done in a work tree with this folder of git files, such as "a rebase"; empty: nothing."""
+    return next((what for name, what in _OPEN.items() if (work_git_dir / name).exists()), "")
 
 
 def read_config(git: Git) -> GitConfig:

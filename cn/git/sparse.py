@@ -21,7 +21,7 @@ def bring_back(hub: Hub, path: str, *, anywhere: bool = False) -> str:
     if anywhere:
         if is_sparse(hub.config):
             return command("git -C {} sparse-checkout add {}", str(hub.root), folder)
-        return command("git -C {} checkout {} -- {}", str(hub.root), hub.main, path)
+        return command("git -C {} checkout {} -- {}", str(hub.root), hub.main_ref, path)
     if is_sparse(hub.config):
         return command("git sparse-checkout add {}", folder)
-    return command("git checkout {} -- {}", hub.main, path)
+    return command("git checkout {} -- {}", hub.main_ref, path)

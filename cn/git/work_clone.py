@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cn.git.objects import OUTPUT_BYTES, read_info
 from cn.git.process import Git, GitConfig
-from cn.git.repository import NOTED, read_config
+from cn.git.repository import NOTED, half_done_in, read_config
 from cn.values.errors import Refused
 from cn.values.names import Oid, parse_oid
 from cn.values.shell_words import command
@@ -31,6 +31,18 @@ class WorkClone(NamedTuple):
     def hub(self) -> str:
         """The hub that proposes from it, as it was noted; empty: none was."""
         return self.config.last(NOTED, "local", "worktree")
+
+    @property
+    def half_done(self) -> str:
+        """What of git's has taken HEAD off its branch and goes on from there, such as "a rebase"; empty: nothing."""
+        if self.branch:
+            return ""
+        return half_done_in(Path(self.root / self.git.run("rev-parse", "--git-dir").path))
+
+    @property
+    def decides(self) -> bool:
+        """Is it a clone of a hub in which cn runs for that hub? Then no other one is noted in it."""
+        return self.git.run("rev-parse", "--verify", "--quiet", "refs/cn/trusted", check=False).ok
 
     def place(self, url: str) -> str:
         """What git is given for a URL here: the remote that has it, else the URL."""

@@ -24,6 +24,7 @@ from cn.git.read_branches import (
     read_proposals,
     read_written,
 )
+from cn.git.remote import HEADS
 from cn.git.signatures import Signature, read_signatures, signed_digest
 from cn.git.taken_in import read_taken_in
 from cn.inbox.conversation import Earlier, answered, earlier_thread, read_earlier, said_before
@@ -619,7 +620,7 @@ def _not_theirs(executor: Executor, arrival: Arrival) -> Refusal:
     other = PICKUP if peer.deliver == MAILBOX else MAILBOX
     place = settings.delivery_url(executor.hub, peer, arrival.branch)
     why = f"it is ours, made by the route {other}, which is {peer.deliver} now"
-    delete = command("git push {} {}", place, f":{arrival.branch}")
+    delete = command("git push {} {}", place, f":{HEADS}{arrival.branch}")
     return Refusal(rules.KNOWN_PEER, why, f"{delete} deletes it, where nothing more is needed from it")
 
 
@@ -651,7 +652,7 @@ def _deletion(executor: Executor, peer: Peer, arrival: Arrival) -> str:
         return f"ask {peer.name} to delete {branch} in its hub"
     if not (mailbox := executor.settings.mailbox):
         return f"{command('git branch -D {}', arrival.branch)} deletes it"
-    push = command("git push {} :{}", mailbox, arrival.branch)
+    push = command("git push {} :{}", mailbox, HEADS + arrival.branch)
     return f"ask {peer.name}, whose prefix it has, to delete {branch}; {push} does it where the host lets you"
 
 

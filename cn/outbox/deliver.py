@@ -394,7 +394,7 @@ def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, li
                 hint = f"{refusal.remedy}; {take_out(path)}"
                 if _is_recorded(run, entry):
                     url = _url(run, entry)
-                    gone, out = command("git push {} {}", url, f":{entry.branch}"), command("git rm -- {}", path)
+                    gone, out = command("git push {} {}", url, f":{HEADS}{entry.branch}"), command("git rm -- {}", path)
                     hint = f"{refusal.remedy}: {gone} deletes that, too, where the host lets you; "
                     hint += f"{out}, and a commit, ends that cn asks for it"
                 return Outcome("", f"{refusal.rule}: {refusal.reason}", hint)
@@ -574,7 +574,7 @@ def _rename(executor: Executor, path: HubPath, entry: Deliver, another: str) -> 
         executor.notes.info(text, source=entry_source(entry))
         return outbox_path(renamed), renamed
     text = f"{another} in {where} is not ours: somebody else made it. {goes}"
-    push = command("git push {} :{}", executor.settings.mailbox or ".", another.rpartition(" at ")[0])
+    push = command("git push {} :{}", executor.settings.mailbox or ".", HEADS + another.rpartition(" at ")[0])
     who = f"unless somebody here made that branch, {push} deletes it" if own else f"{entry.to} can delete that branch"
     executor.notes.info(f"{text}; {who}", source=entry_source(entry))
     return outbox_path(renamed), renamed

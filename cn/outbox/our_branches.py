@@ -173,10 +173,10 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
             continue
         branch = item.get("branch")
         url = executor.settings.delivery_url(executor.hub, executor.settings.peers[peer], branch)
-        lease, spec = f"{branch}:{tip}", f"{item.head}:{HEADS}{branch}"
+        lease, spec = f"{HEADS}{branch}:{tip}", f"{item.head}:{HEADS}{branch}"
         brings = bring_pinned(executor.hub.git, peer, OUT, known.topic, item.head)
         back = ", then ".join([*brings, command("git push --force-with-lease={} {} {}", lease, url, spec)])
-        gone = command("git push {} {}", url, f":{branch}")
+        gone = command("git push {} {}", url, f":{HEADS}{branch}")
         tell = partial(_tell_at, executor, seen, (peer, known.topic))
         if may_be_ours(executor, seen, peer, item, tip):
             if item.state == "deleting":
@@ -537,9 +537,9 @@ def _is_in_main(executor: Executor, seen: Observation, peer: Name, item: Item) -
 
 
 def forget_lost(run: Run | Executor) -> None:
-    """What was lost is shown until it is back, somebody says that it was taken back, in whichever clone, its peer is
-    none any more, or it is old; a proposal also until another one is made by that name. What was refused when it was
-    over is shown until something else is said by its name.
+    """What was lost is shown until it is back, its peer says after all what became of it, somebody says that it was
+    taken back, in whichever clone, its peer is none any more, or it is old; a proposal also until another one is made
+    by that name. What was refused when it was over is shown until something else is said by its name.
     """
     conditions, settings = run.memory.conditions, run.settings
     for kind, name in [(one, name) for one in (LOST, TAKEN_DOWN, UNHEARD) for name in conditions.names(one)]:
@@ -550,7 +550,9 @@ def forget_lost(run: Run | Executor) -> None:
         last = last_state(past) if past else None
         is_over = last is not None and (last.kind, last.head) == ("deleted", head)
         is_other = kind == TAKEN_DOWN and last is not None and last.head != head
-        if last is None or is_other or is_over is (kind != UNHEARD):
+        told = last_answer(past) if last is not None and (last.kind, last.head) == ("gone", head) else {}
+        is_told = kind != UNHEARD and told.get("status") in FINAL and not told.get("unproven")
+        if last is None or is_other or is_told or is_over is (kind != UNHEARD):
             conditions.clear(kind, name)
 
 
@@ -714,7 +716,9 @@ def apply_notice(
         else:
             executor.notes.info(f"{text}{claimed}{reason}; {where}", source=source)
             if proof is None and about.status not in TO_MEND:
-                executor.memory.conditions.clear(UNHEARD, head_name((peer.name, topic), about.head))
+                said_of = (UNHEARD, LOST, TAKEN_DOWN) if about.status in FINAL else (UNHEARD,)
+                for kind in said_of:
+                    executor.memory.conditions.clear(kind, head_name((peer.name, topic), about.head))
     elif taken and proof is None:
         executor.notes.done(f"{text}{reason}", source=source)
     elif taken:

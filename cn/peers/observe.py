@@ -497,7 +497,7 @@ def _strays(run: Run, strays: Mapping[str, Sequence[str]]) -> Condition:
     what = f"{counted(count, 'branch', 'branches')} in the mailbox of no peer, left alone"
     text = f"{what}: {', '.join(shown[:_PREFIXES])}{more}"
     name, peer = strays[most[0]][0], next((prefix for prefix in most if prefix != us), "")
-    delete = command("git push {} {}", mailbox, f":{name}") if mailbox else command("git branch -D {}", name)
+    delete = command("git push {} {}", mailbox, f":{HEADS}{name}") if mailbox else command("git branch -D {}", name)
     adds = f"{command('cn peer add {} URL', peer)} lets in what is a peer's; " if peer else ""
     return Condition(text, f"{adds}{delete} deletes one{', where the host lets you' if mailbox else ''}")
 

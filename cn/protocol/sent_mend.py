@@ -19,7 +19,7 @@ def mend_text(item: Item, peer: Name, place: str, twin: str = "") -> str:
     if item.state != "answered" or get("status") not in TO_MEND or get(AGAIN):
         return ""
     if twin:
-        return rename_to(clean(twin, 120), clean(get("branch"), 120), place)
+        return rename_to(clean(twin, 120), clean(get("branch"), 120), peer)
     if get("about_status") == REPLIED and get("reason").startswith(f"{SIGNATURE_POLICY}:"):
         take = command("cn withdraw {}", f"{peer}:{item.topic}")
         tell = f"'cn sign KEY', with the key that {peer} has pinned for us, and the next 'cn sync' tells it again"

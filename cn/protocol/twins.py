@@ -12,17 +12,17 @@ from cn.values.shell_words import command
 
 THERE = ("delivered", "adopted", "answered")
 """The states of a branch of ours that lies at its peer."""
-_NO_URL = "URL"
 
 
-def rename_to(first: str, other: str, place: str = _NO_URL) -> str:
+def rename_to(first: str, other: str, peer: str = "") -> str:
     """What its creator does to have the thread of the branch ``first`` go on as ``other``, which is there too.
 
-    ``place`` is where both lie, as git is told; without one the creator knows the URL.
+    ``peer``: where both are, as the creator's own cn takes one back there; without it git does, and the creator knows
+    the URL.
     """
-    where = ", with the URL where it lies," if place == _NO_URL else ""
-    told = f"{command('git push {} :{}', place, first)}{where} deletes {first}"
-    return f"{told}, and its thread goes on as {other}, if nothing else refuses that"
+    take = command("cn withdraw {}", f"{peer}:{first.partition('/')[2]}")
+    told = take if peer else f"{command('git push {} :{}', 'URL', f'refs/heads/{first}')}, with the URL where it lies,"
+    return f"{told} deletes {first}, and its thread goes on as {other}, if nothing else refuses that"
 
 
 def is_refused_as_twin(item: Item) -> bool:

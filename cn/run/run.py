@@ -256,6 +256,8 @@ def find_unplaced(hub: Hub) -> dict[str, Condition]:
         move = f"move {reason.removesuffix(IN_ITS_PLACE).strip()} out of the way"
         look = command("git check-attr filter -- {}", paths[0])
         mend = f"see what filters it ({look}; git config --get-regexp ^filter), and mend that"
+        if "lfs" in reason:
+            mend += ", or, where its content is not at the host, ask who proposed it for 'git lfs push --all URL'"
         write = f"let cn write in {visible(folder)}/"
         remedy = move if blocked else mend if FILTER in reason else write
         found[f"{folder} {reason}"] = Condition(text, f"{remedy}; the next run brings it there")

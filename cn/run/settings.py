@@ -175,7 +175,7 @@ def explain_missing_config(hub: Hub) -> CnError:
         return NoConfig(*_NOT_COMMITTED)
     commits = find_removals(hub.git, known, hub.main_ref, (".",), is_of_hub)
     if not commits and _is_behind(hub, known):
-        pull = command("git pull --no-rebase origin {}", hub.main)
+        pull = command("git pull --no-rebase origin {}", hub.main_ref)
         return NoConfig(f"{hub.main} here has no {hub_config.PATH}, and origin's has one", f"{pull} brings it here")
     text = f"{hub.main} has no {hub_config.PATH} any more"
     if not commits:
@@ -206,7 +206,7 @@ def from_origin(hub: Hub, error: ConfigError) -> ConfigError:
     """The same error where the broken file stands in origin's main, and not in the work tree."""
     paths = (hub_config.PATH, hub_peers.PATH, hub_config.AGENT_PATH)
     file = next((path for path in paths if error.text.startswith(path)), "it")
-    pull = command("git pull --no-rebase origin {}", hub.main)
+    pull = command("git pull --no-rebase origin {}", hub.main_ref)
     return ConfigError(
         f"in origin's {hub.main}, {error.text}", f"{pull} brings it here; mend {file}, commit it, then run again"
     )

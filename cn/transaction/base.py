@@ -24,7 +24,7 @@ from cn.git.lost_branch import head_branch, missing_main
 from cn.git.objects import empty_tree, is_ancestor, list_tree, merge_bases, read_all, read_known, resolve, update_refs
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
 from cn.git.remote import Listing, list_remotes, remedy_of
-from cn.git.repository import ORIGIN_REF, Hub
+from cn.git.repository import ORIGIN_REF, Hub, half_done_in
 from cn.git.sparse import bring_back
 from cn.git.told import ORIGIN
 from cn.git.work_clone import work_trees
@@ -40,15 +40,6 @@ from cn.values.shell_words import command
 from cn.values.text import counted, one_line, visible
 from cn.values.timestamps import from_epoch
 
-_OPEN = {
-    "rebase-merge": "a rebase",
-    "rebase-apply": "a rebase or am",
-    "MERGE_HEAD": "a merge",
-    "CHERRY_PICK_HEAD": "a cherry-pick",
-    "REVERT_HEAD": "a revert",
-    "sequencer": "a cherry-pick or revert",
-    "BISECT_LOG": "a bisect",
-}
 _GIT_READS = (".gitignore", ".gitattributes")
 _FETCH_TRIES = 3
 SECONDS = 60.0
@@ -201,7 +192,7 @@ def open_work(hub: Hub) -> str:
     """What of git's is half done in the work tree, such as "a rebase": no run works before it is over. Or ""."""
     if hub.apart:
         return ""
-    return next((what for name, what in _OPEN.items() if (hub.work_git_dir / name).exists()), "")
+    return half_done_in(hub.work_git_dir)
 
 
 def waits_for(hub: Hub) -> str:
@@ -369,7 +360,7 @@ def _rewound(
     beside = tip if tip is not None and not is_ancestor(hub.git, tip, known) else None
     if not dry_run:
         update_refs(hub.git, [(rescue, known), *([(_rescue(beside), beside)] if beside else [])])
-    lease = f"{hub.main}:{tip or ''}"
+    lease = f"{hub.main_ref}:{tip or ''}"
     push = command("git push --force-with-lease={} origin {}:{}", lease, rescue, hub.main_ref)
     if beside:
         count, titles = _commits(hub, known, beside, "%h %s (%an)")
@@ -656,7 +647,7 @@ def _as_there(hub: Hub, origin: Oid, local: Oid, paths: Sequence[str]) -> str:
 
 def _pull(hub: Hub) -> str:
     """As it works where nothing of git is configured: it names no default for diverged branches."""
-    return command("git pull --no-rebase origin {}", hub.main)
+    return command("git pull --no-rebase origin {}", hub.main_ref)
 
 
 class _Special(NamedTuple):

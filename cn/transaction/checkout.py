@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,7 +41,7 @@ from cn.system.removal import remove_tree
 from cn.transaction.journal import Journal
 from cn.transaction.unplaced import Edited, Left, read_unplaced, write_unplaced
 from cn.values.names import Oid, folders_above, main_decides, never_blocks
-from cn.values.text import visible
+from cn.values.text import one_line, visible
 
 
 def sweep_asides(hub: Hub, current: str = "") -> list[str]:
@@ -353,8 +354,7 @@ class _Checkout:
                 self.refused[paths[0]] = f"its {FILTER} gave no answer within {seconds:g} s"
                 paths = [*there[-1:], *paths[1:]]
             elif paths:
-                said = done.err.partition("\n")[0].rpartition(": ")[2]  # behind a path of any length
-                self.refused[paths[0]] = visible(said) or done.reason
+                self.refused[paths[0]] = _why_refused(done.err) or done.reason
                 paths = paths[1:]
 
     def replace(self, change: Change, file: WorkFile, aside: str, new: str | None) -> None:
@@ -392,6 +392,16 @@ class _Checkout:
     def was_ours(self, change: Change, file: WorkFile) -> bool:
         used = (self.journal.inputs or {}).get(change.path)
         return change.old in file.same or file.raw == used
+
+
+def _why_refused(said: str) -> str:
+    """What git says of a path that it could not write; where a filter failed, that one's own words with it."""
+    lines = said.splitlines()
+    own = [line for line in lines if line.startswith(("error: ", "fatal: "))]
+    why = (own or lines or [""])[0].removeprefix("error: ")
+    why = visible(why if why.startswith("external filter ") else why.rpartition(": ")[2])  # behind a path of any length
+    others = [line for line in lines if line not in own and re.search("error|fail", line, re.IGNORECASE)]
+    return f"{why}: {one_line(others[0], 200)}" if FILTER in why and others else why
 
 
 def _filtered(git: Git, paths: Sequence[str]) -> set[str]:

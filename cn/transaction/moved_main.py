@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cn.git.fetch import fetch_tips
 from cn.git.objects import is_ancestor, read_all, resolve
-from cn.git.remote import Listing
+from cn.git.remote import HEADS, Listing
 from cn.git.repository import Hub
 from cn.git.told import ORIGIN
 from cn.protocol.hub_config import PATH, main_named_in
@@ -53,8 +53,8 @@ def refuse_moved(hub: Hub, origin: Origin, tip: Oid) -> None:
     _bring(hub, origin.url, [(was, there)])
     if _mains_at(hub, there) == [was]:
         text = f"the hub's main is {hub.main} now, and origin has {visible(was)} still, with which other clones go on"
-        tells = command("git push origin {}", f"{hub.main_ref}:refs/heads/{was}")
-        deletes = command("git push origin --delete {}", was)
+        tells = command("git push origin {}", f"{hub.main_ref}:{HEADS}{was}")
+        deletes = command("git push origin :{}", HEADS + was)
         hint = f"{tells} tells them, and our peers, and stops them until they are there too; then {deletes}, "
         hint += f"once the host's HEAD names {hub.main}"
         if not is_ancestor(hub.git, there, tip):
@@ -69,9 +69,9 @@ def find_moved(hub: Hub, origin: Origin, known: Oid) -> Blocked | None:
     heads, (was,) = origin.all(), _mains_at(hub, known)
     if was not in ("", hub.main):
         text = f"the hub's main is {hub.main} now, and origin has no such branch yet"
-        here, both = command("git push origin {}", hub.main), ""
+        here, both = command("git push origin {}", hub.main_ref), ""
         if was in heads:
-            tells = command("git push origin {}", f"{hub.main_ref}:refs/heads/{was}")
+            tells = command("git push origin {}", f"{hub.main_ref}:{HEADS}{was}")
             both = f"; {tells} tells those that go on with {visible(was)}"
         return Blocked(text, f"{here} brings it there{both}")
     _bring(hub, origin.url, _looked_at(heads))
@@ -92,11 +92,15 @@ def find_left_behind(hub: Hub, tip: Oid, url: str, ask: Callable[[], Listing]) -
     left = [(name, heads[name]) for name in sorted(names) if name in heads]
     _bring(hub, url, left)
     found = [name for name, oid in left if resolve(hub.git, oid) is None or not is_ancestor(hub.git, oid, tip)]
-    return [(name, f"{_take_in(hub, name)}; then {command('git push origin --delete {}', name)}") for name in found]
+    return [(name, f"{_take_in(hub, name)}; then {command('git push origin :{}', HEADS + name)}") for name in found]
 
 
 def _take_in(hub: Hub, was: str) -> str:
-    take = (command("git fetch origin {}", was), "'git merge FETCH_HEAD'", command("git push origin {}", hub.main))
+    take = (
+        command("git fetch origin {}", HEADS + was),
+        "'git merge FETCH_HEAD'",
+        command("git push origin {}", hub.main_ref),
+    )
     return f"{', then '.join(take)} take in what they did"
 
 
@@ -113,7 +117,7 @@ def find_renamed(hub: Hub, origin: Origin, known: Oid) -> tuple[str, str]:
     for name, oid in _looked_at(origin.all()):
         if is_ancestor(hub.git, known, oid):
             renamed = command("git branch -m {} {}", hub.main, name)
-            push = command("git push -u origin {}", name)
+            push = command("git push -u origin {}", HEADS + name)
             steps = f"'git fetch origin', {renamed}, 'main: {visible(name)}' in {PATH}, a commit, and {push}"
             return f", and its branch {visible(name)} goes on from it", f"; if main was renamed there: {steps}"
     return "", ""
@@ -121,7 +125,7 @@ def find_renamed(hub: Hub, origin: Origin, known: Oid) -> tuple[str, str]:
 
 def _goes_on(hub: Hub, name: str) -> Blocked:
     text = f"origin's hub goes on in the branch {visible(name)}, which its {PATH} names as main"
-    steps = [_KEEPS, "'git fetch origin'", command("git switch {}", name), command("git merge {}", hub.main)]
+    steps = [_KEEPS, "'git fetch origin'", command("git switch {}", name), command("git merge {}", hub.main_ref)]
     return Blocked(text, f"{', then '.join(steps)}; then run again")
 
 

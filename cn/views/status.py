@@ -7,6 +7,8 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from cn.git.objects import is_ancestor, resolve
+from cn.git.repository import half_done_in
 from cn.inbox.in_conflict import find_conflicts
 from cn.inbox.working_copies import unread
 from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
@@ -207,6 +209,9 @@ def _stopped(view: View) -> ShownCondition | None:
             return ShownCondition(found.text, found.remedy or remedy, _at(found.since))
     if stop and not (stop.get("kind") == "BadPlace" and _is_in_place(view.hub)):
         return ShownCondition(stop["text"], stop["hint"], parse_stamp(stop["since"]))
+    if half_done := "" if view.hub.apart else half_done_in(view.hub.work_git_dir):
+        told = f"{half_done} is open in {view.hub.root}"
+        return ShownCondition(told, "finish or abort it, then run again ('git status' tells how)", view.now)
     if state.is_dir():  # where nothing can be noted, it is looked at
         if not is_writable(state):
             remedy = writing(state, "make it writable for the user of cn")
@@ -232,16 +237,24 @@ def _is_in_place(hub: Hub) -> bool:
 
 
 def _main(view: View) -> Main:
-    hub, commit = view.hub, view.snapshot.commit
+    hub, commit, origin = view.hub, view.snapshot.commit, view.origin
     ahead: int | None = 0
     behind: int | None = 0
-    if view.origin != commit:
+    if origin != commit:
         ahead = behind = None
-        if view.origin is not None:
-            done = hub.git.run("rev-list", "--left-right", "--count", f"{commit}...{view.origin}", "--", check=False)
+        origin = _pulled(hub, origin)
+        if origin is not None:
+            done = hub.git.run("rev-list", "--left-right", "--count", f"{commit}...{origin}", "--", check=False)
             if done.ok:
                 ahead, behind = (int(word) for word in done.text.split())
-    return Main(hub.main, commit, view.on_main, hub.origin, view.origin, ahead, behind)
+    return Main(hub.main, commit, view.on_main, hub.origin, origin, ahead, behind)
+
+
+def _pulled(hub: Hub, known: Oid | None) -> Oid | None:
+    """Origin's main as git's own fetch noted it, where that goes on from what is ``known`` by the last run."""
+    fetched = resolve(hub.git, hub.tracking) if hub.tracking else None
+    goes_on = fetched is not None and known is not None and is_ancestor(hub.git, known, fetched)
+    return fetched if goes_on else known
 
 
 def _waits(item: Item) -> bool:

@@ -135,7 +135,8 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
         threads.append(pending_view(*shown, creator=creator, fed=fed, answered=answered, held=held))
     threads.sort(key=lambda t: (t.state != DONE, t.written, t.received, t.thread))
     damaged = tuple(view.snapshot.damaged.items())
-    return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
+    unknown = unknown_files(view.hub, view.snapshot, pending) if view.on_main else ()
+    return InboxView(tuple(threads), tuple(unknown), damaged)
 
 
 def to_review(inbox: InboxView, actor: str) -> list[ThreadView]:

@@ -46,7 +46,7 @@ def test_what_was_fetched_is_named_with_the_pull_that_brings_it(old: Path, words
     branch = git(old, "symbolic-ref", "--short", "HEAD")
     done = cn(*words, cwd=old, check=3)
     assert f"{branch} here has no .cn/hub.yaml, and origin's has one" in done.stdout + done.stderr
-    pull = f"git pull --no-rebase origin {branch}"
+    pull = f"git pull --no-rebase origin refs/heads/{branch}"
     assert pull in remedies(done.stdout + done.stderr)
     subprocess.run(pull.split(), cwd=old, check=True, capture_output=True, timeout=60)
     pulls(old)
@@ -69,7 +69,7 @@ def test_where_nothing_was_fetched_git_pull_is_named_and_init_makes_no_second_hu
     assert f"{branch} at origin is a hub already" in refused
     assert tip(old) == before
     assert "no hub at" in cn("doctor", cwd=old, check=3).stderr, "what was refused left no trace of a hub"
-    assert remedies(refused) == [f"git pull --no-rebase origin {branch}"]
+    assert remedies(refused) == [f"git pull --no-rebase origin refs/heads/{branch}"]
     git(old, *remedies(refused)[0].split()[1:])
     pulls(old)
 
@@ -84,7 +84,7 @@ def test_a_project_that_is_no_hub_and_has_other_files_for_cn_is_pulled_before_it
     git(root, "push", "-q", "origin", "main")
     refused = cn("init", "proj", "--here", cwd=other, check=1).stderr
     assert "origin's main has what was never here: protected files changed elsewhere" in refused
-    assert remedies(refused) == ["git pull --no-rebase origin main"]
+    assert remedies(refused) == ["git pull --no-rebase origin refs/heads/main"]
     git(other, *remedies(refused)[0].split()[1:])
     cn("init", "proj", "--here", cwd=other, check=0)
     cn("sync", cwd=other, check=0)

@@ -199,6 +199,28 @@ def test_a_hub_is_made_on_the_branch_that_origin_has_where_its_head_names_none(t
     assert branches(host) == {"master": tip(root, "master")}
 
 
+@pytest.mark.parametrize("pushed", [False, True])
+def test_a_branch_that_is_worked_on_becomes_no_main_by_a_guess(tmp_path: Path, *, pushed: bool) -> None:
+    root, host = project(tmp_path, "develop")
+    git(host, "symbolic-ref", "HEAD", "refs/heads/main")
+    git(root, "remote", "set-head", "origin", "--delete")
+    checkout(root, "feature/x", "develop")
+    commit(root, {"src/app.py": "half\n"}, "Half done")
+    before = branches(host)
+    if pushed:
+        git(root, "push", "--quiet", "origin", "feature/x")
+        before = branches(host)
+        told = " ".join(cn("init", "proj", "--here", cwd=root, check=1).stderr.split())
+        assert "origin has develop, feature/x, its HEAD names none of them" in told
+        git(root, "remote", "set-head", "origin", "develop")  # as told
+    told = cn("init", "proj", "--here", cwd=root, check=1).stderr
+    assert "'git switch develop', then run it again" in told
+    assert branches(host) == before
+    git(root, "switch", "--quiet", "develop")
+    cn("init", "proj", "--here", cwd=root, check=0)
+    assert branches(host) == {**before, "develop": tip(root, "develop")}
+
+
 def test_a_fork_proposes_from_a_branch_and_its_own_main_moves_beside(tmp_path: Path) -> None:
     """Another branch is checked out meanwhile, with edits: nothing of that is touched."""
     root, host = project(tmp_path, "main")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from tests.support.hubs import (
     push,
     sign_with,
     tip,
+    try_git,
     work,
 )
 from tests.support.world import MAIN_FILE, Node, World, content, is_in_main
@@ -121,6 +123,31 @@ def test_a_project_that_left_cn_is_called_that_by_who_proposes_there_and_by_doct
     told = " ".join(desk.pi.cn("doctor", "--full", check=None).stdout.split())
     assert "sigma's main shows no .cn/hub.yaml: the project left cn, or never used it" in told
     assert "'cn peer remove sigma' takes it out here" in told
+
+
+def test_no_other_hub_is_remembered_where_cn_runs_for_the_one_that_is_here(desk: Desk) -> None:
+    git(desk.root, "config", "--unset", "cn.hub")
+    cn("trust", "--yes", cwd=desk.root, check=0)
+    desk.begin({"docs/a.md": "a\n"})
+    assert "noted" not in desk.cn("propose", "fix", "--hub", desk.pi.root).stdout
+    assert desk.there() is not None
+    checkout(desk.root, "main")
+    assert json.loads(desk.cn("status", "--json").stdout)["hub"] == "sigma"
+
+
+def test_nothing_is_proposed_in_the_middle_of_a_rebase(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    before = desk.there()
+    other = desk.begin({"docs/fix.md": "other\n"}, "other")
+    checkout(desk.root, "fix")
+    assert try_git(desk.root, "rebase", "--quiet", other).returncode != 0
+    refused = " ".join(desk.cn("propose", "fix", check=1).stderr.split())
+    assert "a rebase is open in" in refused
+    assert "finish or abort it, then run it again" in refused
+    git(desk.root, "rebase", "--abort")
+    assert desk.there() == before
+    desk.cn("propose", "fix")
 
 
 def test_the_hub_that_was_named_is_remembered_where_the_proposal_is_refused(desk: Desk) -> None:
@@ -299,7 +326,7 @@ def test_a_head_that_was_replaced_by_what_was_decided_is_refused_at_once_and_ans
     for topic in ("fix", "other"):
         refused = desk.cn("propose", topic, "--commit", old, check=1).stderr
         assert re.search(was, refused), refused
-        assert "'git pull --rebase origin main' brings your branch to what was decided" in refused
+        assert "'git pull --rebase origin refs/heads/main' brings your branch to what was decided" in refused
     assert desk.there() is None
 
     desk.world.settle(desk.pi, desk.sigma)
@@ -600,7 +627,7 @@ def test_a_rebase_keeps_authors_and_messages_and_touches_no_branch_of_ours(desk:
     desk.sigma.write({"docs/other.md": "moved\n", MAIN_FILE: "yours\nstart\n"})
     desk.sigma.sync()
     said = desk.cn("rebase", "fix").stdout
-    assert "your own branch is as it was; on it, 'git pull --rebase origin pi/fix' brings it there" in said
+    assert "your own branch is as it was; on it, 'git pull --rebase origin refs/heads/pi/fix' brings it there" in said
     assert tip(desk.root) == mine
     fetch(desk.root, desk.sigma.url, "pi/fix", "main")
     new = desk.there() or ""
@@ -734,11 +761,11 @@ def test_who_renames_a_branch_takes_the_old_name_back_first(desk: Desk, sigma: N
     sigma.sync()
     git(desk.root, "branch", "--quiet", "-m", "new")
     desk.cn("propose", "new", check=1)
-    git(desk.root, "push", "--quiet", "origin", ":refs/heads/pi/old")
-    pi.sync()
+    desk.cn("withdraw", "sigma:old")
     desk.cn("propose", "new")
     sigma.sync()
-    sigma.decide("pi/old", "do:merge")
+    assert "gone" not in pi.sync().stdout + pi.cn("status").stdout
+    sigma.decide("pi/new", "do:merge")
     pi.sync()
     assert desk.there("new") is None
 
@@ -755,28 +782,28 @@ def test_a_proposal_under_a_second_name_is_told_by_both_sides_what_makes_it_the_
     assert (
         "is pi/old, which waits at sigma: as pi/new it gives no thread of its own, and nothing was proposed" in refused
     )
-    assert "'git push origin :refs/heads/pi/old' and 'cn sync', then 'cn propose new'" in " ".join(refused.split())
+    assert "'cn withdraw sigma:old', then 'cn propose new'" in " ".join(refused.split())
     assert desk.there("new") is None
     # With git it gets there.
     git(desk.root, "push", "--quiet", "origin", "new:pi/new")
     pi.sync()
     goes_on = "and its thread goes on as pi/new, if nothing else refuses that"
-    helps = f"'git push origin :pi/old' deletes pi/old, {goes_on}"
+    helps = f"'cn withdraw sigma:old' deletes pi/old, {goes_on}"
     refused = sigma.sync().stderr
-    there = f"'git push URL :pi/old', with the URL where it lies, deletes pi/old, {goes_on}"
+    there = f"'git push URL :refs/heads/pi/old', with the URL where it lies, deletes pi/old, {goes_on}"
     assert there in refused
     assert "its creator deletes it, or pi/old where it shall be called pi/new" in " ".join(refused.split())
     assert there in pi.sync().stdout
     shown = " ".join(pi.cn("status").stdout.split())
     assert (
-        f"'git push {sigma.url} :pi/old' deletes pi/old, and its thread goes on as pi/new, if nothing else refuses that"
+        "'cn withdraw sigma:old' deletes pi/old, and its thread goes on as pi/new, if nothing else refuses that"
         in shown
     )
     again = desk.cn("propose", "new").stdout
     assert helps in again
     assert "nothing to do" not in again
     # And it is so.
-    git(desk.root, "push", "--quiet", "origin", ":pi/old")
+    desk.cn("withdraw", "sigma:old")
     assert "goes on as pi/new" in sigma.sync().stdout
     pi.sync()
     shown = pi.cn("status").stdout

@@ -304,7 +304,7 @@ def test_one_that_was_accepted_is_told_as_origins(sigma: Node, other: Path) -> N
     git(sigma.root, "update-ref", "refs/cn/trusted", oid)  # by an earlier cn
     done = sigma.sync(check=3)
     assert "in origin's main, .cn/hub.yaml:2: unknown key" in done.stderr
-    assert "git pull --no-rebase origin main" in done.stderr
+    assert "git pull --no-rebase origin refs/heads/main" in done.stderr
     found = sigma.cn("doctor", check=3)
     assert "in origin's main, .cn/hub.yaml:2" in found.stdout
 

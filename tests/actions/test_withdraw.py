@@ -126,10 +126,16 @@ def test_where_origin_does_not_answer_nothing_is_taken_back(world: World, sigma:
     assert "sigma/early-word" not in branches(pi.home)
 
 
-def test_an_answer_that_comes_after_it_was_taken_back_is_shown(world: World, sigma: Node, pi: Node) -> None:
+@pytest.mark.parametrize("deferred", [False, True])
+def test_an_answer_that_comes_after_it_was_taken_back_is_shown(
+    world: World, sigma: Node, pi: Node, *, deferred: bool
+) -> None:
     world.propose(pi, sigma)
     pi.sync()
     sigma.sync()
+    if deferred:
+        sigma.cn("defer", "pi/proposal", "--reason", "later")
+        pi.sync()
     sigma.decide("pi/proposal", "do:merge")
     pi.cn("withdraw", "proposal")
     world.settle(pi, sigma)
@@ -153,7 +159,7 @@ def test_what_its_peer_moved_can_be_taken_back_again_once_it_is_what_we_sent(
     assert "creator-only-delete" in told
     (entry,) = sigma.outbox()
     assert f"'git rm -- threads/mail/outbox/{entry}', and a commit, ends that" in told
-    assert f"'git push {pi.url} :sigma/early-word' deletes that, too, where the host lets you" in told
+    assert f"'git push {pi.url} :refs/heads/sigma/early-word' deletes that, too, where the host lets you" in told
     again = " ".join(sigma.cn("withdraw", "early-word", check=1).stderr.split())
     assert "'cn outbox' shows why it waits" in again
     git(sigma.root, "rm", "-q", "--", f"threads/mail/outbox/{entry}")
@@ -162,7 +168,7 @@ def test_what_its_peer_moved_can_be_taken_back_again_once_it_is_what_we_sent(
     for look in ("status", "doctor"):
         shown = " ".join(sigma.cn(look, check=None).stdout.split())
         assert f"{other[:8]} stands there" in shown
-        assert f"--force-with-lease=sigma/early-word:{other}" in shown
+        assert f"--force-with-lease=refs/heads/sigma/early-word:{other}" in shown
     git(pi.home, "update-ref", "refs/heads/sigma/early-word", ours)
     sigma.cn("sync", check=None)
     assert "deleted sigma/early-word" in sigma.cn("withdraw", "early-word").stdout
@@ -186,7 +192,7 @@ def test_what_its_peer_moved_is_over_once_nothing_stands_there(world: World, sig
     assert "'cn withdraw pi:fix' asks for that again" in refused
     sigma.cn("sync", check=None)
     refused = " ".join(cn("propose", "fix", "--hub", sigma.root, cwd=work, check=1).stderr.split())
-    assert "--force-with-lease=sigma/fix:" in refused
+    assert "--force-with-lease=refs/heads/sigma/fix:" in refused
     git(pi.home, "update-ref", "-d", "refs/heads/sigma/fix")
     assert "our sigma/fix is gone at pi" in sigma.sync().stdout
     sigma.idle()

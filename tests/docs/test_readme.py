@@ -185,7 +185,7 @@ def test_somebody_without_cn_reads_the_answers_with_git(tmp_path: Path) -> None:
     page = " ".join((ROOT / "README.md").read_text("utf-8").split())
     listing, fetch, show = (
         "git ls-remote HUB 'refs/heads/sigma/*'",
-        "git fetch HUB BRANCH",
+        "git fetch HUB refs/heads/BRANCH",
         "git show FETCH_HEAD:message.md",
     )
     assert all(f"`{command}`" in page for command in (listing, fetch, show))

@@ -61,7 +61,7 @@ class TestHubYamlIsMissing:
         typed(hub, status)
         (hub / ".cn/hub.yaml").unlink()
         told = cn("doctor", check=1, cwd=inside).stdout
-        command = next(line for line in told.splitlines() if " checkout main " in line).split("→")[1]
+        command = next(line for line in told.splitlines() if " checkout refs/heads/main " in line).split("→")[1]
         subprocess.run(shlex.split(command.strip().strip("'")), check=True, timeout=60)
         cn("doctor", check=0, cwd=inside)
 
@@ -178,7 +178,7 @@ class TestMainIsGone:
         git(hub, "rm", "-q", ".cn/hub.yaml")
         git(hub, "commit", "-qm", "oops")
         told = self.same_words(hub, "main has no .cn/hub.yaml any more", 3)
-        assert "checkout main -- .cn/hub.yaml" not in cn("doctor", hub, check=3).stdout, "main has none"
+        assert "checkout refs/heads/main -- .cn/hub.yaml" not in cn("doctor", hub, check=3).stdout, "main has none"
         assert "'cn cron remove' ends cn's runs here" in told
         assert typed(hub, told) == [f"git revert --no-edit {tip(hub, 'HEAD~')[:12]}"]
         cn("sync", hub, check=0)

@@ -78,6 +78,10 @@ def test_an_open_rebase_goes_on_as_nothing_is_decided_meanwhile(world: World) ->
         said = sigma.triage("pi/x", "defer:later", *words, check=1).stderr
         assert "a rebase is open" in said
         assert "finish or abort it, then decide" in said
+    shown = sigma.cn("status").stdout
+    assert "no run can work: a rebase is open in" in shown
+    assert "git switch" not in shown
+    assert "not executed" not in shown
     (sigma.root / MAIN_FILE).write_text("both\n")
     git(sigma.root, "add", MAIN_FILE)
     git(sigma.root, "-c", "core.editor=true", "rebase", "--continue")

@@ -61,6 +61,25 @@ def test_a_proposal_that_is_gone_is_shown_and_nothing_is_wrong(
     assert text not in " ".join(sigma.cn("status").stdout.split())
 
 
+def test_what_is_gone_is_missed_no_more_once_its_peer_says_what_became_of_it(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    proposed(world, sigma, pi)
+    pi.sync()
+    second = world.second(sigma)
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/fix")
+    text = "our sigma/fix is gone at pi, and it did not say what became of it"
+    pi.sync()
+    for node in (sigma, second):
+        node.sync()
+        assert text in " ".join(node.cn("status").stdout.split()) or node is second
+    pi.cn("delete", "sigma/fix", "--reason", "squashed by hand")
+    for node in (sigma, second):
+        node.sync()
+        assert "is gone at pi" not in " ".join(node.cn("status").stdout.split())
+    assert "squashed by hand" in sigma.cn("why", "pi:fix").stdout
+
+
 def test_a_proposal_that_the_peers_main_holds_is_not_missed(world: World, sigma: Node, pi: Node) -> None:
     head = proposed(world, sigma, pi)
     git(pi.home, "update-ref", "refs/heads/main", head)  # as a person merges it, and the host deletes it then

@@ -102,6 +102,11 @@ def test_a_push_that_never_began_leaves_nothing_in_doubt(sigma: Node, host: Host
     assert tip(sigma.home, "main") == before
 
 
+def test_what_helps_where_git_refuses_a_repository_of_another_account() -> None:
+    said = remedy_of("fatal: detected dubious ownership in repository at '/srv/pi.git'", "check the URL")
+    assert "'git config --global --add safe.directory /srv/pi.git' says so to git" in said
+
+
 def test_of_what_is_no_hub_only_the_right_that_is_missing_is_named() -> None:
     said = remedy_of("FATAL: + refs/heads/x tools agent DENIED by fallthru", "try again")
     assert said == "the host knows who you are, and gives you no right to force (+) refs/heads/x; ask who keeps it" + (

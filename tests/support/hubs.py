@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.support import forked
 from tests.support.forked import ROOT as ROOT
+from tests.support.printed_steps import short_refs
 
 WHEN = "2026-02-05T12:00:00+0000"
 """The author and committer date of every commit that does not name another."""
@@ -291,6 +292,8 @@ def cn(
         )
     else:
         done = forked.run(words, cwd or Path.cwd(), environment, stdin, seconds)
+    if short := [step for said in (done.stdout, done.stderr) for step in short_refs(said)]:
+        raise AssertionError(_told(f"cn {' '.join(words)} prints a step with the short name of a ref: {short}"))
     if check is not None and done.returncode != check:
         raise AssertionError(
             _told(

@@ -45,7 +45,7 @@ def test_each_clone_stops_until_it_is_at_the_new_main_and_goes_on_there(
     assert "the hub's main is trunk now, and origin has main still, with which other clones go on" in stopped
     if old == "deleted":  # no host lets its HEAD be deleted
         git(sigma.home, "symbolic-ref", "HEAD", "refs/heads/trunk")
-    beginning = "git push origin refs" if old == "stays" else "git push origin --delete"
+    beginning = "git push origin refs/" if old == "stays" else "git push origin :refs/heads/"
     typed(sigma, stopped, beginning)
     assert ("main" in branches(sigma.home)) == (old == "stays")
     sigma.sync()
@@ -77,7 +77,7 @@ def test_a_peer_looks_at_the_new_main_once_the_former_one_names_it(world: World,
     pi.sync()
     sigma.sync()
     rename_main(sigma)
-    typed(sigma, sigma.sync(1).stderr, "git push origin refs")
+    typed(sigma, sigma.sync(1).stderr, "git push origin refs/")
     for _ in range(2):
         sigma.sync()
         pi.sync()
@@ -99,7 +99,7 @@ def test_what_the_former_main_got_meanwhile_is_taken_in(world: World, sigma: Nod
     second.cn("adhoc", "Made meanwhile")
     stopped = sigma.sync(1).stderr
     assert "take in what they did" in stopped
-    typed(sigma, stopped, "git fetch", "git merge", "git push origin trunk", "git push origin refs")
+    typed(sigma, stopped, "git fetch", "git merge", "git push origin refs/heads/trunk", "git push origin refs/")
     sigma.sync()
     assert "made-meanwhile" in git(sigma.root, "ls-tree", "-r", "--name-only", "trunk", "threads/adhoc")
     assert "goes on in the branch trunk" in second.sync(1).stderr
@@ -111,7 +111,7 @@ def test_doctor_finds_who_goes_on_with_a_former_main_by_git_alone(world: World, 
     sigma.sync()
     git(sigma.root, "push", "--quiet", "origin", "main:feature")
     rename_main(sigma)
-    typed(sigma, sigma.sync(1).stderr, "git push origin refs")
+    typed(sigma, sigma.sync(1).stderr, "git push origin refs/")
     sigma.sync()
     sigma.cn("doctor")
     for branch in ("main", "feature"):
@@ -126,7 +126,7 @@ def test_doctor_finds_who_goes_on_with_a_former_main_by_git_alone(world: World, 
     assert "origin's main, which was main before, has commits that trunk lacks" in told
     assert "feature" not in told
     git(sigma.home, "symbolic-ref", "HEAD", "refs/heads/trunk")
-    typed(sigma, told, "git fetch origin main", "git merge FETCH_HEAD", "git push origin")
+    typed(sigma, told, "git fetch origin refs/heads/main", "git merge FETCH_HEAD", "git push origin")
     sigma.sync()
     assert (sigma.root / "main.txt").exists()
     assert "main" not in branches(sigma.home)

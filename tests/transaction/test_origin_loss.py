@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import branches, clone, commit, force_push, git, identify, push, read, tip
+from tests.support.hubs import branches, clone, commit, force_push, git, identify, paths, push, read, tip
 from tests.support.world import Node, World, is_in_main
 
 LEDGER = "state/ledger/pi/202602"
@@ -220,6 +220,27 @@ def test_a_conflict_is_resolved_as_told(world: World, sigma: Node, pi: Node) -> 
     git(sigma.root, "commit", "-qam", "both")
     sigma.sync()
     assert read(sigma.home, "main:docs/d.md") == b"both\n"
+
+
+def test_a_tag_that_is_called_as_main_is_no_part_of_what_is_told(world: World, sigma: Node, pi: Node) -> None:
+    """Who may push tags to the mailbox gives origin one called ``main``, with what nobody decided."""
+    sigma.write({"docs/d.md": "1\n"}, "base")
+    sigma.sync()
+    other = other_clone(world, sigma)
+    commit(other, {"evil.md": "evil\n"}, "evil")
+    push(other, sigma.url, "HEAD:refs/tags/main")
+    git(other, "reset", "--quiet", "--hard", "HEAD~1")
+    commit(other, {"docs/d.md": "theirs\n"}, "theirs")
+    push(other, sigma.url, "refs/heads/main")
+    commit(sigma.root, {"docs/d.md": "ours\n"}, "ours")
+    (command,) = told_commands(sigma.cn("sync", check=1).stderr, "conflict with origin's main in docs/d.md")
+    done = subprocess.run(command, shell=True, cwd=sigma.root, capture_output=True, text=True, timeout=60)
+    assert "CONFLICT" in done.stdout, (command, done.stderr)
+    (sigma.root / "docs/d.md").write_text("both\n")
+    git(sigma.root, "commit", "-qam", "both")
+    sigma.sync()
+    assert read(sigma.home, "refs/heads/main:docs/d.md") == b"both\n"
+    assert "evil.md" not in paths(sigma.home, "refs/heads/main")
 
 
 def other_clone(world: World, sigma: Node) -> Path:

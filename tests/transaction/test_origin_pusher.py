@@ -64,7 +64,7 @@ def test_a_ledger_line_that_is_none_leaves_only_that_peer_out(world: World, sigm
     git(sigma.root, "pull", "-q", "--ff-only", "origin", "main")
     damaged = sigma.cn("doctor", check=None)
     sigma.write({f"state/ledger/pi/{month}": lines}, "take the line out")
-    remedy = "'git push origin main' and 'git update-ref refs/cn/origin/main main'"
+    remedy = "'git push origin refs/heads/main' and 'git update-ref refs/cn/origin/main refs/heads/main'"
     assert remedy in damaged.stdout
     git(sigma.root, "update-ref", "refs/cn/origin/main", "main")
     sigma.sync()
@@ -161,7 +161,7 @@ def test_a_refused_arrival_stands_in_the_status_until_it_is_gone(world: World, s
         status = json.loads(sigma.cn("status", "--json").stdout)
         assert [told in one["text"] for one in status["standing"]] == [True]
         remedy = status["standing"][0]["remedy"]
-        assert "ask pi, whose prefix it has, to delete pi/proposal; 'git push origin :pi/proposal' does it" in remedy
+        assert "ask pi, whose prefix it has, to delete pi/proposal; 'git push origin :refs/heads/pi/proposal' does it" in remedy
     assert "→ if pi did not make it, ask pi" in sigma.cn("status").stdout
     world.withdraw(pi, sigma)
     sigma.cn("sync", check=None)

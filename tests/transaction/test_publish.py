@@ -119,11 +119,14 @@ def test_line_ends_and_filters_are_git_s(hub: Hub) -> None:
     assert status(hub) == ""
 
 
-@pytest.mark.parametrize("kind", ["hangs", "fails"])
+_SPEAKS = "echo Downloading b >&2; echo Error: no such object >&2; exit 3"
+
+
+@pytest.mark.parametrize("kind", ["hangs", "fails", "speaks"])
 def test_a_filter_keeps_no_other_file_away_and_is_tried_again(
     hub: Hub, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    git(hub.root, "config", "filter.fetch.smudge", {"hangs": "sleep 600", "fails": "exit 3"}[kind])
+    git(hub.root, "config", "filter.fetch.smudge", {"hangs": "sleep 600", "fails": "exit 3", "speaks": _SPEAKS}[kind])
     git(hub.root, "config", "filter.fetch.clean", "cat")
     git(hub.root, "config", "filter.fetch.required", "true")
     commit(hub.root, {".gitattributes": "*.big filter=fetch\n*.up filter=shout\n"})
@@ -139,7 +142,8 @@ def test_a_filter_keeps_no_other_file_away_and_is_tried_again(
     assert status(hub) == ""
     (told,) = find_unplaced(hub).values()
     assert "b.big and 1 more" in told.text
-    assert ("gave no answer within 1.5 s" if kind == "hangs" else "external filter 'exit 3' failed") in told.text
+    said = {"fails": "external filter 'exit 3' failed", "speaks": "exit 3' failed 3: Error: no such object"}
+    assert said.get(kind, "gave no answer within 1.5 s") in told.text
     assert "git check-attr filter -- b.big" in told.remedy
     git(hub.root, "config", "filter.fetch.smudge", "cat")
     assert checkout.place_again(open_hub(hub.root), Oid(tip(hub.root, "main")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.support.hubs import commit, git
+from tests.support.hubs import clone, commit, git, identify, push
 from tests.support.world import Node, World
 
 
@@ -27,6 +27,21 @@ def test_what_a_person_pushed_is_not_ahead_of_origin(sigma: Node) -> None:
     assert "1 ahead of origin" in sigma.cn("status").stdout
     git(sigma.root, "fetch", "--quiet", "origin")
     git(sigma.root, "push", "--quiet", "origin", "main")
+    assert "ahead of origin" not in sigma.cn("status").stdout
+
+
+def test_what_a_person_pulled_is_not_ahead_of_origin_where_that_goes_on(world: World, sigma: Node) -> None:
+    sigma.sync()
+    other = clone(sigma.url, world.folder / "other")
+    identify(other, "Other")
+    for name in ("one", "two"):
+        commit(other, {f"docs/{name}.md": "x\n"})
+        push(other, sigma.url, "main")
+        if name == "one":
+            git(sigma.root, "pull", "--quiet", "origin", "main")
+            assert "ahead of origin" not in sigma.cn("status").stdout
+    git(sigma.root, "fetch", "--quiet", "origin")
+    assert "1 behind" in sigma.cn("status").stdout
     assert "ahead of origin" not in sigma.cn("status").stdout
 
 

@@ -311,14 +311,14 @@ def test_a_damaged_peer_and_a_draft_of_the_configuration_are_named(scene: Scene,
     text = cn("status", hub=clone, check=0).stdout
     assert "! pi is left out: state/ledger/pi/open is damaged" in text
     assert "! .cn/hub.yaml has a change that is not committed" in text
-    step = "  → commit it, or 'git checkout main -- .cn/hub.yaml' throws it away"
+    step = "  → commit it, or 'git checkout refs/heads/main -- .cn/hub.yaml' throws it away"
     assert step in text.splitlines()
     narrow = unstyled(on_terminal(clone, "status", columns=40))
-    whole = "'git checkout main -- .cn/hub.yaml'"
+    whole = "'git checkout refs/heads/main -- .cn/hub.yaml'"
     assert whole in [line.strip() for line in narrow.splitlines()], "a broken command cannot be copied"
     (clone / ".cn/hub.yaml").unlink()
     text = cn("status", hub=clone, check=0).stdout
-    assert "  → 'git checkout main -- .cn/hub.yaml' brings it back" in text.splitlines()
+    assert "  → 'git checkout refs/heads/main -- .cn/hub.yaml' brings it back" in text.splitlines()
     assert "pi is left out" in cn("inbox", hub=clone, check=0).stderr
 
 

@@ -185,7 +185,7 @@ def plan_notice(
         told = _claim(about, proof) if deleted else "it names no branch and head of ours"
         if not deleted and ours is not None and about.branch == expected:
             told += f": that is about {about.head[:8]}, and ours is {ours.head[:8]}"
-        if before is not None and (not before.get("status") or (before.get("unproven") and proof is None)):
+        if before is not None and _says_more(about, proof, before):
             effects.append(_answered(arrival, about, proof, before))
         return Plan(arrival.source, (*effects, _our_row(arrival, about, told, source)))
     if meets == "adopt":
@@ -201,6 +201,13 @@ def plan_notice(
         reason = f"{arrival.peer} says {about.status}"
         effects.append(CleanUp(Remove(arrival.peer, about.branch, about.head, arrival.at, reason, "", source)))
     return Plan(arrival.source, tuple(effects))
+
+
+def _says_more(about: About, proof: Refusal | None, before: Mapping[str, str]) -> bool:
+    """Does it say more of what is over than what was said ``before``?"""
+    if not before.get("status"):
+        return True
+    return proof is None and bool(before.get("unproven") or (about.final and before["status"] not in FINAL))
 
 
 def _answered(arrival: Arrival, about: About, proof: Refusal | None, before: Mapping[str, str]) -> Record:

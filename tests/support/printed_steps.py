@@ -1,0 +1,31 @@
+"""What cn prints for people to type, looked at in every output of every test."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+_STEP = re.compile(r"'git (?:-C \S+ )?((?:push|fetch|pull)\b[^']*)'")
+_WHOLE = re.compile(r"(?:refs/\S+|[0-9a-f]{7,64}|HEAD|FETCH_HEAD|[A-Z]+|\s*)$")
+"""A ref by its whole name, a commit, or a word that stands for one."""
+
+
+def short_refs(text: str) -> Iterator[str]:
+    """The steps of git with a remote in which a branch stands by its short name.
+
+    A tag, or a branch called ``refs/heads/main``, of whoever may push there is taken for it (gitrevisions(7),
+    "SPECIFYING REVISIONS"; git-push(1), "<refspec>").
+    """
+    for found in _STEP.finditer(" ".join(text.split())):
+        try:
+            words = shlex.split(found[1])
+        except ValueError:
+            continue
+        if words[1:2] == ["-u"]:  # the first push of a new hub, to a repository without a ref
+            continue
+        _, *specs = [word for word in words[1:] if not word.startswith("-")] or [""]
+        leases = [word.partition("=")[2].rpartition(":")[0] for word in words if word.startswith("--force-with-lease=")]
+        sides = [side for spec in specs for side in spec.removeprefix("+").split(":")]
+        if not all(map(_WHOLE.match, [*sides, *leases])):
+            yield found[0]
