@@ -161,7 +161,10 @@ def test_a_refused_arrival_stands_in_the_status_until_it_is_gone(world: World, s
         status = json.loads(sigma.cn("status", "--json").stdout)
         assert [told in one["text"] for one in status["standing"]] == [True]
         remedy = status["standing"][0]["remedy"]
-        assert "ask pi, whose prefix it has, to delete pi/proposal; 'git push origin :refs/heads/pi/proposal' does it" in remedy
+        assert (
+            "ask pi, whose prefix it has, to delete pi/proposal; 'git push origin :refs/heads/pi/proposal' does it"
+            in remedy
+        )
     assert "→ if pi did not make it, ask pi" in sigma.cn("status").stdout
     world.withdraw(pi, sigma)
     sigma.cn("sync", check=None)
