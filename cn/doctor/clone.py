@@ -293,7 +293,8 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
             push = command("git push origin {}", facts.hub.main_ref)
             yield info("origin has no main yet", "the first run pushes it", f"or {push}")
         yield from _left_behind(hub, base)
-        if base.tip != base.local and (broken := find_broken(hub, base.tip, base.local)) is not None:
+        ours = base.origin is None or base.tip == base.local  # what is wrong here is told already
+        if base.origin and not ours and (broken := find_broken(hub, base.origin, base.local)) is not None:
             what = "the runtime does not start" if AGENT_PATH in broken.text else "no run works"
             yield from_error(broken, f"{what} before it is mended", check="configuration")
         if facts.hub.origin and (refused := refuses_push(hub, base)):

@@ -521,13 +521,14 @@ def show_proposals(
 def _beside(executor: Executor, shown: Iterable[Arrival]) -> dict[Oid, set[Oid]]:
     """By head, the heads of all proposals that wait, anybody's, and of its creator's that came in this run.
 
-    Not of another's that came in this run: nobody knows whose their commits are.
+    Not of another's that came in this run: nobody knows whose their commits are; and not its own before it moved.
     """
     waiting = {item.head for _, item in executor.snapshot.pending()}
     came: dict[Name, set[Oid]] = {}
     for arrival in (shown := list(shown)):
         came.setdefault(arrival.peer, set()).add(arrival.head)
-    return {arrival.head: waiting | came[arrival.peer] for arrival in shown}
+    before = {arrival.head: {arrival.item.head} if arrival.item is not None else set[Oid]() for arrival in shown}
+    return {arrival.head: (waiting | came[arrival.peer]) - before[arrival.head] for arrival in shown}
 
 
 def _histories(

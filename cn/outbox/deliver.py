@@ -369,8 +369,9 @@ def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, li
     if result is not None and result.result is Result.DONE:
         return _taken(entry)
     if isinstance(listing, str):
-        told = f"unreachable: {listing}"
-        return Outcome("", told if result is None or result.reason == listing else f"unknown: {result.reason}")
+        if result is None or result.reason == listing:
+            return Outcome("", f"unreachable: {listing}")
+        return Outcome("", f"whether it arrived is not known: {result.reason}")
     if _prefix(entry) in listing.cut:
         return Outcome("", f"asked for the branches under {_prefix(entry)}/, {TOO_MUCH}")
     tip = listing.get(entry.branch)

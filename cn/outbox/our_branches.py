@@ -331,7 +331,7 @@ def _record_found(
         executor.perform(plan_seen_again(peer, branch, sent[-1], executor.now))
         executor.notes.done(f"{branch} is at {peer} again", source=source)
     elif known and topic not in known:  # not ours to clean up: whoever writes the mailbox may have put it there
-        text = f"{branch} at {peer} is the very commit of our {peer}/{one_line(next(iter(known)), 80)}, pushed under "
+        text = f"{branch} at {peer} is the very commit of our {peer}:{one_line(next(iter(known)), 80)}, pushed under "
         executor.notes.info(f"{text}another name; cn did not do that, and leaves it there", source=source)
     elif _was_taken(executor, peer, topic):
         text = f"{branch} at {peer} is not ours: somebody else made it at {tip[:8]}, and ours went under another name"

@@ -21,6 +21,17 @@ def test_a_thread_whose_branch_moved_keeps_its_title_when_it_is_done(world: Worl
     assert done["subject"] == waits["subject"]
 
 
+def test_a_proposal_that_went_on_keeps_the_title_of_its_first_commit(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, "fee")
+    sigma.sync()
+    again = commit(world.person(pi, sigma), {"docs/fee.md": "again\n"}, "Once more")
+    world.offer(pi, sigma, "fee", again)
+    sigma.sync()
+    (moved,) = json.loads(sigma.cn("inbox", "--json").stdout)
+    assert moved["head"] == again
+    assert moved["subject"] != "Once more"
+
+
 def test_what_a_person_pushed_is_not_ahead_of_origin(sigma: Node) -> None:
     sigma.sync()
     commit(sigma.root, {"docs/own.md": "mine\n"})
