@@ -261,8 +261,8 @@ def test_without_a_terminal_it_says_what_to_use(calm: Node) -> None:
 def test_what_it_asks_fits_a_terminal_and_a_pager_says_how_to_go_on(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma, "idea-" * 14 + "end", {"docs/start.md": "begin\n" * 40})
     sigma.sync()
-    for user, prompt in (({}, "[FRX -Ps?e(END) .q leads to the keys that decide$]"), ({"LESS": "S"}, "[S]")):
-        at = Terminal(sigma.root, "review", lines=24, columns=80, GIT_PAGER='cat; echo "[$LESS]"', **user)
+    for user, prompt in (({}, "[FRX -Ps?e(END) .q leads to the keys that decide$ 1]"), ({"LESS": "S"}, "[S 1]")):
+        at = Terminal(sigma.root, "review", lines=24, columns=80, GIT_PAGER='cat; echo "[$LESS $LESSSECURE]"', **user)
         at.expect(prompt)
         at.answer(ASK, "?")
         at.answer(ASK, "q")

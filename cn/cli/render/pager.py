@@ -22,7 +22,8 @@ _NOT_STARTED = (126, 127)
 def show_lines(lines: list[str], pager: Callable[[], str], prompt: str = "") -> None:
     """Print the lines; on a terminal with fewer of them through the command that ``pager`` names.
 
-    ``prompt`` is what less says below them in the place of its colon, where the user has set nothing.
+    ``prompt`` is what less says below them in the place of its colon, where the user has set nothing. Then keys follow
+    that are the caller's: less takes none of them for one that writes files or starts commands (less(1), "SECURITY").
     """
     text = "\n".join(lines)
     if not (sys.stdout.isatty() and len(lines) >= get_terminal_size().lines):
@@ -37,5 +38,5 @@ def _page(command: str, text: str, prompt: str) -> bool:
     """Did the pager show it? As much of it as somebody wanted to see: who leaves early has seen enough."""
     sys.stdout.flush()
     less = f"{_LIKE_GIT['LESS']} -Ps?e(END) .{prompt}$" if prompt else _LIKE_GIT["LESS"]
-    env = {**_LIKE_GIT, "LESS": less, **os.environ}
+    env = {**_LIKE_GIT, "LESS": less, **({"LESSSECURE": "1"} if prompt else {}), **os.environ}
     return run_in_foreground(command, text=f"{for_terminal(text)}\n", env=env) not in _NOT_STARTED
