@@ -47,7 +47,7 @@ from cn.transaction.protected_files import TRUSTED_REF, refuse_foreign
 from cn.values.errors import ConfigError, Refused, UsageError
 from cn.values.names import Branch, HubPath, Oid, Topic, is_owned, join_branch, parse_topic
 from cn.values.report import Report
-from cn.values.shell_words import command
+from cn.values.shell_words import command, push_step
 from cn.values.text import decode, in_quotes, is_text, one_line, redact, some_of
 from cn.values.timestamps import format_stamp
 
@@ -324,7 +324,7 @@ def comparing(target: Target, head: Oid) -> Iterator[None]:
         if not (error.done.limited or error.done.died):
             raise
         whose = f"{target.peer.name}'s {target.main}"
-        push = command("git push {} {}:refs/heads/{}", target.hub, head, target.branch)
+        push = push_step(target.hub, head, HEADS + target.branch)
         text = f"{whose} has more or larger files, or more that changed since {head[:8]} left it, than cn compares"
         asks = command("cn send {} MESSAGE", target.peer.name)
         remedy = f"{asks} asks whether that is meant; {push} does without cn what the host allows"
@@ -421,7 +421,7 @@ def _by_another_clone(run: Run, target: Target, item: Item, head: Oid, past: Seq
     text += f", and {head[:8]} does not hold it: nothing was proposed"
     fetch = command("git fetch {} {}", target.place, HEADS + target.branch)
     # What main got since that one began stays out of it: as copies it could not be merged.
-    onto = command("git rebase --onto FETCH_HEAD {}", base[:12]) if base else "'git rebase FETCH_HEAD'"
+    onto = command("git rebase --onto FETCH_HEAD {}", base) if base else "'git rebase FETCH_HEAD'"
     take = f"{fetch} and 'git log ..FETCH_HEAD' show it, {onto} puts yours onto it"
     if item.state == "queued":
         take = f"it waits in the outbox: 'cn outbox flush' delivers it; then {take}"

@@ -57,7 +57,7 @@ def _remedy(us: Name, base: Oid, key: str, ours: str) -> str:
     """How to sign what is committed; first how to sign with that key at all, where the hub does not."""
     amend = "git commit --amend --no-edit -S"
     begin = "" if key == ours else f"'cn sign KEY' with that key, or {command('cn peer key {} KEY', us)} there; then "
-    each = command("git rebase --exec {} {}", amend, base[:12])
+    each = command("git rebase --exec {} {}", amend, base)
     setup = "'cn sign KEY' in this clone sets git up for it"
     return f"{begin}'{amend}' signs the last commit, which is enough, {each} all of them; {setup}; then propose again"
 

@@ -177,7 +177,7 @@ def _not_shown(hub: Hub, base: Base, trusted: Oid | None, files: Sequence[FileDi
     path = next((file.path for file in files if not file.whole), None)
     if path is None:
         return None
-    known, new = (trusted or empty_tree(hub.git))[:12], (base.origin or base.tip)[:12]
+    known, new = trusted or empty_tree(hub.git), base.origin or base.tip
     is_new = trusted is None or path not in read_tree(hub.git, trusted, [path])
     steps = [command("git pull --no-rebase origin {}", hub.main_ref)] if base.tip != base.local else []
     steps.append(command("git rm {}", path) if is_new else command("git checkout {} -- {}", known, path))

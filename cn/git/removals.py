@@ -26,7 +26,7 @@ class Removal(NamedTuple):
     @property
     def revert(self) -> str:
         """The command that takes it back."""
-        oid = self.commit[:12]
+        oid = self.commit  # a tag may be called by fewer of its digits
         return command("git revert --no-edit -m 1 {}", oid) if self.merge else command("git revert --no-edit {}", oid)
 
 

@@ -53,7 +53,7 @@ from cn.transaction.base import origin_url
 from cn.transaction.rights import has_tried, sweep_tried
 from cn.values.errors import ConfigError, Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, is_oid, parse_oid, topic_of
-from cn.values.shell_words import command, escape
+from cn.values.shell_words import command, escape, push_step
 from cn.values.text import counted, one_line
 from cn.values.timestamps import format_age
 
@@ -630,7 +630,7 @@ def publish_main(run: Run) -> None:
     if (private := mailbox_main.private_in(run.hub.git, [text], [mark])) and not _has_main(run, name, text):
         told = f"main is not published at {name}: {private[:8]} in its history holds what is not published there"
         told += " (threads/, logs/ or state/)"
-        anyway = command("git push {} {}", name, f"{text}:{HEADS}{run.hub.main}")
+        anyway = push_step(name, text, run.hub.main_ref)
         shows = command("git log --full-history -m --stat {} -- threads logs state", private)
         remedy = f"{shows} shows it; {anyway} publishes it all the same"
         run.report.failed(told, remedy, source=name, told_before=run.memory.told(PUBLISH, text, told))
@@ -654,8 +654,7 @@ def publish_main(run: Run) -> None:
         told = f"{told}; {by}"
         remedy = "let nobody but this hub write main there; the next runs look what it is, and replace it"
         if at:
-            lease = f"--force-with-lease={HEADS}{run.hub.main}:{at}"
-            push = command("git push {} {} {}", lease, name, f"{text}:{HEADS}{run.hub.main}")
+            push = push_step(name, text, run.hub.main_ref, at)
             more = "so does the next run" if foreign.get("looks", 0) < _LOOKS else "where the host lets you"
             remedy = f"let nobody but this hub write main there; {push} replaces it, {more}"
     run.report.failed(told, remedy, source=name, told_before=run.memory.told(PUBLISH, text, told))

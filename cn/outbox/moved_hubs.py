@@ -28,7 +28,7 @@ from cn.run.settings import lies_at_mailbox
 from cn.transaction.mailbox_main import private_in
 from cn.transaction.push import bring_pinned
 from cn.values.names import Branch, Name, is_oid
-from cn.values.shell_words import command
+from cn.values.shell_words import command, push_step
 from cn.values.text import one_line, redact, some_of
 from cn.values.timestamps import format_second
 
@@ -176,9 +176,8 @@ def _remedy(executor: Executor, seen: Observation, peer: Name, item: Item) -> st
     ours, branch, ends = f"{peer}:{item.topic}", item.get("branch"), _take_back(peer, item)
     if item.get("kind") not in ("", PROPOSAL) or _may_go(executor, seen, peer, item):
         url = executor.settings.delivery_url(executor.hub, executor.settings.peers[peer], branch)
-        spec = f"{item.head}:refs/heads/{branch}"
         steps = bring_pinned(executor.hub.git, peer, OUT, item.topic, item.head)
-        steps.append(command("git push {} {}", url, spec))
+        steps.append(push_step(url, item.head, f"refs/heads/{branch}"))
         return f"{', then '.join(steps)} brings it there; {ends}"
     holds = "its history holds threads/, logs/ or state/, which are not published there"
     if not is_oid(item.get("base")) or merge_bases(executor.hub.git, seen.mains[peer][1], item.head):

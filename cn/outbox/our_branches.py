@@ -50,7 +50,7 @@ from cn.transaction.mailbox_main import private_in
 from cn.transaction.push import bring_pinned, decode, encode
 from cn.values.errors import Refusal
 from cn.values.names import Branch, Name, Oid, ThreadKey, Topic, is_oid, join_branch, topic_of
-from cn.values.shell_words import command
+from cn.values.shell_words import command, push_step
 from cn.values.text import in_quotes, one_line
 from cn.values.timestamps import format_second, is_old, stamp_or_none
 
@@ -173,9 +173,8 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
             continue
         branch = item.get("branch")
         url = executor.settings.delivery_url(executor.hub, executor.settings.peers[peer], branch)
-        lease, spec = f"{HEADS}{branch}:{tip}", f"{item.head}:{HEADS}{branch}"
         brings = bring_pinned(executor.hub.git, peer, OUT, known.topic, item.head)
-        back = ", then ".join([*brings, command("git push --force-with-lease={} {} {}", lease, url, spec)])
+        back = ", then ".join([*brings, push_step(url, item.head, f"{HEADS}{branch}", tip)])
         gone = command("git push {} {}", url, f":{HEADS}{branch}")
         tell = partial(_tell_at, executor, seen, (peer, known.topic))
         if may_be_ours(executor, seen, peer, item, tip):
@@ -452,7 +451,7 @@ def _remedy_of_gone(
     """
     (peer, topic), settings = key, executor.settings
     url = settings.delivery_url(executor.hub, settings.peers[peer], branch)
-    push = command("git push {} {}", url, f"{head}:{HEADS}{branch}")
+    push = push_step(url, head, f"{HEADS}{branch}")
     back = command("cn withdraw {}", f"{peer}:{topic}")
     why = "the host lost it or hides it, somebody deleted it there, or its hub had another URL when it went: "
     if anew:

@@ -32,7 +32,7 @@ from cn.transaction import mailbox_main
 from cn.transaction.push import Key, encode, take_pins
 from cn.values.errors import Refused
 from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
-from cn.values.shell_words import command
+from cn.values.shell_words import command, push_step
 from cn.values.text import counted, one_line, visible
 from cn.values.timestamps import parse_stamp
 
@@ -392,8 +392,8 @@ def _bringing(run: Run, items: Sequence[Item], peer: Name) -> str:
         steps.append(f"{peer} writes the URL of that as our hub: in its {PEERS}")
         steps += ["its cn brings there what it may, and names what brings the rest"] if free else []
     elif free:
-        spec = f"{free[0].head}:{HEADS}{free[0].get('branch')}"
-        steps.append(f"{command('git push {} {}', mailbox or '.', spec)} brings one there")
+        push = push_step(mailbox or ".", free[0].head, f"{HEADS}{free[0].get('branch')}")
+        steps.append(f"{push} brings one there")
     if kept:
         names = ", ".join(one_line(item.get("branch"), 100) for item in kept[:_PREFIXES])
         more = f" and {len(kept) - _PREFIXES} more" if len(kept) > _PREFIXES else ""

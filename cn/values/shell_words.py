@@ -41,6 +41,17 @@ def command(template: str, *words: str) -> str:
     return f"{line} (for {NAME} let the shell complete the name, which hides characters)"
 
 
+def push_step(place: str, commit: str, ref: str, lease: str = "") -> str:
+    """The push that sets ``ref``, by its whole name, to exactly this commit; ``lease``: where it has to be before.
+
+    A tag or a branch that is called by the digits of a commit, as whoever may push there can make one, is what git
+    takes for the left side of a refspec (git-push(1), "<refspec>"); of ``COMMIT~0`` there can be none.
+    """
+    if lease:
+        return command("git push --force-with-lease={}:{} {} {}~0:{}", ref, lease, place, commit, ref)
+    return command("git push {} {}~0:{}", place, commit, ref)
+
+
 def escape(word: str) -> str:
     """``word`` as one word for bash, zsh and POSIX shells, inside single quotes too: nothing in it is run."""
     return re.sub(_SPECIAL, r"\\\g<0>", word) or "''"

@@ -27,6 +27,18 @@ def test_a_message_that_its_host_lost_is_shown_until_it_is_back(world: World, si
     assert "received sigma/important" in pi.sync().stdout
 
 
+def test_the_step_brings_back_what_was_sent_also_beside_a_tag_that_is_called_so(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    """Who may push to our mailbox can give it a tag of that name, which git's own fetch brings here."""
+    head = proposed(world, sigma, pi)
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/fix")
+    said = sigma.sync().stdout
+    git(sigma.root, "tag", head, "main")
+    git(sigma.root, *shlex.split(said.split("'")[1])[1:])
+    assert branches(pi.home)["sigma/fix"] == head
+
+
 def proposed(world: World, sigma: Node, pi: Node, *, name: str = "work") -> str:
     """A commit in a clone of pi's hub, proposed as sigma/fix; its id."""
     work = clone(pi.home, world.folder / name)
