@@ -60,7 +60,9 @@ class Env:
 
         from cn.git.repository import open_hub, share
 
-        return share(open_hub(Path(chosen) if chosen else None))
+        hub = share(open_hub(Path(chosen) if chosen else None))
+        note_place(hub)
+        return hub
 
     def view(self) -> View:
         """The hub to look at, without a lock."""
@@ -103,6 +105,18 @@ class Env:
             then(report)
         if report.exit_code != EXIT_DONE and not self.dry_run:
             sys.exit(report.exit_code)
+
+
+def note_place(hub: Hub) -> None:
+    """Steps that are printed work on this hub, also where the command was started in another folder."""
+    try:
+        here = os.path.realpath(os.getcwd())
+    except OSError:  # it was removed
+        here = ""
+    if here != str(hub.root):
+        from cn.cli.render.text import started_elsewhere
+
+        started_elsewhere(str(hub.root))
 
 
 def _into_env(name: str) -> dict[str, Any]:

@@ -75,6 +75,11 @@ def check_working_configuration(facts: HubFacts) -> Iterator[Finding]:
             continue
         if path == hub_config.PATH and not (hub.root / path).exists():
             continue  # told by the check of the repository
+        if not os.path.lexists(hub.root / path):
+            what = f"{visible(path)} is missing from the work tree: what {hub.main} has is in effect"
+            back = bring_back(hub, path)
+            yield problem(what, "a commit of everything takes it out of main", f"{back} brings it back")
+            continue
         what = f"{visible(path)} has uncommitted changes, which are not in effect"
         remedy = f"{command('git add -- {} && git commit', path)}, or take the change back"
         yield problem(what, "cn reads the configuration from main", remedy)

@@ -27,7 +27,7 @@ ORIGIN_REF = "refs/cn/origin/main"
 """Origin's main as this clone last took it over."""
 
 _ASKED = (
-    rf"{ASKED}|remote\..*\.(fetch|promisor|partialclonefilter|proxyauthmethod)|core\.(filemode|sharedrepository|sparsecheckout)|cn\..*|agency\..*"
+    rf"{ASKED}|remote\..*\.(fetch|promisor|partialclonefilter|proxyauthmethod)|core\.(bare|filemode|sharedrepository|sparsecheckout)|cn\..*|agency\..*"
     r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand"
     r"|extensions\.(partialclone|objectformat)|filter\..*\.(clean|smudge|process)|include\.path|includeif\..*\.path"
 )
@@ -324,7 +324,11 @@ def open_repository(root: Path, main: str) -> Hub:
         hint = f"if you trust who owns it: {command('git config --global --add safe.directory {}', str(root))}"
         raise ForeignHub(f"git does not work in {root}: {why}", hint)
     git = configured(git)
-    return Hub(root, git_dir, work_git_dir, git, main, bool(git.config and git.config.all("remote.origin.url")))
+    config = git.config or GitConfig()
+    if git_dir == work_git_dir and config.is_true("core.bare"):
+        text = f"{root} is no work tree: its repository is bare"
+        raise ConfigError(text, "'git worktree list' names its work trees: go to the one that has main, or name it")
+    return Hub(root, git_dir, work_git_dir, git, main, bool(config.all("remote.origin.url")))
 
 
 def configured(git: Git) -> Git:

@@ -8,6 +8,7 @@ its main was rewound, both sides' records stand (:mod:`cn.transaction.joined_rec
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -249,6 +250,9 @@ def _no_other_work_tree(hub: Hub) -> None:
             f"more than one work tree is on {hub.main}: {', '.join(visible(str(h)) for h in holders)}",
             "switch the others to another branch, or remove them with 'git worktree remove'",
         )
+    if holders and not hub.apart and os.path.realpath(holders[0]) != str(hub.root):
+        text = f"{hub.main} is checked out in {visible(str(holders[0]))}, and not in {visible(str(hub.root))}"
+        raise BadPlace(text, f"run cn there: {command('cd {}', str(holders[0]))}")
 
 
 def _observe_origin(

@@ -726,3 +726,14 @@ def test_a_clock_that_is_behind_what_others_committed_is_named(sigma: Node) -> N
     assert "clock" not in infos(sigma)
     git(sigma.root, "commit", "--quiet", "--allow-empty", "-m", "x", GIT_COMMITTER_DATE="2099-01-01T00:00:00Z")
     assert "behind the last commit of main" in infos(sigma)["clock"]
+
+
+def test_a_file_of_the_configuration_that_is_missing_is_brought_back_and_not_committed_as_gone(sigma: Node) -> None:
+    for path in ("state/peers.md", ".cn/agent.yaml"):
+        if not (sigma.root / path).is_file():
+            sigma.write({path: "llm: {}\n"})
+        (sigma.root / path).unlink()
+        said = " ".join(sigma.cn("doctor", check=1).stdout.split())
+        assert f"{path} is missing from the work tree: what main has is in effect" in said
+        assert "git add" not in said
+        git(sigma.root, "checkout", "refs/heads/main", "--", path)  # as told

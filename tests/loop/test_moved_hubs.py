@@ -127,7 +127,7 @@ def test_who_works_on_follows_what_was_laid_upon_another_main(sigma: Node, pi: N
         assert len(steps) == 2
     commit(work, {"docs/more.md": "more\n"}, "Go on")
     other = cn("propose", "first", cwd=work, check=1).stderr
-    assert f"'git rebase --onto FETCH_HEAD {old[:12]}" in other
+    assert f"'git rebase --onto FETCH_HEAD {old}" in other
     for step in steps:
         git(work, *shlex.split(step)[1:])
     assert tip(work, "HEAD~1") == branches(box)["pi/first"]

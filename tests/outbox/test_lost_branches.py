@@ -177,7 +177,7 @@ def test_a_mailbox_whose_main_somebody_else_moved_is_published_again(world: Worl
     git(box, "config", "receive.denyNonFastForwards", str(not forced).lower())
     told = sigma.sync(1).stderr
     assert f"{theirs[:8]}, which somebody else pushed, is there" in told
-    assert f"{theirs} box {published}:refs/heads/main" in sigma.cn("status").stdout
+    assert f"{theirs} box {published}~0:refs/heads/main" in sigma.cn("status").stdout
     if forced:
         assert f"published main at box, over {theirs[:8]}, which somebody else had pushed there" in sigma.sync().stdout
         assert branches(box)["main"] == published

@@ -278,6 +278,8 @@ def cn(
     words = [str(a) for a in args]
     if hub is not None:
         words = ["--hub", str(hub), *words]
+    inside = next((one for one in (hub, *args) if isinstance(one, Path) and (one / ".git").exists()), None)
+    cwd = cwd or inside  # a step that is printed is about the folder that one is in, and short
     environment = cn_env(env)
     if started or not forked.can_fork(environment):
         done = subprocess.run(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import branches, git, tip
+from tests.support.hubs import branches, cn, git, tip
 from tests.support.world import Node, World, is_in_main
 
 
@@ -117,3 +117,26 @@ def test_what_stands_in_the_place_of_a_folder_is_told_alike_everywhere(
     sigma.cn(*OWN[place])
     assert json.loads(sigma.cn("status", "--json").stdout)["standing"] == []
     assert "cn needs the folder" not in sigma.cn("doctor", check=None).stdout
+
+
+def test_in_a_bare_repository_with_work_trees_cn_works_in_the_one_on_main_alone(
+    world: World, sigma: Node, tmp_path: Path
+) -> None:
+    """The folder around a bare repository is no work tree, and main must not move below the one that has it."""
+    place = tmp_path / "proj"
+    git(tmp_path, "clone", "--quiet", "--bare", str(sigma.home), str(place / ".bare"))
+    (place / ".git").write_text("gitdir: ./.bare\n")
+    git(place, "worktree", "add", "--quiet", "main", "main")
+    cn("trust", "--yes", cwd=place / "main", check=0)
+    head = git(place / "main", "rev-parse", "main")
+    for words in (("sync",), ("status",), ("doctor",)):
+        told = cn(*words, cwd=place)
+        assert told.returncode != 0
+        assert "is no work tree: its repository is bare" in told.stdout + told.stderr
+    git(place, "config", "core.bare", "false")  # by hand: it is one work tree more, which has nothing
+    said = cn("sync", cwd=place).stderr
+    assert "main is checked out in" in said or "more than one work tree is on main" in said
+    assert git(place / "main", "rev-parse", "main") == head
+    assert sorted(path.name for path in place.iterdir()) == [".bare", ".git", "main"]
+    git(place, "config", "core.bare", "true")
+    cn("sync", cwd=place / "main", check=0)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from cn.cli.options import DRY_RUN, FOLDER, Env, options
+from cn.cli.options import DRY_RUN, FOLDER, Env, note_place, options
 from cn.cli.render.report import show_json
-from cn.cli.render.text import paint
+from cn.cli.render.text import paint, typed_here
 from cn.doctor import examine, repair
 from cn.doctor.finding import Finding, Level, exit_code, open_damaged
 from cn.run.memory import Memory
@@ -35,6 +35,7 @@ def doctor_command(env: Env, fix: bool, full: bool) -> None:
     0 healthy, 1 problems, 3 broken configuration.
     """
     hub = open_damaged(Path(chosen) if (chosen := env.hub_path or env.folder) else None)
+    note_place(hub)
     report = Report()
     if fix and not env.dry_run:
         try:
@@ -70,7 +71,7 @@ def _show(env: Env, findings: list[Finding], *, fixing: bool, standing: int) -> 
         click.echo(f"{word} {redact(visible(finding.what))}")
         for mark, text in ((" ", finding.why), ("→", finding.remedy)):
             if text:
-                click.echo(f"         {mark} {redact(visible(text))}")
+                click.echo(f"         {mark} {typed_here(redact(visible(text)))}")
     fine = sum(f.level is Level.OK and not f.repaired for f in findings)
     if not (env.quiet or env.verbose) and fine:
         click.echo(f"{paint('ok      ', 'green')} {fine} more check{'s' if fine > 1 else ''}; -v tells which")

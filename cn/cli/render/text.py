@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cn.cli.render import has_colours
+from cn.values.shell_words import escape
 from cn.values.text import clean as clean
 
 if TYPE_CHECKING:  # a list of titles needs no time
@@ -137,11 +138,30 @@ def next_step(remedy: str, indent: int = 2) -> list[str]:
 
 
 _COMMAND = re.compile(r"(?<!\w)'[^']+'(?!\w)")
+_GIT = r"(^'|&& )git (?!-C |clone |config --global )"
 _JOIN = "\x00"
+
+
+_elsewhere: list[str] = []
+"""The hub, where the command was started in another folder."""
+
+
+def started_elsewhere(root: str) -> None:
+    """Note that the hub is at ``root``, and the command was started in another folder, maybe in another repository."""
+    _elsewhere[:] = [root]
+
+
+def typed_here(text: str) -> str:
+    """The text with commands of git that work on the hub, wherever they are typed."""
+    if not _elsewhere:
+        return text
+    there = f"git -C {escape(_elsewhere[0])} "
+    return _COMMAND.sub(lambda found: re.sub(_GIT, lambda word: word[1] + there, found[0]), text)
 
 
 def wrap_around_commands(text: str, indent: int = 2) -> list[str]:
     """The text in lines that fit the terminal, all but the first indented; what is quoted in it stays whole."""
+    text = typed_here(text)
     if width(text) <= columns():
         return [text]
     from textwrap import wrap as break_lines

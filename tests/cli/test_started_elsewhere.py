@@ -1,0 +1,46 @@
+"""A command that is started outside of the hub prints steps that work on the hub, where they are typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from tests.support.hubs import cn, git
+from tests.support.world import Node, World
+
+STEP = re.compile(r"'(git [^']*checkout [^']*)' brings it back")
+
+
+@pytest.mark.parametrize("words", [("status",), ("doctor",)])
+@pytest.mark.parametrize("place", ["another hub", "a folder"])
+def test_a_step_with_a_path_is_about_the_hub_that_was_asked_for(
+    world: World, sigma: Node, pi: Node, words: tuple[str, ...], place: str
+) -> None:
+    """In another hub it would throw away what is edited there, in a folder of the hub there is no such file."""
+    peers = sigma.root / "state/peers.md"
+    peers.unlink()
+    if place == "a folder":
+        (here := sigma.root / "docs/deep").mkdir(parents=True)
+        told = cn(*words, cwd=here).stdout
+    else:
+        here = pi.root
+        (here / "state/peers.md").write_text(edited := (here / "state/peers.md").read_text() + "\n")
+        told = cn(*words, hub=sigma.root, cwd=here).stdout
+    (step,) = set(STEP.findall(" ".join(told.split())))
+    assert str(sigma.root) in step
+    subprocess.run(shlex.split(step), cwd=here, check=True, capture_output=True, timeout=60)
+    assert peers.is_file()
+    assert git(sigma.root, "status", "--porcelain") == ""
+    if place == "another hub":
+        assert (here / "state/peers.md").read_text() == edited
+
+
+def test_in_the_hub_itself_they_are_short(sigma: Node) -> None:
+    (sigma.root / "state/peers.md").unlink()
+    told = " ".join(cn("status", cwd=sigma.root).stdout.split())
+    assert "'git checkout refs/heads/main -- state/peers.md' brings it back" in told
+    assert os.path.realpath(sigma.root) not in told
