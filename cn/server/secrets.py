@@ -12,7 +12,8 @@ import re
 import resource
 import subprocess
 import sys
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +59,23 @@ class Vault:
         return self._known.mask_parts(line)
 
     def mask_all(self, value: Any) -> Any:
-        """The same with all texts in a JSON value; a number that shows a secret becomes the text ``***``."""
+        """The same with all texts in a JSON value. Those that stand under the same key may be parts of one: elements of
+        a list, or lines of an answer. A number that shows a secret becomes the text ``***``.
+        """
+        rows = defaultdict[str | None, list[str]](list)
+        _gather(value, "", rows)
+        masked = {key: iter(self._known.mask_all_broken(texts)) for key, texts in rows.items()}
+        return self._put(value, "", masked)
+
+    def _put(self, value: Any, key: str, masked: Mapping[str | None, Iterator[str]]) -> Any:
+        """The value with what is ``masked`` in the place of its texts, in the order of :func:`_gather`."""
         match value:
             case str():
-                return self.mask(value)
+                return next(masked[key])
             case dict():
-                return {self.mask(str(key)): self.mask_all(one) for key, one in value.items()}
+                return {next(masked[None]): self._put(one, str(name), masked) for name, one in value.items()}
             case list():
-                return [self.mask_all(one) for one in value]
+                return [self._put(one, key, masked) for one in value]
             case int() | float() if not isinstance(value, bool) and self._is_shown_by(value):
                 return "***"
             case _:
@@ -73,6 +83,20 @@ class Vault:
 
     def _is_shown_by(self, number: int | float) -> bool:
         return abs(number) in self._numbers or bool(self._known.places(json.dumps(number)))
+
+
+def _gather(value: Any, key: str, rows: Mapping[str | None, list[str]]) -> None:
+    """Add all texts of a JSON value to the rows of the keys under which they stand; the keys have a row, too."""
+    match value:
+        case str():
+            rows[key].append(value)
+        case dict():
+            for name, one in value.items():
+                rows[None].append(str(name))
+                _gather(one, str(name), rows)
+        case list():
+            for one in value:
+                _gather(one, key, rows)
 
 
 def _numbers(value: str) -> list[int | float]:

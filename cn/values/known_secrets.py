@@ -2,7 +2,8 @@
 
 What masks and what refuses ask the same question, so it is answered once. A secret is found whatever the case of its
 letters, since libraries and hosts capitalise what they were told; in a URL, in hexadecimal digits, as JSON and Python
-write it, and in base64, whatever stands before and behind it there; and however it is broken into lines.
+write it, and in base64, whatever stands before and behind it there; and however it is broken into lines. Where another
+program wrote the text, also its parts are found (:meth:`KnownSecrets.mask_broken`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import bisect
 import itertools
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from cn.values.text import redact
@@ -21,15 +22,28 @@ SHORTEST = 6
 _UNBROKEN = 8
 """Characters of a line, or of an encoded form, that no text has by chance, also where its spaces are left out."""
 _LONG = 12
-"""Characters of a part of a token that no other text has by chance."""
-_TOKEN = re.compile(r"(?!.*://)[!-~]{16,512}")
-"""One word, and no URL."""
+"""Characters of a part of a token that no other text has by chance: also of twelve hexadecimal digits there are more
+than all texts hold.
+"""
+_IN_A_ROW = 32
+"""Letters and digits, whatever signs stand between them, that no other text has by chance, of whatever a secret is
+made: about six words, the same ones in the same order. A line of ``hexdump`` shows as many.
+"""
+_WORD = 16
+"""Characters of a token, and of a word that counts as one in a secret that has more than that."""
+_HAS_WORDS = re.compile(r"\s|://|\":")
+"""A key's file, a sentence, a URL, JSON: what has parts that stand elsewhere, too."""
+_BESIDE_WORDS = re.compile(r"[\s\"'`]+")
+_IN_URL = re.compile(r"[/:@?&=#]+")
+_RUN = re.compile(r"[^\W_]{12,}")
 _VARIED = 4
 """Different characters among these."""
 _SMALL = 8 << 10
 """Characters of one of which also parts of its encoded forms are known: each has some thousands."""
-_SPACES = r"(?:[\s│┃║]|\\{1,3}[nrt])+"
+_SPACES = r"[\s│┃║]+|\\{1,3}[nrt]"
 """Spaces, also as JSON shows them, and what is drawn at the edge of a table."""
+_SIGNS = r"[^\w\x1b\\]+|\x1b\[[0-9;]*[a-z]|\\{1,3}(?:[nrt]|u001b\[[0-9;]*[a-z]|u[0-9a-f]{4})|[_\x1b\\]"
+"""All but letters and digits, also as JSON shows it, and colours of a terminal (ECMA-48)."""
 _HEX = r"\\u[0-9a-f]{4}"
 _HIDDEN = "***"
 
@@ -47,6 +61,7 @@ class KnownSecrets:
         self._cores = sorted(cores, key=len, reverse=True)
         self._shortest = min(map(len, [*self._forms, *self._cores]), default=0)
         self._values = values
+        self._tokens = [word for value in values for word in _tokens(value)]
 
     def __bool__(self) -> bool:
         return bool(self._forms)
@@ -60,28 +75,62 @@ class KnownSecrets:
 
     def mask_parts(self, text: str) -> str:
         """The same of a line that may hold a part of one: who wrote it has broken it, and drawn a table around it."""
-        return self._mask_runs(text, self._runs, _UNBROKEN)
+        return _without(text, _merged([*self.places(text), *self._short_parts.find(_fold(text))]))
 
     def mask_broken(self, text: str) -> str:
-        """The same of a text in which lines were broken, with whatever stands between them: of one that is a token each
-        long part is hidden. What has words in it, as a key's file, has parts that stand elsewhere, too.
+        """The same of a text in which they were broken, whatever stands between the parts.
+
+        Of a token, and of a long word with digits in another secret, each part of 12 characters is hidden, since no
+        other text has it. Of any secret 32 letters and digits in a row are, or all of them if it has fewer, also where
+        signs and spaces stand between them: shorter parts of what has words in it stand elsewhere, too.
         """
-        return self._mask_runs(text, self._long_runs, _LONG)
+        return self.mask_all_broken([text])[0]
 
-    def _mask_runs(self, text: str, runs: frozenset[str], size: int) -> str:
+    def mask_all_broken(self, texts: Sequence[str]) -> list[str]:
+        """The same of texts that follow each other, as the elements of a list do: one may go on in the next."""
+        if not self._values:
+            return [*texts]
+        text = "\n".join(texts)
         folded = _fold(text)
-        places = ((at, at + size) for at in range(len(folded) - size + 1)) if runs else ()
-        parts = [place for place in places if folded[slice(*place)] in runs]
-        return _without(text, _merged([*self.places(text), *parts]))
+        spans = _merged([*self.places(text), *self._long_parts.find(folded), *self._in_a_row(folded)])
+        shown, start, first = list[str](), 0, 0
+        for one in texts:
+            stop, here = start + len(one), list[tuple[int, int]]()
+            while first < len(spans) and spans[first][0] < stop:
+                begin, end = max(spans[first][0], start), min(spans[first][1], stop)
+                here += [(begin - start, end - start)] if begin < end else []
+                if spans[first][1] > stop:
+                    break  # it goes on in the next text
+                first += 1
+            shown.append(_without(one, here))
+            start = stop + 1
+        return shown
+
+    def _in_a_row(self, folded: str) -> Iterator[tuple[int, int]]:
+        """Where letters and digits of one follow each other, whatever signs stand between them."""
+        bare = _Without(_SIGNS, folded)
+        wholes = (span for whole in self._wholes for span in _find(bare.text, whole))
+        yield from bare.places(_merged([*wholes, *self._rows.find(bare.text)]))
 
     @cached_property
-    def _runs(self) -> frozenset[str]:
-        """What stands in them, but rulers and the like."""
-        return frozenset(run for run in _cut(self._values, _UNBROKEN) if len(set(run)) >= _VARIED)
+    def _short_parts(self) -> _Parts:
+        return _Parts(_with_encoded(self._values), _UNBROKEN)
 
     @cached_property
-    def _long_runs(self) -> frozenset[str]:
-        return frozenset(_cut([value for value in self._values if _TOKEN.fullmatch(value)], _LONG))
+    def _long_parts(self) -> _Parts:
+        return _Parts(_with_encoded(self._tokens), _LONG)
+
+    @cached_property
+    def _rows(self) -> _Parts:
+        return _Parts((re.sub(_SIGNS, "", form) for form in _with_encoded(self._values)), _IN_A_ROW)
+
+    @cached_property
+    def _wholes(self) -> frozenset[str]:
+        """Letters and digits of those that have too few for a row, and of forms of which no parts are known."""
+        forms = (_fold(form) for value in self._values for form in (value, *_encoded(value)))
+        bare = {re.sub(_SIGNS, "", form) for form in forms}
+        known = (one for one in bare if _UNBROKEN <= len(one) < _IN_A_ROW or len(one) > _SMALL)
+        return frozenset(one for one in known if _is_varied(one))
 
     def places(self, text: str) -> list[tuple[int, int]]:
         """From where to where a text shows one, in order; none of these spans meets another."""
@@ -89,17 +138,29 @@ class KnownSecrets:
             return []
         folded = _fold(text)
         found = [span for form in self._forms for span in _find(folded, form)]
-        return _merged([*found, *self._broken(text, folded)])
+        return _merged([*found, *self._broken(folded)])
 
-    def _broken(self, text: str, folded: str) -> Iterator[tuple[int, int]]:
+    def _broken(self, folded: str) -> Iterator[tuple[int, int]]:
         """Where one is broken into lines, or by other spaces."""
-        whole = re.sub(_SPACES, "", folded)
-        spans = [span for core in self._cores for span in _find(whole, core)]
+        if self._cores:
+            bare = _Without(_SPACES, folded)
+            yield from bare.places([span for core in self._cores for span in _find(bare.text, core)])
+
+
+class _Without:
+    """A ``text`` without all that matches ``signs``, and where its characters stood."""
+
+    def __init__(self, signs: str, text: str) -> None:
+        self._signs, self._whole = signs, text
+        self.text = re.sub(signs, "", text)
+
+    def places(self, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """From where to where these parts stood."""
         if not spans:
             return
-        blanks = [found.span() for found in re.finditer(_SPACES, folded)]
-        starts = [0, *(stop for _, stop in blanks)]
-        ends = [*(start for start, _ in blanks), len(text)]
+        gaps = [found.span() for found in re.finditer(self._signs, self._whole)]
+        starts = [0, *(stop for _, stop in gaps)]
+        ends = [*(start for start, _ in gaps), len(self._whole)]
         behind = [*itertools.accumulate(end - start for start, end in zip(starts, ends, strict=True))]
 
         def place(at: int) -> int:
@@ -110,6 +171,28 @@ class KnownSecrets:
         yield from ((place(start), place(stop - 1) + 1) for start, stop in spans)
 
 
+class _Parts:
+    """All parts of ``size`` characters of some texts, but rulers and the like."""
+
+    def __init__(self, texts: Iterable[str], size: int) -> None:
+        cut = (text[at : at + size] for text in texts for at in range(len(text) - size + 1))
+        self._size, self._parts = size, frozenset(part for part in cut if _is_varied(part))
+        self._half = size // 2
+        self._halves = frozenset(
+            part[at : at + self._half] for part in self._parts for at in range(size - self._half + 1)
+        )
+
+    def find(self, text: str) -> list[tuple[int, int]]:
+        """Where they stand. A part has its half at one of any few places in a row, so no others are looked at first."""
+        size, half, parts, halves = self._size, self._half, self._parts, self._halves
+        if not parts:
+            return []
+        step = size - half + 1
+        tried = (at for at in range(0, len(text), step) if text[at : at + half] in halves)
+        found = (start for at in tried for start in range(max(0, at - step + 1), at + 1))
+        return _merged((start, start + size) for start in found if text[start : start + size] in parts)
+
+
 NOTHING_KNOWN = KnownSecrets(())
 
 
@@ -118,12 +201,27 @@ def hide(text: str, *secrets: str) -> str:
     return redact(KnownSecrets(secrets).mask(text))
 
 
-def _cut(values: Iterable[str], size: int) -> Iterator[str]:
-    """All parts of this size, also of encoded forms."""
+def _with_encoded(values: Iterable[str]) -> Iterator[str]:
+    """These, and the encoded forms of those that are not long, in one case."""
     for value in values:
-        for one in (value, *(_encoded(value) if len(value) <= _SMALL else ())):
-            folded = _fold(one)
-            yield from (folded[at : at + size] for at in range(len(folded) - size + 1))
+        yield from map(_fold, (value, *(_encoded(value) if len(value) <= _SMALL else ())))
+
+
+def _tokens(value: str) -> list[str]:
+    """What is itself known by its parts: the secret if it is one word, else its long words that no language has."""
+    if not _HAS_WORDS.search(value):
+        return [value] if len(value) >= _WORD else []
+    pieces = _BESIDE_WORDS.split(value)
+    words = [word for one in pieces for word in (_IN_URL.split(one) if "://" in one else [one])]
+    return [word for word in words if len(word) >= _WORD and any(map(_is_mixed, _RUN.findall(word)))]
+
+
+def _is_mixed(run: str) -> bool:
+    return not run.isalpha() and not run.isdecimal()
+
+
+def _is_varied(text: str) -> bool:
+    return len(set(text)) >= _VARIED
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

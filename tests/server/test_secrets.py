@@ -100,6 +100,19 @@ def test_a_long_secret_is_hidden_line_by_line_and_inside_values() -> None:
     assert vault.mask_all(value) == {"a": ["so: ***", 1, None], "***": {"b": "abc"}}
 
 
+def test_parts_of_a_secret_under_one_key_of_an_answer_are_hidden() -> None:
+    """Also where each is in a block of its own, as a tool's list of texts comes."""
+    dsn = "postgres://someone:some-words-of-mine@db.example.org/x"
+    parts = [dsn[at : at + 11] for at in range(0, len(dsn), 11)]
+    vault = Vault({"dsn": dsn, "pin": "98765"})
+    hidden = ["***"] * len(parts)
+    assert vault.mask_all({"result": parts, "n": [98765, 5]}) == {"result": hidden, "n": ["***", 5]}
+    blocks = [{"type": "text", "text": part} for part in parts]
+    assert vault.mask_all(blocks) == [{"type": "text", "text": "***"} for _ in parts]
+    assert vault.mask_all({part: {} for part in parts}) == {"***": {}}
+    assert vault.mask_all({"a": {"b": ["x", None, True]}, "c": "y"}) == {"a": {"b": ["x", None, True]}, "c": "y"}
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
+import random
+import string
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -13,6 +17,41 @@ from cn.values.known_secrets import NOTHING_KNOWN, KnownSecrets
 from tests.support.growth import assert_cost_grows_as_size
 
 TOKEN = "123456789:AAHk3jdhfkjdhKJHkjhKJHkjhasdkjhqwe12"
+
+
+def _random(length: int, signs: str = "-_") -> str:
+    return "".join(random.Random(length).choices(string.ascii_letters + string.digits + signs, k=length))
+
+
+LONG = {
+    "jwt": f"eyJ{_random(100)}.{_random(700)}.{_random(86)}",
+    "bearer": f"Bearer ghp_{_random(36, '')}",
+    "sentence": "correct horse battery staple, and some 9 more",
+    "dsn": f"postgres://u:{_random(24)}@db.example.org/x",
+    "key": "\n".join(["-----BEGIN PRIVATE KEY-----", *(_random(64 + n, "+/")[:64] for n in range(20)), "-----END---"]),
+    "json": json.dumps(
+        {"type": "service_account", "private_key": _random(1200), "uri": "https://accounts.example.com"}
+    ),
+    "signs": "¿añ$x!9)Qw#7zT%k&2Lp»ß-",
+    "large": _random(20_000),
+}
+"""Secrets that are no short words: what people keep."""
+
+
+def _lines(before: str, after: str = "", width: int = 40) -> Callable[[str], str]:
+    return lambda text: "\n".join(f"{before}{text[at : at + width]}{after}" for at in range(0, len(text), width))
+
+
+BROKEN: dict[str, Callable[[str], str]] = {
+    "quoted": _lines("> "),
+    "a comment": _lines("# "),
+    "a table": _lines("| ", " |"),
+    "a table within JSON": lambda text: json.dumps(_lines("│ ", " │")(text)),
+    "strings of Python": _lines("'", "'"),
+    "colours": lambda text: json.dumps(_lines("\x1b[1;31m", "\x1b[0m")(text)),
+    "a list of JSON": lambda text: json.dumps([text[at : at + 20] for at in range(0, len(text), 20)]),
+    "small parts": _lines("+ ", width=7),
+}
 
 
 @pytest.mark.parametrize("write", [str, str.lower, str.upper, str.capitalize, str.swapcase])
@@ -60,6 +99,52 @@ def test_a_token_that_is_broken_by_anything_is_hidden(between: str, encode: obje
     assert known.mask_broken("words of a key at https://host.example/x") == "words of a key at https://host.example/x"
 
 
+@pytest.mark.parametrize("secret", LONG)
+@pytest.mark.parametrize("way", BROKEN)
+@pytest.mark.parametrize("encode", [str, lambda text: base64.b64encode(text.encode()).decode()], ids=["", "base64"])
+def test_any_secret_that_is_broken_is_hidden(secret: str, way: str, encode: Callable[[str], str]) -> None:
+    """However long it is, with spaces, a URL, or lines of its own."""
+    shown = encode(LONG[secret])
+    masked = KnownSecrets([LONG[secret]]).mask_broken(f"before\n{BROKEN[way](shown)}\nafter")
+    assert masked.startswith("before\n")
+    assert masked.endswith("\nafter")
+    left = [shown[at : at + 7] for at in range(len(shown) - 6) if shown[at : at + 7] in masked]
+    assert not left
+
+
+@pytest.mark.parametrize("secret", ["jwt", "bearer", "key", "json", "large"])
+def test_a_long_part_of_a_token_is_hidden_alone(secret: str) -> None:
+    """Words stand between them, or nothing follows."""
+    known, text = KnownSecrets([LONG[secret]]), LONG[secret].replace("\n", "")
+    masked = [known.mask_broken(f"line {at}: {text[at : at + 30]}") for at in range(30, len(text) - 30, 30)]
+    assert all(text[at + 5 : at + 25] not in line for at, line in zip(range(30, len(text), 30), masked, strict=False))
+    assert sum("***" in line for line in masked) >= len(masked) - 2, "but the words of a key's file"
+
+
+def test_a_secret_in_elements_of_a_list_is_hidden_in_each() -> None:
+    known = KnownSecrets(LONG.values())
+    parts = ["before", "", "correct ho", "rse batt", "", "ery staple, and", " some 9 more", "after"]
+    assert known.mask_all_broken(parts) == ["before", "", "***", "***", "", "***", "***", "after"]
+    assert known.mask_all_broken(["a correct horse", "no battery"]) == ["a correct horse", "no battery"]
+    assert NOTHING_KNOWN.mask_all_broken(["a", ""]) == ["a", ""]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a correct horse has a battery, and a staple too",
+        "type: service_account, with a private_key, see https://accounts.example.com/docs",
+        "postgres://somebody@db.example.org/y",
+        "a private key, in PEM",
+        "Authorization: Bearer is meant",
+        "-" * 80,
+        "A" * 80,
+    ],
+)
+def test_words_that_a_secret_has_too_stay(text: str) -> None:
+    assert KnownSecrets(LONG.values()).mask_broken(text) == text
+
+
 @pytest.mark.parametrize("between", ["\n", "\r\n  ", " │\n│ ", "\\n", " "])
 def test_a_secret_that_is_broken_in_two_is_hidden_whole(between: str) -> None:
     known = KnownSecrets([TOKEN])
@@ -86,3 +171,8 @@ def test_a_long_text_is_searched_in_time_linear_in_its_length() -> None:
     coded = base64.b64encode(TOKEN.encode()).decode()
     assert_cost_grows_as_size(lambda size: known.mask_parts(f"{TOKEN} {coded[:20]} word\n" * size), 500)
     assert_cost_grows_as_size(lambda size: known.mask(f"{TOKEN} {coded[:20]}\n{coded[20:]} word\n" * size), 500)
+    known = KnownSecrets(LONG.values())
+    for text in ("a|", "\n", "\\", "\x1b[", LONG["jwt"][:11], f"{LONG['key'][70:90]}\n", "A", "correct horse "):
+        assert_cost_grows_as_size(lambda size, text=text: known.mask_broken(text * size), 5_000)  # type: ignore[misc]
+    part = LONG["jwt"][:20]
+    assert_cost_grows_as_size(lambda size: known.mask_all_broken([part, LONG["jwt"][20:40], "no"] * size), 1_000)

@@ -148,7 +148,7 @@ class OtherClient:
     def _outcome(self, result: types.CallToolResult) -> Outcome:
         blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
         mask_all = self._vault.mask_all
-        return outcome_of([mask_all(one) for one in blocks], mask_all(result.structured_content), result.is_error)
+        return outcome_of(mask_all(blocks), mask_all(result.structured_content), result.is_error)
 
     def _not_its_word(self, error: MCPError) -> Unanswered:
         """An answer that another one gave in its place, or none at all."""
