@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import pwd
 import stat
 import sys
 from contextlib import suppress
@@ -57,9 +58,10 @@ class Workspace:
         if "\0" in path or not path:
             raise PathRefused("the path is empty or has a NUL", "name a file of your workspace")
         if path.startswith("/"):
-            if not path.startswith(f"{self.root}/"):
+            beneath = f"{self.root.rstrip('/')}/"
+            if not path.startswith(beneath):
                 raise PathRefused(f"{path[:200]!r} is not in your workspace, {self.root}", "copy the file there")
-            path = path[len(self.root) + 1 :]
+            path = path[len(beneath) :]
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if ".." in parts or not parts:
             raise PathRefused(f"{path[:200]!r} leads out of your workspace", f"name a file in {self.root}")
@@ -122,6 +124,34 @@ class Workspace:
         except (OSError, ValueError):
             return ""
         return path if stat.S_ISREG(found.st_mode) else ""
+
+
+class UsersFolder(Workspace):
+    """The folder in which a client of the user started the bridge.
+
+    Which folder that is the user may never have chosen: desktop programs start it in the home folder, or in ``/``. And
+    what is read there a model names, which another one's text may have talked over. So nothing is read where all of the
+    user's files lie, nor what is hidden, as settings and keys are.
+    """
+
+    def _parts(self, path: str) -> list[str]:
+        beneath = f"{self.root.rstrip('/')}/"
+        if any(f"{home}/".startswith(beneath) for home in _homes()):
+            reason = f"the bridge was started in {self.root}, where your other files lie too, so it reads no file there"
+            raise PathRefused(reason, "give the content itself, or start 'cn mcp' in a folder of what may be sent")
+        parts = super()._parts(path)
+        if any(part.startswith(".") for part in parts):
+            reason = f"{path[:200]!r} is hidden: its name, or that of a folder above, begins with a dot"
+            raise PathRefused(reason, "give the content itself, or copy the file to a name without")
+        return parts
+
+
+def _homes() -> list[str]:
+    """The home folder of this user, as the environment and the system's list of users name it."""
+    named = [os.path.expanduser("~")]
+    with suppress(KeyError):  # a user without an entry, as in some containers
+        named.append(pwd.getpwuid(os.getuid()).pw_dir)
+    return ["/", *(os.path.realpath(home) for home in named if os.path.isabs(home))]
 
 
 class _How(ctypes.Structure):

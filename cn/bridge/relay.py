@@ -74,7 +74,14 @@ class Relay:
             self._free.pop().close()
 
     def answer(self, request: Message) -> Message:
-        """The response to a request."""
+        """The response to a request, whatever it holds: its client waits for one."""
+        try:
+            return self._answer(request)
+        except Exception as why:  # a fault of ours
+            told = f"cn mcp failed at this request ({type(why).__name__}); it may have been done"
+            return _error(request, _BAD_ANSWER, f"{told}: look before you ask again, and tell the user")
+
+    def _answer(self, request: Message) -> Message:
         try:
             filled = self._fill(request)
             response = self._ask(filled)
@@ -122,9 +129,7 @@ class Relay:
 
     def _headers(self, request: Message) -> dict[str, str]:
         """Of streamable HTTP (modelcontextprotocol.io, "Transports"), and our own."""
-        params = request.get("params")
-        meta = params.get("_meta") if isinstance(params, dict) else None
-        told = meta.get(_VERSION) if isinstance(meta, dict) else None
+        told = _meta_of(request).get(_VERSION)
         found = {
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
@@ -228,6 +233,13 @@ def _call_of(request: Message) -> tuple[str, Message]:
     return str(params.get("name")), arguments if isinstance(arguments, dict) else {}
 
 
+def _meta_of(request: Message) -> Message:
+    """What a request says of itself; empty where that is no object, which the server refuses."""
+    params = request.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta if isinstance(meta, dict) else {}
+
+
 def _plain(text: str) -> str:
     """A value that a header can have; other text as base64 (streamable HTTP of 2026-07-28)."""
     if text.isascii() and text.isprintable() and text == text.strip():
@@ -254,8 +266,7 @@ def _refused(request: Message, rule: str, reason: str, remedy: str) -> Message:
     value = {"rule": rule, "reason": reason, "remedy": remedy}
     content = [{"type": "text", "text": f"refused, {rule}: {reason}; {remedy}"}]
     result: Message = {"content": content, "structuredContent": value, "isError": True}
-    params = request.get("params")
-    if isinstance(params, dict) and _VERSION in (params.get("_meta") or {}):
+    if _VERSION in _meta_of(request):
         result["resultType"] = "complete"
     return {"jsonrpc": "2.0", "id": request.get("id"), "result": result}
 

@@ -8,6 +8,7 @@ file that is, since it knows what a hub is.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import threading
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
 from cn.bridge.connection import Address, parse_address
-from cn.bridge.files import Workspace
+from cn.bridge.files import UsersFolder, Workspace
 from cn.bridge.relay import Message, Relay, Who
 from cn.inherited import take_umask
 
@@ -35,7 +36,7 @@ def run(words: Sequence[str], health: str = "") -> NoReturn:
     take_umask()
     try:
         address, who = find_server(words, os.environ, health)
-        workspace = Workspace(".")
+        workspace = Workspace(".") if who.token else UsersFolder(".")
     except (OSError, ValueError) as why:
         sys.stderr.write(f"cn: {why}\n")
         sys.exit(2)
@@ -103,13 +104,9 @@ def serve(address: Address, who: Who, workspace: Workspace) -> None:
         request = _parse(line)
         if request is None:
             if not _is_response(line):
-                say(
-                    {
-                        "jsonrpc": "2.0",
-                        "id": None,
-                        "error": {"code": -32700, "message": "this line is no JSON-RPC request"},
-                    }
-                )
+                say(_wrong(-32700, "this line is no JSON-RPC request"))
+        elif not _is_id(request.get("id")):
+            say(_wrong(-32600, "the id of this request is no text, number or null"))
         elif "id" in request:
             places.acquire()
             threads[:] = [one for one in threads if one.is_alive()]
@@ -121,6 +118,18 @@ def serve(address: Address, who: Who, workspace: Workspace) -> None:
     for thread in threads:
         thread.join()
     relay.close()
+
+
+def _wrong(code: int, told: str) -> Message:
+    """The answer to what has no id."""
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": told}}
+
+
+def _is_id(value: object) -> bool:
+    """Can an answer give it back (JSON-RPC 2.0, section 4)?"""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or (isinstance(value, str | int) and not isinstance(value, bool))
 
 
 def _is_response(line: bytes) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cn.bridge import files
-from cn.bridge.files import PathRefused, Workspace
+from cn.bridge.files import PathRefused, UsersFolder, Workspace
 
 
 @pytest.fixture(params=["openat2", "walk"])
@@ -164,6 +164,25 @@ def test_a_link_that_is_swapped_in_at_the_moment_is_never_followed(workspace: Wo
         stop.set()
         swapper.join()
     assert found <= {b"mine", b""}
+
+
+def test_a_workspace_may_be_the_root_of_all(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("found")
+    made = Workspace("/")
+    assert made.read(os.path.realpath(tmp_path / "x")) == b"found"
+
+
+def test_a_folder_of_the_user_within_hidden_ones_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / ".config/notes"
+    folder.mkdir(parents=True)
+    (folder / "x").write_text("found")
+    assert UsersFolder(str(folder)).read("x") == b"found"
+    with pytest.raises(PathRefused, match="begins with a dot"):
+        UsersFolder(str(folder)).read(".x")
+    monkeypatch.setenv("HOME", str(folder / "below"))
+    with pytest.raises(PathRefused, match="your other files"):
+        UsersFolder(str(folder)).read("x")
 
 
 @given(st.binary(max_size=300))

@@ -373,6 +373,76 @@ def test_lines_that_are_none_are_answered_and_answers_of_nobody_ignored(tmp_path
     assert len(seen) == 1
 
 
+@pytest.mark.parametrize("meta", [5, True, 1.5, "x", [1], None])
+@pytest.mark.parametrize("path", ["/none", "none", "\ud800", 7])
+def test_a_call_that_is_badly_made_is_answered(tmp_path: Path, meta: object, path: object) -> None:
+    call = {"name": "kb_create", "_meta": meta, "arguments": {"description": "d", "path": path}}
+    with _scripted(tmp_path / "s", lambda request: _result(isError=True)), _relay(tmp_path / "s", tmp_path) as relay:
+        answer = relay.answer(CALL | {"params": call})
+    assert answer["id"] == 7
+    assert answer["result"]["isError"]
+    assert "resultType" not in answer["result"]
+
+
+def test_a_fault_of_the_bridge_is_an_answer_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with _relay(tmp_path / "s", tmp_path) as relay:
+        monkeypatch.setattr(relay, "_ask", lambda request: 1 // 0)
+        answer = relay.answer(CALL)
+    assert (answer["id"], answer["error"]["code"]) == (7, -32603)
+    assert "ZeroDivisionError" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize("id", ["true", "1e999", "NaN", "[1]", "{}", "[" * 500 + "]" * 500])
+def test_a_request_whose_id_no_answer_can_have_is_answered_without(tmp_path: Path, id: str) -> None:
+    with _scripted(tmp_path / "s", lambda request: _result(content=[])) as seen:
+        lines = [json.dumps(CALL).replace('"id": 7', f'"id": {id}'), json.dumps(CALL)]
+        done = _bridge("\n".join([*lines, ""]), tmp_path, CN_AGENT_TOKEN="t", CN_MCP_SOCKET=str(tmp_path / "s"))
+    answers = {one["id"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert answers[None]["error"]["code"] == -32600
+    assert "result" in answers[7]
+    assert len(seen) == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_the_users_bridge_reads_no_file_where_all_of_the_users_files_lie(tmp_path: Path) -> None:
+    """A desktop program starts it in the home folder or the root, and a model names the file."""
+    home = tmp_path / "home"
+    state, work = tmp_path / "agency", home / "work"
+    state.mkdir()
+    work.mkdir(parents=True)
+    health = {"state": "running", "place": identity_of(tmp_path), "user_socket": str(state / "s")}
+    (state / "server.json").write_text(json.dumps(health))
+    (home / ".netrc").write_text("mine")
+    (work / "note").write_text("to send")
+    (work / ".env").write_text("mine")
+
+    def ask(folder: Path, path: str, **more: str) -> dict[str, Any]:
+        call = CALL | {"params": {"name": "kb_create", "arguments": {"description": "d", "path": path}}}
+        probe = f"from cn.bridge.run import run; run(['--write'], {str(state / 'server.json')!r})"
+        env = cn_env({"HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path), **more})
+        command = [sys.executable, "-P", "-c", probe]
+        done = subprocess.run(
+            command, input=json.dumps(call) + "\n", cwd=folder, env=env, capture_output=True, text=True, check=True
+        )
+        found: dict[str, Any] = json.loads(done.stdout)["result"]
+        return found
+
+    with _scripted(state / "s", lambda request: _result(content=[])) as seen:
+        places = ((home, ".netrc"), (home, "work/note"), (tmp_path, "home/work/note"), (Path("/"), "/etc/passwd"))
+        for folder, path in places:
+            refused = ask(folder, path)["structuredContent"]
+            assert refused["rule"] == "path"
+            assert f"started in {folder}, where your other files lie too" in refused["reason"]
+        for path in (".env", "./.env", f"{work}/.env"):
+            assert "begins with a dot" in ask(work, path)["structuredContent"]["reason"]
+        assert seen == []
+        assert "isError" not in ask(work, "note")
+        assert b"to send" in seen.pop()
+        agents = {"CN_AGENT_TOKEN": "t", "CN_MCP_SOCKET": str(state / "s")}
+        assert "isError" not in ask(work, ".env", **agents), "an agent's folder is its own"
+        assert "isError" not in ask(home, ".netrc", **agents)
+
+
 def test_without_a_hub_or_a_server_it_says_what_to_do_and_ends(tmp_path: Path) -> None:
     done = _bridge("", tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
