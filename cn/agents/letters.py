@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from cn.agency.names import Uuid
 from cn.agents.stuck import IN_A_ROW
 from cn.values.shell_words import command
-from cn.values.text import one_line
+from cn.values.text import in_quotes, one_line
 from cn.values.timestamps import format_second
 
 _MOST = 80
@@ -34,7 +34,7 @@ class Whose(NamedTuple):
     @property
     def name(self) -> str:
         """As people know it."""
-        return f"{self.handler[:8]} ({self.title})"
+        return f"{self.handler[:8]} ({in_quotes(self.title)})"
 
 
 class Ended(NamedTuple):

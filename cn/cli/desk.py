@@ -25,7 +25,7 @@ from cn.values.errors import Blocked, UsageError
 from cn.values.errors import Refused as RefusedError
 from cn.values.names import is_name
 from cn.values.shell_words import command
-from cn.values.text import visible
+from cn.values.text import in_quotes, visible
 from cn.values.timestamps import StampRefused
 
 if TYPE_CHECKING:  # looking needs none of it
@@ -157,7 +157,8 @@ class Desk(NamedTuple):
 
     def title(self, id: str) -> str:
         """A UUID, shortened, with its title as far as it is shown; a user by name."""
-        return f"{short(id)} {self.shown.title(id)}".rstrip()
+        title = self.shown.title(id)
+        return f"{short(id)} {in_quotes(title)}" if title else short(id)
 
     def seen(self, file: Uuid, text: str) -> Seen | None:
         """``VERSION:HASH`` as it was shown, whose hash may be short; empty: None."""

@@ -45,7 +45,7 @@ def test_a_resource_without_its_kind_is_told_what_to_write(org: Org) -> None:
 
 def test_a_refusal_names_handlers_and_outcomes_by_title_and_short(org: Org) -> None:
     said = org.refused("handler", "stop", "{shop}", "--as", "{site}")
-    assert f"{org.ids['shop'][:8]} (Open the shop) is not your underling" in " ".join(said.split())
+    assert f'{org.ids["shop"][:8]} ("Open the shop") is not your underling' in " ".join(said.split())
     assert org.ids["shop"] not in said
 
 

@@ -244,7 +244,7 @@ def test_silence_past_its_limit_ends_an_agent_and_its_boss_is_told(staffed: Call
     staff.pass_time(200)
     staff.step_until(lambda: staff.ends(handler))
     (said,) = [text for subject, text in staff.letters(staff.root())]
-    assert f"Agent {agent[:8]} of {handler[:8]} (Build the site) was ended: it was silent for" in said
+    assert f'Agent {agent[:8]} of {handler[:8]} ("Build the site") was ended: it was silent for' in said
     assert "It said last: I look at the start page" in said
     assert processes_of(agent) == []
 
@@ -398,7 +398,7 @@ def test_who_only_complains_to_its_boss_gets_nowhere_and_complains_once(staffed:
     assert again == ["said-already", "said-already"]
     assert [text for _, text in staff.letters(staff.root())].count("I do not get any further.") == 1
     subject, said = staff.letters(staff.root())[-1]
-    assert subject == f"{handler[:8]} (Build the site) pauses: 3 agents got nowhere"
+    assert subject == f'{handler[:8]} ("Build the site") pauses: 3 agents got nowhere'
     assert f"cn handler stop {handler[:8]}" in said
 
 

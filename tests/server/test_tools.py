@@ -260,7 +260,7 @@ def test_a_refusal_says_the_titles_of_what_it_names_and_of_whom_to_ask(office: O
     async def work() -> None:
         async with connect(server, agent.token) as ask:
             answer = await ask("handler_stop", handler=other)
-            assert f"{other} (Paint walls)" in answer.text
+            assert f'{other} ("Paint walls")' in answer.text
             assert (answer.value["ask"], answer.value["ask_title"]) == (office.head, "Help the user")
             refused = await ask("kb_read", file=letter)
             assert refused.refused

@@ -12,7 +12,7 @@ from cn.agency.plan.bounds import MOST_TEXT, MOST_TITLE
 from cn.agency.plan.result import Refused
 from cn.agency.plan.structure import above, delegated, holder, writer
 from cn.agency.rows import Facts, File, Outcome
-from cn.values.text import is_text, one_line
+from cn.values.text import in_quotes, is_text, one_line
 from cn.values.timestamps import format_second
 
 OPEN_OUTCOME = "open-outcome"
@@ -134,7 +134,7 @@ def named(outcomes: Sequence[Outcome], most: int = 5) -> str:
 
 
 def _named(outcome: Outcome) -> str:
-    return f"{outcome.id[:8]} ({one_line(outcome.title, 60)})"
+    return f"{outcome.id[:8]} ({in_quotes(one_line(outcome.title, 60))})"
 
 
 def needs_party(principal: Principal) -> Refused | None:

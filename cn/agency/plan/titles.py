@@ -8,7 +8,7 @@ from typing import Final
 
 from cn.agency.names import FILE, OUTCOME, Party, Uuid
 from cn.agency.rows import Facts
-from cn.values.text import one_line
+from cn.values.text import in_quotes, one_line
 
 _A_UUID = re.compile(r"(?<![0-9a-f-])(?<!kb://)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f-]|/)")
 _MOST = 60
@@ -33,6 +33,6 @@ def with_titles(text: str, facts: Facts, shown: Callable[[str], str] = str) -> s
         id = found[0]
         title = "" if id in known or "kb://" in text else title_of(id, facts)
         known.add(id)
-        return f"{shown(id)} ({title})" if title else shown(id)
+        return f"{shown(id)} ({in_quotes(title)})" if title else shown(id)
 
     return _A_UUID.sub(named, text)

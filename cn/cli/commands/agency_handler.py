@@ -89,8 +89,8 @@ def show_command(env: Env, handler: str, acting: str) -> None:
 
 def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     from cn.cli.commands.agency_grant import grant_line
-    from cn.cli.render.agency import actor_name, heading, name, sender_of
-    from cn.cli.render.text import clean, wrap
+    from cn.cli.render.agency import actor_name, heading, name, said, sender_of
+    from cn.cli.render.text import wrap
 
     shown = opened.shown
     lines = [heading(name(view["handler"], shown))]
@@ -99,11 +99,11 @@ def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     lines += [f"state document: {view['state']}", f"audit log: {view['audit']}"]
     parts: list[tuple[str, Sequence[str]]] = [
         ("underlings", [name(id, shown) for id in view["underlings"]]),
-        ("outcomes", [f"{o['outcome'][:SHORT]} {clean(o['title'])}" for o in view["outcomes"]]),
+        ("outcomes", [f"{o['outcome'][:SHORT]} {said(o['title'])}" for o in view["outcomes"]]),
         ("granted to it", [grant_line(one, shown) for one in view["held"]]),
         ("granted by it", [grant_line(one, shown) for one in view["given"]]),
-        ("mail", [f"{m['mail'][:SHORT]} {clean(m['subject'])}, from {sender_of(m, shown)}" for m in view["mail"]]),
-        ("audit log", [f"{e['time']} {actor_name(e['actor'])}: {clean(e['text'])}" for e in view["entries"][-20:]]),
+        ("mail", [f"{m['mail'][:SHORT]} {said(m['subject'])}, from {sender_of(m, shown)}" for m in view["mail"]]),
+        ("audit log", [f"{e['time']} {actor_name(e['actor'])}: {said(e['text'])}" for e in view["entries"][-20:]]),
     ]
     for title, rows in parts:
         lines += [f"{title}:", *(line for row in rows for line in wrap("  ", row))] if rows else []

@@ -50,7 +50,8 @@ def browse_command(env: Env, words: tuple[str, ...], acting: str) -> None:
 
 
 def _file_lines(view: dict[str, Any]) -> list[str]:
-    from cn.cli.render.text import clean, columns, cut, table
+    from cn.cli.render.agency import said
+    from cn.cli.render.text import columns, cut, table
 
     rows = [
         (
@@ -59,7 +60,7 @@ def _file_lines(view: dict[str, Any]) -> list[str]:
             one["access"],
             str(one["version"]),
             f"{one['size']:,}" if "size" in one else "",
-            clean(one["description"]),
+            said(one["description"]),
         )
         for one in view["files"]
     ]

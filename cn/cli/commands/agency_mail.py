@@ -64,9 +64,10 @@ def _senders(opened: Desk, view: dict[str, Any]) -> list[str]:
 
 
 def _subject(one: dict[str, Any]) -> str:
+    from cn.cli.render.agency import said
     from cn.cli.render.text import clean
 
-    return clean(one["subject"]) + (f" ({clean(one['note'])})" if one["note"] else "")
+    return said(one["subject"]) + (f" ({clean(one['note'])})" if one["note"] else "")
 
 
 @mail.command("waiting")
@@ -81,12 +82,12 @@ def waiting_command(env: Env, acting: str) -> None:
 
 
 def _waiting_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
-    from cn.cli.render.agency import name
-    from cn.cli.render.text import clean, columns, cut, table
+    from cn.cli.render.agency import name, said
+    from cn.cli.render.text import columns, cut, table
 
     shown = opened.shown
     rows = [
-        (one["mail"][:SHORT], one["due"][:16].replace("T", " "), name(one["to"], shown), clean(one["subject"]))
+        (one["mail"][:SHORT], one["due"][:16].replace("T", " "), name(one["to"], shown), said(one["subject"]))
         for one in view["mail"]
     ]
     head, *lines = table([("ID", "DUE", "TO", "SUBJECT"), *rows])

@@ -10,6 +10,7 @@ import click
 from cn.cli.options import DRY_RUN, REQUEST, Env, body_options, not_empty, options
 from cn.cli.render.text import SHORT, clean, columns, cut, paint, rows_that_fit
 from cn.cli.suggest import AS, complete_handler, complete_outcome
+from cn.values.text import in_quotes
 
 if TYPE_CHECKING:  # each command imports what it calls: the list is waited for
     from cn.agency.names import Uuid
@@ -110,12 +111,16 @@ def list_lines(listed: Listed) -> list[str]:
     ready, others = listed.workable, listed.others
     lines = [paint("ID        STATE      HANDLER   TITLE", dim=True)] if ready or others else []
     form = _form("workable")
-    lines += [form % row for row in _shown(ready)]
-    held = [(id, handler, f"{title} ({why})" if why else title) for id, handler, title, _, why in others]
+    lines += [form % row for row in _shown([(id, handler, in_quotes(title)) for id, handler, title in ready])]
+    held = [(id, handler, _held_by(in_quotes(title), why)) for id, handler, title, _, why in others]
     lines += [_form(other[3]) % row for other, row in zip(others, _shown(held), strict=True)]
     if left := listed.total - len(ready) - len(others):
         lines.append(f"and {left:,} more; --all shows them, --search finds one")
     return lines
+
+
+def _held_by(title: str, why: str) -> str:
+    return f"{title} ({in_quotes(why)})" if why else title
 
 
 def _form(state: str) -> str:
@@ -151,24 +156,24 @@ def show_command(env: Env, outcome: str, acting: str) -> None:
 
 def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
     from cn.agency.plan.views import outcome_history
-    from cn.cli.render.agency import event_cells, heading, name
+    from cn.cli.render.agency import event_cells, heading, name, said
     from cn.cli.render.text import grid, wrap
     from cn.cli.render.thread_page import text_lines
 
     shown, id = opened.shown, view["outcome"]
     fields = {
         "outcome": id,
-        "state": _state(view, opened) + clean(_held(view, opened)),
+        "state": _state(view, opened) + _held(view, opened),
         "responsible": name(view["responsible"], shown),
         "decided by": name(view["decided_by"], shown) + (", which delegated it" if view["delegated"] else ""),
         "seen": f"{view['version']}:{view['hash'][:12]}",
     }
-    lines = [heading(clean(view["title"])), *(line for key in fields for line in wrap(f"{key}: ", fields[key]))]
+    lines = [heading(said(view["title"])), *(line for key in fields for line in wrap(f"{key}: ", fields[key]))]
     body = view["markdown"].split("\n---\n", 1)[1].strip("\n").partition("\n")[2].strip("\n")
     # Behind a mark, which no field and no heading has: the text may look like them.
     lines += ["", *(f"> {line}".rstrip() for line in text_lines(body)), ""] if body else []
     for word in ("parents", "children"):
-        rows = [f"  {one['outcome'][:SHORT]} {_state(one, opened)} {clean(one['title'])}" for one in view[word]]
+        rows = [f"  {one['outcome'][:SHORT]} {_state(one, opened)} {said(one['title'])}" for one in view[word]]
         lines += [f"{word}:", *(cut(row, columns()) for row in rows)] if rows else []
     cells = [("", *event_cells(event, shown)) for event in outcome_history(id, opened.facts)[-_MOST_TOLD:]]
     return [*lines, "history:", *(line for row in grid(cells, 2, [""] * len(cells)) for line in row)]
@@ -176,10 +181,12 @@ def _page_lines(opened: Desk, view: dict[str, Any]) -> list[str]:
 
 def _held(view: dict[str, Any], opened: Desk) -> str:
     """What an outcome waits for, or waited for until a time that is past."""
+    from cn.cli.render.agency import said
+
     reason, until = view["blocked"], view["until"]
     if reason and not _is_blocked(view, opened):
-        return f"; it was blocked until {until}: {reason}"
-    return f", {reason}" + (f" until {until}" if until else "") if reason else ""
+        return f"; it was blocked until {until}: {said(reason)}"
+    return f", {said(reason)}" + (f" until {until}" if until else "") if reason else ""
 
 
 def _state(view: dict[str, Any], opened: Desk) -> str:
@@ -356,18 +363,17 @@ def _branch(
     opened: Desk, id: Uuid, next_of: Callable[[Uuid], Sequence[Uuid]], depth: int, shown: dict[Uuid, dict[str, Any]]
 ) -> Branch:
     """Each outcome once with what follows on it; met again, it is only named."""
-    from cn.cli.render.agency import Branch
+    from cn.cli.render.agency import Branch, said
 
     facts, row = opened.facts, opened.facts.outcome(id)
     assert row is not None, "a link names outcomes"
     state = _state_of(row, opened)
     given = facts.handler(id)
     marks = (
-        [state]
-        + (["handler"] if given and given.active else [])
-        + ([clean(opened.shown.blocked(row), 30)] if state == "blocked" else [])
+        [state] + (["handler"] if given and given.active else []) + ([_why(opened, row)] if state == "blocked" else [])
     )
-    text, end = f"{id[:SHORT]} {clean(row.title, 120)}", f" ({', '.join(marks)})"
+    # The mark at the end of the title stays where that is cut.
+    text, end = f"{id[:SHORT]} {said(row.title, 120)[:-1]}", f'" ({", ".join(marks)})'
     if id in shown:
         return Branch(text, (), "bright_black", f"{end}, as above")
     following = next_of(id)
@@ -381,6 +387,14 @@ def _branch(
             break
         below.append(_branch(opened, one, next_of, depth - 1, shown))
     return Branch(text, below, _COLOURS.get(state, ""), end)
+
+
+def _why(opened: Desk, row: Outcome) -> str:
+    from cn.agency.plan.shown import NOT_SHOWN
+    from cn.cli.render.agency import said
+
+    why = opened.shown.blocked(row)
+    return why if why == NOT_SHOWN else said(why, 30)
 
 
 def _state_of(row: Outcome, opened: Desk) -> str:

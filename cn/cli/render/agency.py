@@ -33,6 +33,7 @@ from cn.agency.events import (
 from cn.agency.names import is_uuid
 from cn.agency.plan.shown import Shown
 from cn.cli.render.text import SHORT, clean, columns, cut, paint, width
+from cn.values.text import in_quotes
 
 _FEWEST = 20
 """Columns of a branch at least."""
@@ -43,7 +44,12 @@ def name(id: str, shown: Shown | None) -> str:
     if not is_uuid(id):
         return clean(id)
     title = shown.title(id) if shown else ""
-    return f"{id[:SHORT]} {clean(title, 60)}" if title else id[:SHORT]
+    return f"{id[:SHORT]} {said(title, 60)}" if title else id[:SHORT]
+
+
+def said(text: str, limit: int = 500) -> str:
+    """What somebody wrote, an agent maybe, beside cn's own words: in quotation marks, or it could look like them."""
+    return in_quotes(clean(text, limit))
 
 
 def sender_of(letter: Mapping[str, Any], shown: Shown) -> str:
@@ -52,7 +58,7 @@ def sender_of(letter: Mapping[str, Any], shown: Shown) -> str:
 
 
 def sentence(change: Change, shown: Shown | None = None) -> str:
-    """``outcome created: 1a2b3c4d Release 1.0``."""
+    """``outcome created: 1a2b3c4d "Release 1.0"``."""
     return f"{_WORDS.get(type_of(change), type_of(change).replace('_', ' '))}: {_about(change, shown)}"
 
 
@@ -68,13 +74,13 @@ _WORDS = {
 def _about(change: Change, shown: Shown | None) -> str:
     match change:
         case OutcomeCreated(outcome, title):
-            return f"{outcome[:SHORT]} {clean(title, 60)}"
+            return f"{outcome[:SHORT]} {said(title, 60)}"
         case OutcomeLinked(child, parent) | OutcomeUnlinked(child, parent):
             word = "below" if isinstance(change, OutcomeLinked) else "no more below"
             return f"{name(child, shown)}, {word} {name(parent, shown)}"
         case OutcomeBlocked(outcome, reason, until):
             when = f" until {until:%Y-%m-%d %H:%M} UTC" if until else ""
-            return f"{name(outcome, shown)}{when}, {clean(reason, 200)}"
+            return f"{name(outcome, shown)}{when}, {said(reason, 200)}"
         case OutcomesPassed(to, outcomes):
             return f"{len(outcomes)} to handler {name(to, shown)}"
         case MailPassed(to, mail):
@@ -91,7 +97,7 @@ def _about(change: Change, shown: Shown | None) -> str:
             what = f"{id[:SHORT]} {level} on {_resource(resource, shown)}"
             return f"{what} to {holder[:SHORT]}, while {scope[:SHORT]} is open"
         case FileCreated(file, kind, description):
-            return f"{file[:SHORT]} {clean(description, 60)}" + (f" ({kind})" if kind != "file" else "")
+            return f"{file[:SHORT]} {said(description, 60)}" + (f" ({kind})" if kind != "file" else "")
         case AgentLeased(agent, handler):
             return f"{agent[:SHORT]} for {name(handler, shown)}"
         case AgentEnded(agent, why):
@@ -103,8 +109,8 @@ def _about(change: Change, shown: Shown | None) -> str:
             return f"{name(file, shown)}, version {version}"
         case MailDelivered(mail, file, _, _, to) | MailDeferred(mail, file, _, _, to):
             when = f", at {change.due:%Y-%m-%d %H:%M} UTC" if isinstance(change, MailDeferred) else ""
-            subject = clean(shown.title(file), 60) if shown else ""
-            return f"{mail[:SHORT]} to {name(to, shown)}{when}" + (f": {subject}" if subject else "")
+            subject = shown.title(file) if shown else ""
+            return f"{mail[:SHORT]} to {name(to, shown)}{when}" + (f": {said(subject, 60)}" if subject else "")
         case _:
             return _plain(change, shown)
 
@@ -118,8 +124,8 @@ def _plain(change: Change, shown: Shown | None) -> str:
     """The first field by its title, and what else is a plain word."""
     first = getattr(change, fields(change)[0].name)
     ids = first if isinstance(first, tuple) else (first,)
-    words = [getattr(change, key, "") for key in ("title", "rationale", "why", "text")]
-    title = next((clean(str(word), 120) for word in words if word), "")
+    words = [getattr(change, key, "") for key in ("title", "rationale", "text")]
+    title = next((said(str(word), 120) for word in words if word), "")
     about = ", ".join(name(str(id), None if hasattr(change, "title") else shown) for id in ids[:5])
     return f"{about}, {title}" if title and not hasattr(change, "title") else f"{about} {title}".strip()
 
