@@ -244,6 +244,12 @@ def _repositories(table: _Reader) -> Repositories:
     return Repositories(tuple(urls.items()), table.texts("patterns", ()), table.number("fresh", Repositories.fresh))
 
 
+def kind_of(value: object) -> str:
+    """What a value of TOML is, without the value: where it stands wrongly it may be a secret."""
+    kinds = {bool: "true or false", str: "a text", int: "a number", float: "a number", list: "a list", dict: "a table"}
+    return kinds.get(type(value), "a time")
+
+
 class _Reader:
     """A table of the file, whose errors name the place."""
 
@@ -261,7 +267,7 @@ class _Reader:
     def _get(self, key: str, kind: type | tuple[type, ...], words: str, default: Any) -> Any:
         value = self.data.get(key, default)
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise self.wrong(key, f"it is {value!r}", f"write {words}")
+            raise self.wrong(key, f"it is {kind_of(value)}", f"write {words}")
         return value
 
     def table(self, key: str) -> _Reader:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cn.agents.machine import UNREAD
+from cn.agents.machine import UNREAD, kind_of
 from cn.system.owners import read_own
 from cn.values.errors import ConfigError
 from cn.values.names import is_name
@@ -166,7 +166,7 @@ class _Table:
     def _get(self, key: str, kind: type | tuple[type, ...], words: str, default: Any) -> Any:
         value = self._data.get(key, default)
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise self.wrong(key, f"it is {value!r}", f"write {words}")
+            raise self.wrong(key, f"it is {kind_of(value)}", f"write {words}")
         return value
 
     def table(self, key: str) -> _Table:

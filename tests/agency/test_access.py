@@ -152,7 +152,16 @@ def test_only_direct_underlings_are_granted_something(office: Office, holder: st
 
 @pytest.mark.parametrize(
     ("resource", "level"),
-    [("mail:user:ada", "send"), ("handler:{left}", "stop"), ("kb:{paper}", "none"), ("kb:{paper}", "push"), ("x", "y")],
+    [
+        ("mail:user:ada", "send"),
+        ("handler:{left}", "stop"),
+        ("kb:{paper}", "none"),
+        ("kb:{paper}", "push"),
+        ("x", "y"),
+        ("repo:site#", "push"),
+        ("repo:site#", "clone"),
+        ("repo:#release/*", "push"),
+    ],
 )
 def test_what_cannot_be_granted_is_refused(office: Office, resource: str, level: str) -> None:
     text = resource.format(left=office.left, paper=office.paper)

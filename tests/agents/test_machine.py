@@ -102,7 +102,7 @@ def test_where_it_is(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("[runners", "agency.toml: "),
-        ("[runners.x]\nargv = 'x'", "runners.x.argv: it is 'x'"),
+        ("[runners.x]\nargv = 'x'", "runners.x.argv: it is a text"),
         ("[runners.x]\nargv = ['x', 1]", "runners.x.argv: it has something that is no text"),
         ("[runners.x]\nshell = true", "runners.x.argv: it is not given"),
         ("[runners.x]\nargv = ['x']\nsheel = true", "runners.x.sheel: it is not known"),
@@ -116,10 +116,10 @@ def test_where_it_is(tmp_path: Path) -> None:
         ("[runners.person]\nargv = ['x']", "runners.person.argv: nothing is started"),
         ("[agents]\nrunner = 'x'", "agents.runner: there is no runner 'x'"),
         ("[agents]\nsilence = -1", "agents.silence: it is -1"),
-        ("[agents]\nsilence = 'long'", "agents.silence: it is 'long'"),
-        ("[agents]\nsilence = true", "agents.silence: it is True"),
-        ("agents = 3", "agents: it is 3"),
-        ("[repos]\nx = 3", "repos.x: it is 3"),
+        ("[agents]\nsilence = 'long'", "agents.silence: it is a text"),
+        ("[agents]\nsilence = true", "agents.silence: it is true or false"),
+        ("agents = 3", "agents: it is a number"),
+        ("[repos]\nx = 3", "repos.x: it is a number"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place_and_a_next_step(text: str, said: str) -> None:

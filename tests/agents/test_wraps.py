@@ -762,7 +762,7 @@ def test_the_doctor_tries_each_wrap_and_says_what_an_agent_could(staffed: Callab
         "no-such-wrap is not on this machine"
         in doctor(staff, "[runners.one]\nargv = ['x']\nwrap = ['no-such-wrap']")[1]
     )
-    assert "runners.one.argv: it is 'sh'" in doctor(staff, "[runners.one]\nargv = 'sh'")[1]
+    assert "runners.one.argv: it is a text" in doctor(staff, "[runners.one]\nargv = 'sh'")[1]
 
 
 @needs_other_user

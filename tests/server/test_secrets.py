@@ -121,12 +121,12 @@ def test_parts_of_a_secret_under_one_key_of_an_answer_are_hidden() -> None:
         ("[server]\nusers = ['no-such-user-here']", "there is no user 'no-such-user-here'"),
         ("[servers.a]\n", "servers.a: one of argv and url is needed"),
         ("[servers.a]\nargv = ['x']\nurl = 'http://x'", "exactly one"),
-        ("[servers.a]\nargv = 'x y'", "servers.a.argv: it is 'x y'"),
+        ("[servers.a]\nargv = 'x y'", "servers.a.argv: it is a text"),
         ("[servers.A_b]\nargv = ['x']", "is no name"),
         ("[servers.a]\nargv = ['x']\nenv = {K = '{secret:k}'}", "wants the secret 'k'"),
         ("[secrets]\nk = {env = 'K'}\n[servers.a]\nargv=['x']\ndirect=true\nenv={K='{secret:k}'}", "beside an agent"),
         ("[secrets]\nk = {}", "one of command, env and file"),
-        ("[secrets]\nk = 'word'", "secrets.k: it is 'word'"),
+        ("[secrets]\nk = 'word'", "secrets.k: it is a text"),
         ("[server", "agency.toml"),
     ],
 )
@@ -137,6 +137,27 @@ def test_a_setting_that_makes_no_sense_is_named_with_its_place(tmp_path: Path, t
         read_settings(path)
     assert words in f"{refused.value.text} {refused.value.hint}"
     assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[secrets]\nkey = '{}'",
+        "[secrets]\nkey = ['{}']",
+        "[secrets]\nkey = {{command = '{}'}}",
+        "[secrets]\nkey = {{token = '{}'}}",
+        "[servers.a]\nargv = 'x --token {}'",
+        "[servers.a]\nargv = ['x']\nenv = 'KEY={}'",
+        "[servers.a]\nurl = 'https://x.example'\nheaders = {{Authorization = ['{}']}}",
+        "secrets = '{}'",
+    ],
+)
+def test_a_secret_that_stands_in_the_file_itself_is_not_shown(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "agency.toml"
+    path.write_text(text.format(SECRET))
+    with pytest.raises(ConfigError) as refused:
+        read_settings(path)
+    assert SECRET not in f"{refused.value.text} {refused.value.hint}"
 
 
 def test_what_the_page_shows_is_read_as_it_says(tmp_path: Path) -> None:

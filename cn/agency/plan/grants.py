@@ -54,6 +54,11 @@ def grant_to(
     if resource.kind == "repo" and "://" in resource.name and "@" in resource.name:
         why_not = "a URL with a user or a password is never cloned or pushed to"
         return Refused(GRANTABLE_RULE, why_not, "name it in [repos] of agency.toml, and grant repo:NAME")
+    repository, sign, branches = resource.name.partition("#")
+    if resource.kind == "repo" and sign and not (repository and branches):
+        missing = "a pattern of branches is missing behind the '#'" if repository else "a repository is missing"
+        remedy = "write repo:NAME for the handler's own branches, or repo:NAME#PATTERN, as in 'repo:site#release/*'"
+        return Refused(GRANTABLE_RULE, f"{resource} names no branch: {missing}", remedy)
     if resource.kind in ("kb", "outcome") and not facts.file(resource.uuid):
         return Refused(KNOWN, f"there is no {resource}", "look at what there is by browsing")
     scope = facts.outcome(wanted.scope or underling.id)
