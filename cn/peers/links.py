@@ -119,7 +119,8 @@ def read_names(git: Git, mains: Mapping[Name, Oid]) -> dict[Name, str]:
 
 def name_told(settings: Settings, peer: Peer, called: str) -> Condition | None:
     """Does a peer's hub have another name than the one by which it is listed here? ``called``: empty, nobody knows."""
-    if called in ("", peer.name):
+    copy = called == settings.us and peer.deliver != MAILBOX  # a fork of ours, from which its owner's branches come
+    if called in ("", peer.name) or copy:
         return None
     text = (
         f"{peer.name}'s hub at {redact(peer.hub)} calls itself {called}: what is new to {peer.name} is refused there, "

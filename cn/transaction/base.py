@@ -13,7 +13,7 @@ import stat
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cn.git import needed_rights
 from cn.git.damage import refuse_broken_ref
@@ -40,6 +40,9 @@ from cn.values.names import HubPath, Oid, is_protected
 from cn.values.shell_words import command
 from cn.values.text import counted, one_line, visible
 from cn.values.timestamps import from_epoch
+
+if TYPE_CHECKING:
+    from cn.transaction.joined_records import Contradiction
 
 _GIT_READS = (".gitignore", ".gitattributes")
 _FETCH_TRIES = 3
@@ -513,8 +516,9 @@ def integrate(hub: Hub, origin: Oid, local: Oid, *, keep: bool, join: bool = Fal
     tree = _merge(hub, origin, local, special, join=join)
     at = later(hub, origin, local)
     changes = {path: set_entry(path, entry) for path, entry in wanted.items()}
+    told = list[str]()
     if join:
-        joined = _joined(hub, Oid(base.lines[0]), origin, local, special)
+        joined, told = _joined(hub, Oid(base.lines[0]), origin, local, special)
         changes |= joined
         ousted = {path: entry for path, entry in ousted.items() if path not in joined}
     merged = build_commit(
@@ -525,18 +529,23 @@ def integrate(hub: Hub, origin: Oid, local: Oid, *, keep: bool, join: bool = Fal
         message="cn: integrate local commits",
         at=at,
     )
-    return merged, [_kept(hub, local, path, entry, keep) for path, entry in ousted.items()]
+    return merged, [*told, *(_kept(hub, local, path, entry, keep) for path, entry in ousted.items())]
 
 
 _LOGS = "logs/"
 _OUTBOX, _SENT = "threads/mail/outbox/", "threads/mail/sent/"
 
 
-def _joined(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special) -> dict[str, FileChange | EntryChange]:
-    """The records of both sides: histories and logs line by line, others as the side that changed them has them."""
+def _joined(
+    hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special
+) -> tuple[dict[str, FileChange | EntryChange], list[str]]:
+    """The records of both sides: histories and logs line by line, others as the side that changed them has them. And
+    sentences about what both sides decided, each otherwise.
+    """
     from cn.transaction import joined_records  # a run needs it once in years
 
     changes: dict[str, FileChange | EntryChange] = {}
+    told = list[str]()
     peers = set[str]()
     for path, ours in special.ours.items():
         theirs, known = special.theirs.get(path), special.base.get(path)
@@ -553,12 +562,21 @@ def _joined(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special) -> 
         if path.startswith(_OUTBOX) and _name(path) in sent:  # sent on either side is sent
             changes[path] = set_entry(path, None)
     for folder in sorted(peers):
-        history = joined_records.join_history(*(_months(hub, commit, folder) for commit in (base, origin, local)))
+        months = [_months(hub, commit, folder) for commit in (base, origin, local)]
+        told += [_told_twice(_name(folder), one) for one in joined_records.find_contradictions(*months)]
+        history = joined_records.join_history(*months)
         for name, lines in history.items():
             changes[f"{folder}/{name}"] = _file(f"{folder}/{name}", lines)
         if (folded := joined_records.fold_months(history)) is not None:
             changes[f"{folder}/open"] = FileChange(HubPath(f"{folder}/open"), folded)
-    return changes
+    return changes, told
+
+
+def _told_twice(peer: str, found: Contradiction) -> str:
+    merge, what = found.merge, f"{peer}/{one_line(found.topic, 80)}"
+    text = f"{what} was merged as {merge[:12]} on one side, and {found.other} on the other: main has what was merged"
+    keeps, takes = command("cn send {} MESSAGE", peer), command("git revert --no-edit -m 1 {}", merge)
+    return f"{text}, and {peer} was told both; {keeps} tells it what holds, {takes} takes it out of main"
 
 
 def _lines(data: bytes) -> list[str]:

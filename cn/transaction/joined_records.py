@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
+from typing import NamedTuple
 
 from cn.protocol import ledger
+from cn.protocol.layout import FINAL
 from cn.protocol.ledger import Event
 from cn.values.errors import CnError
 
@@ -56,6 +58,31 @@ def join_history(base: Months, theirs: Months, ours: Months) -> dict[str, list[s
         start = len(had) - len(new_theirs.get(name, ()))  # where it only grew, what was there stands first
         joined[name] = [*had[:start], *before.get(name, ()), *had[start:], *after.get(name, ())]
     return joined
+
+
+class Contradiction(NamedTuple):
+    """A proposal that one side merged, and of which the other side decided something else."""
+
+    topic: str
+    merge: str
+    other: str
+
+
+def find_contradictions(base: Months, theirs: Months, ours: Months) -> list[Contradiction]:
+    """The proposals of a peer that were merged on one side alone, where the other side has ended them as well."""
+    merges, others = dict[_Key, str](), dict[_Key, str]()
+    for side in (theirs, ours):
+        for name, lines in sorted(side.items()):
+            for line in _added(base.get(name, ()), lines):
+                _, event = _read(line)
+                if event is None or event.kind != "decided":
+                    continue
+                key = (event.topic, event.head)
+                if merge := event.fields.get("merge"):
+                    merges[key] = merge
+                elif event.fields.get("status") in FINAL:
+                    others[key] = event.fields["status"]
+    return [Contradiction(key[0], merge, others[key]) for key, merge in sorted(merges.items()) if key in others]
 
 
 def fold_months(history: Months) -> bytes | None:

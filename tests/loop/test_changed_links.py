@@ -10,7 +10,20 @@ import pytest
 from cn.loop.idle_check import NOTE
 from cn.protocol.message import About, Message, format_message
 from cn.values.names import Branch, Name, Oid
-from tests.support.hubs import bare, branches, clone, cn, commit, force_push, git, identify, paths, write_commit
+from tests.support.hubs import (
+    bare,
+    branches,
+    checkout,
+    clone,
+    cn,
+    commit,
+    force_push,
+    git,
+    identify,
+    paths,
+    push,
+    write_commit,
+)
 from tests.support.world import Node, World, is_in_main
 
 NOW = datetime(2026, 2, 5, 15, tzinfo=UTC)
@@ -230,6 +243,23 @@ def test_a_peer_that_has_another_name_is_not_added(world: World) -> None:
     assert "calls itself pi" in sigma.cn("doctor", "--full", check=1).stdout
     sigma.cn("peer", "add", "pi", pi.url, "--check")
     assert "pii and pi have the same URL" in sigma.cn("doctor").stdout
+
+
+def test_a_fork_of_ours_is_a_pickup_peer_like_another(world: World, sigma: Node) -> None:
+    """It has our hub file, and so our name."""
+    fork = world.folder / "finn.git"
+    git(world.folder, "clone", "--quiet", "--bare", str(sigma.home), str(fork))
+    sigma.cn("peer", "add", "finn", fork, "--deliver", "pickup", "--check")
+    person = clone(str(fork), world.folder / "finn")
+    identify(person, "Finn")
+    checkout(person, "idea", "main")
+    commit(person, {"docs/idea.md": "idea\n"})
+    push(person, str(fork), "idea:sigma/idea")
+    said = sigma.sync().stdout
+    assert "received finn/idea" in said
+    assert "calls itself" not in said + sigma.cn("status").stdout + sigma.cn("doctor", "--full", check=None).stdout
+    sigma.decide("finn/idea", "do:merge")
+    assert "docs/idea.md" in paths(sigma.root, "main")
 
 
 def renamed(world: World) -> tuple[Node, Node]:

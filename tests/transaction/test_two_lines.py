@@ -106,12 +106,16 @@ def test_clones_that_were_ahead_of_a_restored_host_are_all_taken_in_without_forc
 def test_what_both_decided_is_over_and_both_decisions_are_logged(
     pi: Node, clones: tuple[str, list[Node], dict[str, str]]
 ) -> None:
-    left, (sigma, second, _), _ = clones
+    left, (sigma, second, _), heads = clones
     second.decide("pi/a", "delete:no")
     set_back(second, left)
     sigma.cn("sync", check=None)
     sigma.decide("pi/a", "do:merge")
-    join(second)
+    obey(second, second.cn("sync", check=1).stderr, "if they shall stay", ", then 'cn sync'")
+    said = " ".join(second.sync().stdout.split())
+    assert "pi/a was merged as" in said
+    assert "on one side, and discarded on the other: main has what was merged, and pi was told both" in said
+    (takes,) = re.findall(r"'(git revert [^']*)' takes it out of main", said)
     pi.sync()
     for _ in range(3):
         for node in (sigma, second, pi):
@@ -120,6 +124,10 @@ def test_what_both_decided_is_over_and_both_decisions_are_logged(
     assert [name for name in sigma.threads() if name.endswith("-a.md")] == []
     assert {row[1] for row in sigma.rows() if row[0] == "pi/a"} >= {"do:merge", "delete:no"}
     assert sigma.main == second.main
+    assert is_in_main(sigma, heads["a"])
+    subprocess.run(takes, shell=True, cwd=sigma.root, check=True, capture_output=True, timeout=60)
+    sigma.sync()
+    healthy(sigma)
 
 
 def test_what_this_clone_had_not_placed_yet_is_merged_too(clones: tuple[str, list[Node], dict[str, str]]) -> None:
