@@ -13,7 +13,7 @@ from cn.inbox.in_conflict import find_conflicts
 from cn.inbox.working_copies import unread
 from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
 from cn.protocol.layout import FINAL, NOTICE, TO_MEND
-from cn.protocol.ledger import AGAIN, Item
+from cn.protocol.ledger import AGAIN, OUT, Item
 from cn.run.memory import Condition
 from cn.run.settings import not_in_effect
 from cn.run.view import View, has_agent
@@ -51,6 +51,7 @@ class Waiting(NamedTuple):
     Its ``status`` and ``reason`` are the last answer, ``unproven`` is why a claimed merge is not
     believed; ``old`` is set past ``warn_after`` days. ``mend`` is the next step where it waits for us. ``no_peer``: who
     has it is no peer now, so that no answer comes; ``replaced``: another commit stands there, which was not ours.
+    ``moved``: where it stands there since somebody here mended it with git; empty: where we know it.
     """
 
     peer: Name
@@ -59,11 +60,12 @@ class Waiting(NamedTuple):
     mend: str = ""
     no_peer: bool = False
     replaced: bool = False
+    moved: str = ""
 
     @property
     def is_ours_to_mend(self) -> bool:
-        """Was it refused there, or did it fail, so that it waits for us, and was not told again?"""
-        return self.item.get("status") in TO_MEND and not (self.no_peer or self.item.get(AGAIN))
+        """Was it refused there, or did it fail, so that it waits for us, and was not told again, or mended by hand?"""
+        return self.item.get("status") in TO_MEND and not (self.no_peer or self.moved or self.item.get(AGAIN))
 
 
 class ShownCondition(NamedTuple):
@@ -136,19 +138,18 @@ def read_status(view: View) -> Status:
         queue = read_queue(view)
     days, outbound = view.settings.config.warn_after, view.snapshot.outbound()
     replaced = [*conditions.names(REPLACED), *conditions.names(FORWARD)]
-    waiting = [
-        Waiting(
-            peer,
-            item,
-            is_old(item.since, view.now, days),
-            mend_of(view, peer, item, outbound),
-            replaced=f"{peer}:{item.topic}" in replaced,
-        )
-        if peer in view.settings.peers
-        else Waiting(peer, item, old=False, no_peer=True)
-        for peer, item in outbound
-        if _waits(item)
-    ]
+    waiting = list[Waiting]()
+    for peer, item in outbound:
+        if not _waits(item):
+            continue
+        if peer not in view.settings.peers:
+            waiting.append(Waiting(peer, item, old=False, no_peer=True))
+            continue
+        is_replaced = f"{peer}:{item.topic}" in replaced
+        moved = "" if is_replaced else _moved(view, peer, item)
+        mend = "" if moved else mend_of(view, peer, item, outbound)
+        old = is_old(item.since, view.now, days)
+        waiting.append(Waiting(peer, item, old, mend, replaced=is_replaced, moved=moved))
     return Status(
         hub=view.settings.us,
         main=_main(view),
@@ -171,6 +172,16 @@ def read_status(view: View) -> Status:
         queue=queue,
         now=view.now,
     )
+
+
+def _moved(view: View, peer: Name, item: Item) -> str:
+    """Where a branch of ours stands that was refused, and that somebody here has moved since with git; else empty."""
+    if item.get("status") not in TO_MEND or item.state != "answered":
+        return ""
+    from cn.transaction.push import pin_ref
+
+    tip = resolve(view.hub.git, pin_ref(peer, OUT, item.topic))
+    return tip if tip is not None and tip != item.head else ""
 
 
 def _unread(view: View, told: Collection[str]) -> list[ShownCondition]:

@@ -25,7 +25,7 @@ from cn.values.names import Branch, Name, Oid
 from cn.values.report import Report
 from tests.support.growth import assert_cost_grows_as_size
 from tests.support.hubs import git, tip
-from tests.support.world import Node, World
+from tests.support.world import MAIN_FILE, Node, World
 
 PI = Name("pi")
 _PI = {f"GIT_{who}_{what}": "pi@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
@@ -153,3 +153,25 @@ def test_the_cost_of_following_ours_grows_as_the_listing_does(
             )
             assert executor().empty
         assert_cost_grows_as_size(lambda size: runs[size](), 400)
+
+
+def test_what_its_author_mended_with_git_waits_for_the_peer_again(world: World, sigma: Node, pi: Node) -> None:
+    """Refused, amended and pushed by hand: nothing is left to mend until the peer answers."""
+    world.propose(pi, sigma, files={MAIN_FILE: "mine\n"})
+    pi.sync()
+    sigma.sync()
+    sigma.write({MAIN_FILE: "other\n"})
+    sigma.sync()
+    sigma.triage(sigma.only_thread(), "do:merge")
+    sigma.cn("inbox", "process", check=None)
+    pi.sync()
+    assert "refused at a peer, waits for you" in pi.cn("status").stdout
+    person = world.person(pi, sigma)
+    git(person, "commit", "--quiet", "--amend", "-m", "Mended")
+    head = tip(person, "HEAD")
+    world.offer(pi, sigma, "proposal", head, force=True)
+    pi.sync()
+    shown = " ".join(pi.cn("status").stdout.split())
+    assert f"moved to {head[:8]} by hand, no answer yet; before that refused" in shown
+    assert "waits for you" not in shown
+    pi.cn("status", "--check")

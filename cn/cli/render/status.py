@@ -323,6 +323,8 @@ def answer_text(waiting: Waiting) -> tuple[str, str]:
         answer += f", claimed but unproven: {clean(get('unproven'))}"
     elif get("reason"):
         answer += f": {in_quotes(clean(get('reason')))}"
+    if waiting.moved:
+        return f"moved to {waiting.moved[:8]} by hand, no answer yet; before that {answer}", ""
     shown = command("cn thread show {}", f"{waiting.peer}:{waiting.item.topic}")
     is_message = waiting.mend and get("kind") not in ("", PROPOSAL)
     none = "no answer about our commit yet" if waiting.replaced else "no answer yet"

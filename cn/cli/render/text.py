@@ -138,7 +138,9 @@ def next_step(remedy: str, indent: int = 2) -> list[str]:
 
 
 _COMMAND = re.compile(r"(?<!\w)'[^']+'(?!\w)")
-_GIT = r"(^'|&& )git (?!-C |clone |config --global )"
+_GIT = r"(^'|&& )git (?!-C )"
+_PATHS = " -- "
+"""What stands before files in a command of git (gitcli(7))."""
 _JOIN = "\x00"
 
 
@@ -152,11 +154,18 @@ def started_elsewhere(root: str) -> None:
 
 
 def typed_here(text: str) -> str:
-    """The text with commands of git that work on the hub, wherever they are typed."""
+    """The text with commands of git that take files of the hub, wherever they are typed. All others may be for a clone
+    in which somebody works, or a peer's words.
+    """
     if not _elsewhere:
         return text
     there = f"git -C {escape(_elsewhere[0])} "
-    return _COMMAND.sub(lambda found: re.sub(_GIT, lambda word: word[1] + there, found[0]), text)
+
+    def whole(found: re.Match[str]) -> str:
+        step = found[0]
+        return re.sub(_GIT, lambda word: word[1] + there, step) if _PATHS in step else step
+
+    return _COMMAND.sub(whole, text)
 
 
 def wrap_around_commands(text: str, indent: int = 2) -> list[str]:
