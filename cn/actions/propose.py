@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -44,11 +44,11 @@ from cn.run.settings import Settings, lies_at_mailbox, read_settings
 from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import Text, text_of
 from cn.transaction.protected_files import TRUSTED_REF, refuse_foreign
-from cn.values.errors import ConfigError, Refused, UsageError
+from cn.values.errors import CnError, ConfigError, Refused, UsageError
 from cn.values.names import Branch, HubPath, Oid, Topic, is_owned, join_branch, parse_topic
 from cn.values.report import Report
 from cn.values.shell_words import command, push_step
-from cn.values.text import decode, in_quotes, is_text, one_line, redact, some_of
+from cn.values.text import decode, in_quotes, is_text, one_line, redact, some_of, visible
 from cn.values.timestamps import format_stamp
 
 _HEADS = 20
@@ -116,6 +116,19 @@ def _on_main(hub: Hub) -> Hub:
     return replace(share(open_hub(there[0])), main=main) if there else replace(hub, apart=True)
 
 
+@contextmanager
+def open_run_for(hub: Hub, work: WorkClone, *, dry_run: bool) -> Iterator[Run]:
+    """A run of the hub; what keeps one from beginning is to be mended there, and not in the clone where one works."""
+    with ExitStack() as stack:
+        try:
+            run = stack.enter_context(open_run(hub, dry_run=dry_run))
+        except CnError as why:
+            if work.git_dir != hub.git_dir and why.hint:
+                why.hint = f"in {visible(str(hub.root))}: {why.hint}"
+            raise
+        yield run
+
+
 def propose(
     hub: Hub,
     work: WorkClone,
@@ -143,7 +156,7 @@ def propose(
     if not rev:
         _require_branch(work, topic, head)
     nothing = "nothing was proposed, and your commits are as they were"
-    with telling_what_waits(nothing), open_run(hub, dry_run=dry_run) as run:
+    with telling_what_waits(nothing), open_run_for(hub, work, dry_run=dry_run) as run:
         target = find_target(run, _peer(run.settings, work, hub, peer, _open_at(run, topic)), topic, work)
         # Whose it is stays known where this proposal is refused.
         if not dry_run and work.git_dir != hub.git_dir and not work.decides and work.note_hub(hub.root):

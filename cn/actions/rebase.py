@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cn.actions.drafts import telling_what_waits
-from cn.actions.propose import Target, comparing, find_target, follow_moved, queue_proposal
+from cn.actions.propose import Target, comparing, find_target, follow_moved, open_run_for, queue_proposal
 from cn.git.entries import diff_commits
 from cn.git.fetch import fetch_commits
 from cn.git.objects import is_ancestor, merge_bases, read_info
@@ -18,7 +18,7 @@ from cn.outbox.moved_hubs import is_upon_former_main
 from cn.outbox.our_names import find_ours, told_of
 from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import OUT, Item
-from cn.run.run import Run, open_run
+from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY, lies_at_mailbox
 from cn.transaction.mailbox_main import private_in
 from cn.values.errors import Refused
@@ -30,7 +30,7 @@ from cn.values.text import one_line
 
 def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_run: bool = False) -> Report:
     """Rebase a proposal that waits at a peer, and push it with a lease; what conflicts is refused."""
-    with telling_what_waits("nothing was proposed"), open_run(hub, dry_run=dry_run) as run:
+    with telling_what_waits("nothing was proposed"), open_run_for(hub, work, dry_run=dry_run) as run:
         name, item = _find(run, f"{peer}:{topic}" if peer else topic)
         target = find_target(run, run.settings.peer(name), item.topic, work)
         base = _base_of_another_main(run, target, item)

@@ -22,7 +22,17 @@ from cn.git.fast_import import EntryChange, FileChange, build_commit, set_entry
 from cn.git.fetch import fetch_tips
 from cn.git.list_and_fetch import Fetched, list_and_fetch
 from cn.git.lost_branch import head_branch, missing_main
-from cn.git.objects import empty_tree, is_ancestor, list_tree, merge_bases, read_all, read_known, resolve, update_refs
+from cn.git.objects import (
+    empty_tree,
+    is_ancestor,
+    list_tree,
+    merge_bases,
+    read_all,
+    read_info,
+    read_known,
+    resolve,
+    update_refs,
+)
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
 from cn.git.remote import Listing, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub, half_done_in
@@ -563,7 +573,7 @@ def _joined(
             changes[path] = set_entry(path, None)
     for folder in sorted(peers):
         months = [_months(hub, commit, folder) for commit in (base, origin, local)]
-        told += [_told_twice(_name(folder), one) for one in joined_records.find_contradictions(*months)]
+        told += [_told_twice(hub, _name(folder), one) for one in joined_records.find_contradictions(*months)]
         history = joined_records.join_history(*months)
         for name, lines in history.items():
             changes[f"{folder}/{name}"] = _file(f"{folder}/{name}", lines)
@@ -572,11 +582,15 @@ def _joined(
     return changes, told
 
 
-def _told_twice(peer: str, found: Contradiction) -> str:
+def _told_twice(hub: Hub, peer: str, found: Contradiction) -> str:
     merge, what = found.merge, f"{peer}/{one_line(found.topic, 80)}"
-    text = f"{what} was merged as {merge[:12]} on one side, and {found.other} on the other: main has what was merged"
+    how = f" as {merge[:12]}" if merge else ""
+    text = f"{what} was merged{how} on one side, and {found.other} on the other: main has what was merged"
     keeps, takes = command("cn send {} MESSAGE", peer), command("git revert --no-edit -m 1 {}", merge)
-    return f"{text}, and {peer} was told both; {keeps} tells it what holds, {takes} takes it out of main"
+    trees = read_info(hub.git, [f"{merge}^{{tree}}", f"{merge}^1^{{tree}}"]) if merge else []
+    brought = bool(trees) and None not in trees and trees[0] != trees[1]
+    out = f", {takes} takes it out of main" if brought else ""
+    return f"{text}, and {peer} was told both; {keeps} tells it what holds{out}"
 
 
 def _lines(data: bytes) -> list[str]:

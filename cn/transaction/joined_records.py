@@ -61,7 +61,9 @@ def join_history(base: Months, theirs: Months, ours: Months) -> dict[str, list[s
 
 
 class Contradiction(NamedTuple):
-    """A proposal that one side merged, and of which the other side decided something else."""
+    """A proposal that one side merged, and of which the other side decided something else. ``merge``: the commit that
+    did it; empty where it was in main before.
+    """
 
     topic: str
     merge: str
@@ -78,10 +80,10 @@ def find_contradictions(base: Months, theirs: Months, ours: Months) -> list[Cont
                 if event is None or event.kind != "decided":
                     continue
                 key = (event.topic, event.head)
-                if merge := event.fields.get("merge"):
-                    merges[key] = merge
-                elif event.fields.get("status") in FINAL:
-                    others[key] = event.fields["status"]
+                if (status := event.fields.get("status", "")) == "merged":
+                    merges[key] = event.fields.get("merge", "")
+                elif status in FINAL:
+                    others[key] = status
     return [Contradiction(key[0], merge, others[key]) for key, merge in sorted(merges.items()) if key in others]
 
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from tests.support.hubs import cn, git
+from tests.support.hubs import checkout, clone, cn, commit, git, identify
 from tests.support.world import Node, World
 
 STEP = re.compile(r"'(git [^']*checkout [^']*)' brings it back")
@@ -44,3 +44,23 @@ def test_in_the_hub_itself_they_are_short(sigma: Node) -> None:
     told = " ".join(cn("status", cwd=sigma.root).stdout.split())
     assert "'git checkout refs/heads/main -- state/peers.md' brings it back" in told
     assert os.path.realpath(sigma.root) not in told
+
+
+def test_what_is_for_a_clone_in_which_one_works_names_no_hub_and_what_is_for_the_hub_does(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    work = clone(sigma.home, world.folder / "work")
+    identify(work, "Pia")
+    checkout(work, "fix", "main")
+    commit(work, {"docs/fix.md": "fix\n"})
+    cn("propose", "fix", "--hub", pi.root, cwd=work, check=0)
+    sigma.sync()
+    sigma.triage("pi/fix", "do:merge")
+    sigma.write({"docs/fix.md": "other\n"})
+    sigma.cn("inbox", "process", check=None)
+    told = cn("sync", cwd=work, check=0).stdout + cn("status", cwd=work).stdout
+    assert "refused" in told
+    assert "git -C" not in told
+    (pi.root / ".git/rebase-merge").mkdir()
+    told = cn("rebase", "fix", cwd=work, check=1).stderr
+    assert f"→ in {pi.root}: finish or abort it" in " ".join(told.split())

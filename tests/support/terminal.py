@@ -28,6 +28,7 @@ class Terminal:
         fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cn", "--hub", str(hub), *words],
+            cwd=hub,
             stdin=screen,
             stdout=screen,
             stderr=screen,

@@ -130,6 +130,21 @@ def test_what_both_decided_is_over_and_both_decisions_are_logged(
     healthy(sigma)
 
 
+def test_what_one_side_had_merged_by_hand_and_the_other_discarded_is_told_as_that(
+    pi: Node, clones: tuple[str, list[Node], dict[str, str]]
+) -> None:
+    left, (sigma, second, _), heads = clones
+    git(second.root, "merge", "--quiet", "--no-edit", heads["a"])
+    second.decide("pi/a", "do:merge")
+    set_back(second, left)
+    sigma.cn("sync", check=None)
+    sigma.decide("pi/a", "delete:no")
+    obey(second, second.cn("sync", check=1).stderr, "if they shall stay", ", then 'cn sync'")
+    said = " ".join(second.sync().stdout.split())
+    assert "pi/a was merged on one side, and discarded on the other" in said
+    assert "takes it out" not in said
+
+
 def test_what_this_clone_had_not_placed_yet_is_merged_too(clones: tuple[str, list[Node], dict[str, str]]) -> None:
     """Main here lags behind what is known of origin, as after a kill: the first step brings it."""
     left, (sigma, second, _), heads = clones

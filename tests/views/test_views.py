@@ -94,6 +94,7 @@ def on_terminal(hub: Path, *args: str, columns: int = 80, code: int = 0, **env: 
     main, child = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "cn", "--hub", str(hub), *args],
+        cwd=hub,
         stdin=subprocess.DEVNULL,
         stdout=child,
         stderr=child if code else subprocess.DEVNULL,

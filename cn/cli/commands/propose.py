@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cn.cli.completers import complete_peer, complete_sent
-from cn.cli.options import DRY_RUN, Env, action, options, refused_as_usage
+from cn.cli.options import DRY_RUN, Env, action, note_place, options, refused_as_usage
 
 
 @click.command("propose")
@@ -27,6 +27,7 @@ def propose_command(env: Env, topic: str, peer: str, message: str, rev: str, *, 
 
     with refused_as_usage():
         hub, work = find_proposing_hub(env.hub_path, Path.cwd())
+        note_place(hub)
         report = propose(hub, work, topic, peer, message=message, rev=rev, replaces=replace, dry_run=env.dry_run)
     env.show(report)
 
@@ -44,6 +45,7 @@ def rebase_command(env: Env, topic: str, peer: str) -> None:
     from cn.actions.rebase import rebase_topic
 
     hub, work = find_proposing_hub(env.hub_path, Path.cwd())
+    note_place(hub)
     env.show(rebase_topic(hub, work, topic, peer, dry_run=env.dry_run))
 
 
