@@ -9,6 +9,7 @@ from pathlib import Path
 from cn.agent.hooks import update_queue
 from cn.git.remote import remedy_of
 from cn.git.repository import Hub
+from cn.git.work_clone import same_place
 from cn.inbox.pinned_keys import check_pinned
 from cn.inbox.working_copies import may_decide, read_copies, read_working
 from cn.peers.hosts import look_at_peer, look_at_place
@@ -76,6 +77,10 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
 
     Contacts nobody unless ``check``: then nothing is added where our branches would not get there.
     """
+    if same_place(peer.hub, hub.origin_url):
+        raise Refused(
+            f"{redact(peer.hub)} is this hub's own origin", "a peer has a repository of its own: check the URL"
+        )
     with open_run(hub, dry_run=dry_run) as run:
         if check:
             # Nobody is asked to make room for what a dry run would do.

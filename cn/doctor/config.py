@@ -75,7 +75,7 @@ def check_working_configuration(facts: HubFacts) -> Iterator[Finding]:
             continue
         if path == hub_config.PATH and not (hub.root / path).exists():
             continue  # told by the check of the repository
-        if not os.path.lexists(hub.root / path):
+        if not os.path.exists(hub.root / path):
             what = f"{visible(path)} is missing from the work tree: what {hub.main} has is in effect"
             back = bring_back(hub, path)
             yield problem(what, "a commit of everything takes it out of main", f"{back} brings it back")

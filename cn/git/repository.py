@@ -325,7 +325,7 @@ def open_repository(root: Path, main: str) -> Hub:
         raise ForeignHub(f"git does not work in {root}: {why}", hint)
     git = configured(git)
     config = git.config or GitConfig()
-    if git_dir == work_git_dir and config.is_true("core.bare"):
+    if git_dir == work_git_dir != root / ".git" and config.is_true("core.bare"):
         text = f"{root} is no work tree: its repository is bare"
         raise ConfigError(text, "'git worktree list' names its work trees: go to the one that has main, or name it")
     return Hub(root, git_dir, work_git_dir, git, main, bool(config.all("remote.origin.url")))

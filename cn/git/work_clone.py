@@ -47,7 +47,7 @@ class WorkClone(NamedTuple):
     def place(self, url: str) -> str:
         """What git is given for a URL here: the remote that has it, else the URL."""
         for one in self.config.settings:
-            if one.key.startswith("remote.") and one.key.endswith(".url") and _bare(one.value) == _bare(url):
+            if one.key.startswith("remote.") and one.key.endswith(".url") and same_place(one.value, url):
                 return one.key.removeprefix("remote.").removesuffix(".url")
         return url
 
@@ -92,8 +92,13 @@ class WorkClone(NamedTuple):
         return True
 
 
+def same_place(one: str, other: str) -> bool:
+    """Are these URLs of one repository, as they are written?"""
+    return bool(one) and _bare(one) == _bare(other)
+
+
 def _bare(url: str) -> str:
-    return url.rstrip("/").removesuffix(".git")
+    return url.removeprefix("file://").rstrip("/").removesuffix(".git")
 
 
 def find_work_clone(folder: Path) -> WorkClone:
@@ -110,8 +115,11 @@ def find_work_clone(folder: Path) -> WorkClone:
 
 def way_to(git: Git, branch: str) -> str:
     """The command that goes to a branch; where git has it checked out in another work tree, it is only there."""
-    there = [path for path in work_trees(git).get(f"refs/heads/{branch}", []) if path.is_dir()]
-    return command("cd {}", str(there[0])) if there else command("git switch {}", branch)
+    holders = work_trees(git).get(f"refs/heads/{branch}", [])
+    if there := [path for path in holders if path.is_dir()]:
+        return command("cd {}", str(there[0]))
+    switch = command("git switch {}", branch)
+    return f"'git worktree prune', then {switch}" if holders else switch
 
 
 def work_trees(git: Git) -> dict[str, list[Path]]:

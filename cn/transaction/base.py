@@ -257,7 +257,8 @@ def _whole(hub: Hub) -> None:
 def _no_other_work_tree(hub: Hub) -> None:
     if not (hub.git_dir / "worktrees").is_dir():
         return
-    holders = work_trees(hub.git).get(hub.main_ref, [])
+    found = work_trees(hub.git).get(hub.main_ref, [])
+    holders = [path for path in found if (path / ".git").exists()]  # else it was removed, or is a bare repository
     if len(holders) > 1:
         raise BadPlace(
             f"more than one work tree is on {hub.main}: {', '.join(visible(str(h)) for h in holders)}",

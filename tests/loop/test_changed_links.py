@@ -262,6 +262,12 @@ def test_a_fork_of_ours_is_a_pickup_peer_like_another(world: World, sigma: Node)
     assert "docs/idea.md" in paths(sigma.root, "main")
 
 
+def test_this_hub_is_no_peer_of_its_own(sigma: Node) -> None:
+    for words in ((), ("--deliver", "pickup")):
+        told = sigma.cn("peer", "add", "me", sigma.url, *words, check=1).stderr
+        assert "is this hub's own origin" in told
+
+
 def renamed(world: World) -> tuple[Node, Node]:
     """A peer that sigma had to do with, and that has another name since its last run."""
     sigma, pi = world.hub("sigma"), world.hub("pi")

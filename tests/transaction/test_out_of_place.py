@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,21 @@ def test_in_a_bare_repository_with_work_trees_cn_works_in_the_one_on_main_alone(
     assert sorted(path.name for path in place.iterdir()) == [".bare", ".git", "main"]
     git(place, "config", "core.bare", "true")
     cn("sync", cwd=place / "main", check=0)
+    git(place / "main", "sparse-checkout", "set", "--no-cone", "/*")  # git moves core.bare to another file by it
+    cn("sync", cwd=place / "main", check=0)
+
+
+def test_a_work_tree_that_was_removed_by_hand_keeps_main_from_none(world: World, sigma: Node, tmp_path: Path) -> None:
+    git(sigma.root, "switch", "--quiet", "--create", "other")
+    git(sigma.root, "worktree", "add", "--quiet", str(tmp_path / "m"), "main")
+    shutil.rmtree(tmp_path / "m")
+    told = sigma.cn("sync", check=1).stderr
+    assert "run 'git worktree prune', then 'git switch main', then run again" in told
+    for step in ("worktree prune", "switch --quiet main"):
+        git(sigma.root, *step.split())
+    sigma.sync()
+
+
+def test_a_clone_that_is_called_bare_by_mistake_works_on(sigma: Node) -> None:
+    git(sigma.root, "config", "core.bare", "true")
+    sigma.sync()
