@@ -15,6 +15,7 @@ from typing import NamedTuple
 from cn.actions.trust import lock_damaged
 from cn.doctor import agency, agent, clone, config, group, records
 from cn.doctor.finding import Finding, Fix, HubFacts, Level, examine_from, from_error, ok, problem
+from cn.git.lost_branch import head_branch
 from cn.git.objects import list_refs, resolve, update_refs
 from cn.git.repository import Hub
 from cn.run.memory import Memory
@@ -31,7 +32,9 @@ _UNFINISHED = "the check '"
 
 
 class Check(NamedTuple):
-    """One check. ``fine`` is what is said when it finds nothing; ``needs`` what must be readable."""
+    """One check. ``fine`` is what is said when it finds nothing; ``needs`` what must be there: a repository that git
+    can read, a main in it, or main in the work tree (``tree``).
+    """
 
     name: str
     fine: str
@@ -53,7 +56,7 @@ _CHECKS = (
     Check("unfinished", "no git left unfinished files", clone.check_unfinished, ""),
     Check("place", "HEAD is on main and nothing is half done", clone.check_place),
     Check("configuration", "the configuration in main can be read", config.check_configuration),
-    Check("uncommitted", "protected files have no uncommitted changes", config.check_working_configuration, "main"),
+    Check("uncommitted", "protected files have no uncommitted changes", config.check_working_configuration, "tree"),
     Check("objects", "the objects of main are here", records.check_objects, "main"),
     Check("identity", "the repository has a name and an email", config.check_identity),
     Check("signing", "signatures can be made and checked", config.check_signing),
@@ -64,7 +67,7 @@ _CHECKS = (
     Check("open", "what is open agrees with the ledger", records.check_open, "main"),
     Check("clock", "the clock is not behind main", records.check_clock, "main"),
     Check("folders", "cn's folders are folders in main", records.check_folders, "main"),
-    Check("threads", "pending threads are in their place", records.check_threads, "main"),
+    Check("threads", "pending threads are in their place", records.check_threads, "tree"),
     Check("queue", "nothing in the agent's queue needs a person", agent.check_queue, "main"),
     Check("runtime", "nothing speaks against the runtime's configuration", agent.check_runtime, "main"),
     Check("daemon", "no daemon is missing, and it gave up no message", agent.check_daemon),
@@ -77,8 +80,8 @@ _CHECKS = (
     Check("shared", "no repository that is reached by its path can be written by others", clone.check_shared),
     Check("peers", "peers were reached of late, and nothing from or for them is missing", clone.check_peers),
     Check("aside", "nothing waits that was put aside", clone.check_files),
-    Check("index", "the index takes nothing back that came to main", clone.check_index, "main"),
-    Check("conflicts", "git left no conflict in cn's folders", clone.check_conflicts, "main"),
+    Check("index", "the index takes nothing back that came to main", clone.check_index, "tree"),
+    Check("conflicts", "git left no conflict in cn's folders", clone.check_conflicts, "tree"),
     Check("hidden", "git watches every file", clone.check_hidden),
     Check("agency", "Agency's records are sound, or there are none", agency.check_records),
     Check("modes", "Agency's records are their owner's alone", agency.check_modes),
@@ -92,6 +95,8 @@ def examine(hub: Hub, *, full: bool = False, locked: bool = False) -> list[Findi
     """Every finding, in the order of the checks. Changes nothing, raises nothing."""
     facts = examine_from(hub, full=full, locked=locked)
     there = {"", *(["git"] if facts.readable else []), *(["main"] if facts.main else [])}
+    if facts.main and head_branch(facts.hub) == facts.hub.main:  # else the files are those of another branch
+        there.add("tree")
     found = [finding for check in _CHECKS if check.needs in there for finding in _run(check, facts)]
     found = _told_once(found)
     seen = {one.what for one in found if one.check != "stopped"}  # what is so now, and stopped the last run, is one

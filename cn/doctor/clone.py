@@ -15,7 +15,6 @@ from cn.actions.trust import find_broken, find_pending
 from cn.doctor.finding import Finding, Fix, HubFacts, Step, from_error, info, problem
 from cn.git.damage import find_damage
 from cn.git.entries import read_index, read_tree
-from cn.git.lost_branch import head_branch
 from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
 from cn.inbox.in_conflict import find_conflicts
@@ -247,8 +246,6 @@ def check_index(facts: HubFacts) -> Iterator[Finding]:
 
 def check_conflicts(facts: HubFacts) -> Iterator[Finding]:
     """Git's index holds no conflict in cn's folders that a stash left (git-stash(1))."""
-    if head_branch(facts.hub) != facts.hub.main:
-        return  # told by the check of the place
     names = [ThreadName(item.get("thread")) for _, item in facts.snapshot.pending()]
     for found in find_conflicts(facts.hub, facts.settings, names):
         yield problem(found.text, "", found.remedy)

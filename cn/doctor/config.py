@@ -13,7 +13,6 @@ from cn.actions.cron import ours, paths_of, read_table, stray_hubs, told_of_stra
 from cn.agent.hooks import is_builtin
 from cn.doctor.finding import Finding, HubFacts, from_error, info, problem
 from cn.git.fast_import import commit_tree
-from cn.git.lost_branch import head_branch
 from cn.git.objects import empty_tree, list_tree, read_objects
 from cn.git.process import Git
 from cn.git.read_branches import is_signed
@@ -58,8 +57,6 @@ def check_configuration(facts: HubFacts) -> Iterator[Finding]:
 def check_working_configuration(facts: HubFacts) -> Iterator[Finding]:
     """Protected files have no uncommitted changes; those are not in effect."""
     hub, main = facts.hub, facts.snapshot.commit
-    if head_branch(hub) != hub.main:
-        return  # told by the check of the place: the files are those of another branch
     paths = [e.path for e in list_tree(hub.git, main, recursive=True) if is_protected(e.path)]
     paths += [p for p in (*_ALWAYS, ".gitignore", ".gitattributes") if p not in paths]
     changed = local_changes(hub, main, paths)

@@ -32,6 +32,7 @@ from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import check_published, deliver, is_owed
 from cn.outbox.moved_hubs import bring_moved, hold_back_moved
 from cn.outbox.our_branches import record_ours, record_proven, take_back_answers
+from cn.outbox.our_names import UNLISTED
 from cn.outbox.told_again import tell_again
 from cn.peers.first_contact import note_origin, to_fetch, whole_until
 from cn.peers.links import tell_links
@@ -157,7 +158,8 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
     entries, broken = snapshot.outbox()
     at_rest = not broken and all(is_owed(run.settings, entry) for _, entry in entries) and snapshot.read(TURN) is None
     at_rest = at_rest and not run.memory.stopped and not run.memory.conditions.names("displaced")
-    at_rest = at_rest and not run.memory.section("absent") and not run.memory.section("older")
+    waits = any(run.memory.section(name) for name in ("absent", "older", UNLISTED))
+    at_rest = at_rest and not waits
     at_rest = at_rest and not seen.strange
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
     at_rest = at_rest and not has_to_place(hub) and not (hub.state / WAKING).exists()

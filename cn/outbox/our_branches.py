@@ -11,7 +11,7 @@ from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
 from cn.git.remote import HEADS
 from cn.git.taken_in import held
-from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
+from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN, UNLISTED
 from cn.outbox.plan.receipts import (
     LEFT,
     Arrival,
@@ -113,6 +113,7 @@ def record_ours(executor: Executor, seen: Observation) -> list[ThreadKey]:
         executor.perform(Plan(source, (Pin(peer, OUT, topic, tip),)))
     anew += _record_replaced(executor, seen)
     _record_gone(executor, seen)
+    _record_never_listed(executor, seen)
     _renew_gone(executor, seen)
     return anew
 
@@ -398,6 +399,28 @@ def _record_gone(executor: Executor, seen: Observation) -> None:
             executor.notes.info(f"our {item.get('branch')} is gone at {peer}", source=f"{peer}/{topic}")
 
 
+def _record_never_listed(executor: Executor, seen: Observation) -> None:
+    """Branches of ours that another clone of this hub has sent, and that were gone before this one listed them.
+
+    Told after a second look: at the first one the peer may have been listed before the other clone sent it.
+    """
+    looks = executor.memory.section(UNLISTED)
+    before = set(looks)
+    looks.clear()
+    for peer, known in executor.snapshot.outbound():
+        key = peer, known.topic
+        lies = known.state in THERE and peer in seen.saw[OUT] and key not in seen.listed[OUT] and key not in seen.away
+        if not lies or (peer, OUT, encode(known.topic)) in seen.pins:
+            continue
+        if executor.item(peer, OUT, known.topic) != known:  # this very run has ended it
+            continue
+        name = head_name(key, known.head)
+        if name in before:
+            _tell_gone(executor, seen, peer, known)
+        else:
+            looks[name] = format_second(executor.now)
+
+
 def _deletion_waits(executor: Executor, peer: Name, topic: str) -> bool:
     """Is it in the outbox, or put there by this very run? A person may have taken it out."""
     known = executor.snapshot.item(peer, OUT, topic)
@@ -410,7 +433,8 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
     """A branch of ours is not there any more, and cn did not delete it. A message that nobody answered, nor has looked
     at, is lost.
     """
-    executor.perform(plan_ours_gone(peer, item, executor.now))
+    is_here = read_info(executor.hub.git, [item.head]) != [None]
+    executor.perform(plan_ours_gone(peer, item, executor.now, is_here=is_here))
     settings, source = executor.settings, f"{peer}/{item.topic}"
     proposal = item.get("kind") in ("", PROPOSAL)
     pickup = lies_at_mailbox(peer, item.get("branch"))
@@ -451,7 +475,9 @@ def _remedy_of_gone(
     """
     (peer, topic), settings = key, executor.settings
     url = settings.delivery_url(executor.hub, settings.peers[peer], branch)
-    push = push_step(url, head, f"{HEADS}{branch}")
+    push = ", then ".join(
+        [*bring_pinned(executor.hub.git, peer, OUT, topic, head), push_step(url, head, HEADS + branch)]
+    )
     back = command("cn withdraw {}", f"{peer}:{topic}")
     why = "the host lost it or hides it, somebody deleted it there, or its hub had another URL when it went: "
     if anew:

@@ -499,7 +499,8 @@ def _strays(run: Run, strays: Mapping[str, Sequence[str]]) -> Condition:
     name, peer = strays[most[0]][0], next((prefix for prefix in most if prefix != us), "")
     delete = command("git push {} {}", mailbox, f":{HEADS}{name}") if mailbox else command("git branch -D {}", name)
     adds = f"{command('cn peer add {} URL', peer)} lets in what is a peer's; " if peer else ""
-    return Condition(text, f"{adds}{delete} deletes one{', where the host lets you' if mailbox else ''}")
+    where = ", where the host lets you" if mailbox else ""
+    return Condition(text, f"{adds}{delete} deletes one that nobody needs{where}")
 
 
 FETCH, FETCH_OURS, ARRIVAL, UNREAD, NOT_TAKEN = "fetch", "fetch-ours", "arrival", "unread", "not-taken"

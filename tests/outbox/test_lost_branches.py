@@ -27,6 +27,33 @@ def test_a_message_that_its_host_lost_is_shown_until_it_is_back(world: World, si
     assert "received sigma/important" in pi.sync().stdout
 
 
+def test_what_another_clone_sent_and_the_host_lost_is_told_by_a_clone_that_never_listed_it(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    second = world.second(sigma)
+    for node in (sigma, second):
+        node.sync()
+    second.cn("send", "pi", "Important")
+    second.cn("send", "pi", "Other")
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/important")
+    text = "our sigma/important is gone at pi, and it did not say what became of it"
+    assert "gone" not in " ".join(sigma.sync().stdout.split()), "the peer may have been listed before it was sent"
+    said = sigma.cn("sync", "-q", check=1).stderr
+    assert text in said
+    assert "sigma/other is gone" not in said
+    assert text in sigma.cn("status").stdout
+    steps = [shlex.split(step) for step in said.split("'")[1::2]]
+    assert [step[:2] for step in steps[:2]] == [["git", "fetch"], ["git", "push"]], "it is not here yet"
+    for step in steps[:2]:
+        git(sigma.root, *step[1:])
+    sigma.sync()
+    assert text not in sigma.cn("status").stdout
+    assert "received sigma/important" in pi.sync().stdout
+    second.sync()
+    pi.cn("reply", "sigma/important", "Yes")
+    world.settle(sigma, second, pi)
+
+
 def test_the_step_brings_back_what_was_sent_also_beside_a_tag_that_is_called_so(
     world: World, sigma: Node, pi: Node
 ) -> None:

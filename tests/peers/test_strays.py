@@ -19,7 +19,7 @@ def test_branches_of_nobody_are_counted_by_prefix_until_they_are_gone(world: Wor
         shown = " ".join(sigma.cn(*words).stdout.split())
         assert told in shown
         assert "'cn peer add eva URL' lets in what is a peer's" in shown
-        assert "'git push origin :refs/heads/eva/one' deletes one, where the host lets you" in shown
+        assert "'git push origin :refs/heads/eva/one' deletes one that nobody needs, where the host lets you" in shown
     for name in ("eva/one", "eva/two", "fix/one"):
         git(person, "push", "--quiet", sigma.url, f":refs/heads/{name}")
     sigma.sync()
@@ -31,7 +31,8 @@ def test_the_step_that_deletes_a_branch_of_nobodys_never_means_another_ref(world
     git(sigma.home, "symbolic-ref", "HEAD", "refs/heads/elsewhere")  # a host that lets main be deleted
     push(person, sigma.url, "HEAD:refs/heads/refs/heads/main")
     sigma.sync()
-    (step,) = set(re.findall(r"'(git push origin :[^']*)' deletes one", " ".join(sigma.cn("status").stdout.split())))
+    shown = " ".join(sigma.cn("status").stdout.split())
+    (step,) = set(re.findall(r"'(git push origin :[^']*)' deletes one that", shown))
     git(person, "push", "--quiet", sigma.url, ":refs/heads/refs/heads/main")  # gone when somebody follows it
     git(sigma.root, *shlex.split(step)[1:])
     assert "main" in branches(sigma.home)

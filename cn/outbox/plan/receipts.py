@@ -293,12 +293,16 @@ def plan_deleted_again(peer: Name, branch: Branch, past: Sequence[Event], at: da
     return Plan(source, (*(Record(peer, event._replace(at=at)) for event in events), row, again))
 
 
-def plan_ours_gone(peer: Name, item: Item, at: datetime, kind: str = "gone") -> Plan:
-    """One of our branches is not there any more, and cn did not delete it; ``deleted``: that was asked for before."""
+def plan_ours_gone(peer: Name, item: Item, at: datetime, kind: str = "gone", *, is_here: bool = True) -> Plan:
+    """One of our branches is not there any more, and cn did not delete it; ``deleted``: that was asked for before.
+
+    Where its commit is not here, since another clone sent it, the pin at origin stays: from there it is brought back.
+    """
     source = f"{peer}/{item.topic}"
     row = Row(at, source, "ours", "gone at the remote", "", item.get("branch"), item.head, kind)
     gone = Event(at, OUT, kind, item.topic, item.head)
-    return Plan(source, (Record(peer, gone), Log(row), Pin(peer, OUT, item.topic, None), Keep(item.head)))
+    pin = (Pin(peer, OUT, item.topic, None), Keep(item.head)) if is_here else ()
+    return Plan(source, (Record(peer, gone), Log(row), *pin))
 
 
 def confirmed_kind(entry: Entry) -> str:
