@@ -25,6 +25,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -174,6 +175,10 @@ class Changes(sandlock.Handler):  # type: ignore[misc]  # sandlock has no types
         return any(path == one or path.startswith(one + b"/") for one in self._own)
 
 
+_OF_THE_CALLER = {b"/proc/self/": b"/", b"/proc/thread-self/": b"/", b"/dev/fd/": b"/fd/"}
+"""What the kernel reads for whoever asks (proc(5)), by where that is in the folder of a process."""
+
+
 def _hold(ctx: sandlock.HandlerCtx, call: Call) -> int:
     """The file that the caller means, open as no more than a place (``O_PATH``)."""
     flags = call.fixed | (ctx.args[call.flags] if call.flags is not None else 0)
@@ -187,9 +192,10 @@ def _hold(ctx: sandlock.HandlerCtx, call: Call) -> int:
             raise _error(errno.ENOENT)
     process = f"/proc/{ctx.pid}".encode()
     base = process + (b"/cwd" if folder == _HERE else b"/fd/%d" % folder)
-    for link in (b"/proc/self/", b"/proc/thread-self/"):  # they are the caller's, not ours
-        if path.startswith(link):
-            path = process + b"/" + path.removeprefix(link)
+    plain = re.sub(rb"(?:/\.?)+/", b"/", path)
+    for link, place in _OF_THE_CALLER.items():  # not ours
+        if plain.startswith(link):
+            path = process + place + plain.removeprefix(link)
     try:
         # A link of /proc leads to the open file itself, be it a link: only a path is not to be followed.
         followed = os.O_NOFOLLOW if path and flags & _NOT_FOLLOWED else 0

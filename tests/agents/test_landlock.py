@@ -56,6 +56,8 @@ CHANGES = {
     "fchmodat2 of a link": lambda path: call(452, HERE, linked(path), 0o711, NOT_FOLLOWED),
     "fchmodat2 of what is held": lambda path: call(452, held(path), "", 0o711, EMPTY),
     "chmod of what is held": lambda path: os.chmod(f"/proc/self/fd/{held(path)}", 0o711),
+    "chmod of what is held, by /dev": lambda path: os.chmod(f"/dev/fd/{held(path)}", 0o711),
+    "chmod of what is held, with dots": lambda path: os.chmod(f"//proc/./self//fd/{held(path)}", 0o711),
     "chmod by a link": lambda path: os.chmod(linked(path), 0o711),
     "chown": lambda path: os.chown(path, -1, mine),
     "chown to another": lambda path: os.chown(path, 1, -1),
