@@ -402,23 +402,27 @@ def _record_gone(executor: Executor, seen: Observation) -> None:
 def _record_never_listed(executor: Executor, seen: Observation) -> None:
     """Branches of ours that another clone of this hub has sent, and that were gone before this one listed them.
 
-    Told after a second look: at the first one the peer may have been listed before the other clone sent it.
+    Told after a day and some looks: the peer may have been listed before the other clone sent it, or by a mirror that
+    lags behind.
     """
     looks = executor.memory.section(UNLISTED)
-    before = set(looks)
+    before = dict(looks)
     looks.clear()
     for peer, known in executor.snapshot.outbound():
         key = peer, known.topic
-        lies = known.state in THERE and peer in seen.saw[OUT] and key not in seen.listed[OUT] and key not in seen.away
-        if not lies or (peer, OUT, encode(known.topic)) in seen.pins:
+        if known.state not in THERE or key in seen.listed[OUT] or key in seen.away:
             continue
-        if executor.item(peer, OUT, known.topic) != known:  # this very run has ended it
+        if (peer, OUT, encode(known.topic)) in seen.pins or executor.item(peer, OUT, known.topic) != known:
             continue
         name = head_name(key, known.head)
-        if name in before:
-            _tell_gone(executor, seen, peer, known)
+        if peer not in seen.saw[OUT]:
+            looks.update({name: before[name]} if name in before else {})
+            continue
+        count, since = _look_again(str(before.get(name, "")), executor.now)
+        if count < _LOOKS or executor.now - since < A_DAY:
+            looks[name] = f"{count} {format_second(since)}"
         else:
-            looks[name] = format_second(executor.now)
+            _tell_gone(executor, seen, peer, known)
 
 
 def _deletion_waits(executor: Executor, peer: Name, topic: str) -> bool:

@@ -20,7 +20,9 @@ TAKEN_DOWN = "taken-down"
 """The kind of condition that a proposal of ours is gone without an answer: a person here deleted it, or its host."""
 
 UNLISTED = "unlisted"
-"""The section of the memory on what another clone sent, and this one has not found at the peer: since when."""
+"""The section of the memory on what another clone sent, and this one has not found at the peer: in how many looks, and
+since when.
+"""
 
 PLACE = "hub place"
 """The section of the memory on where each peer's hub was when a run looked there, or sent something."""
