@@ -39,7 +39,8 @@ def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_r
             run.report.info(needless, source=target.source)
             return run.report
         with comparing(target, item.head):
-            new = _moved(run, target, item.head, base) if base else _rebased(run, target, item.head)
+            where = _where_one_works(hub, work)
+            new = _moved(run, target, item.head, base, where) if base else _rebased(run, target, item.head, where)
         queue_proposal(run, target, new, lambda old: old == item.head, subject="cn: rebase")
         deliver(run, force=True)
         now = run.snapshot.item(name, OUT, item.topic)
@@ -48,6 +49,12 @@ def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_r
             follow = follow or command("git pull --rebase {} {}", target.place, HEADS + target.branch)
             run.report.info(f"your own branch is as it was; on it, {follow} brings it there", source=target.source)
     return run.report
+
+
+def _where_one_works(hub: Hub, work: WorkClone) -> str:
+    """Where a person follows a step for the branch: not on main of the hub itself."""
+    is_main = work.git_dir == hub.git_dir and work.branch == hub.main
+    return "in the clone where you work on it, on its branch," if is_main else "on your branch"
 
 
 def _base_of_another_main(run: Run, target: Target, item: Item) -> Oid | None:
@@ -62,12 +69,12 @@ def _base_of_another_main(run: Run, target: Target, item: Item) -> Oid | None:
     return None if merge_bases(git, target.tip, item.head) else base
 
 
-def _moved(run: Run, target: Target, head: Oid, base: Oid) -> Oid:
+def _moved(run: Run, target: Target, head: Oid, base: Oid, where: str) -> Oid:
     """The new tip, upon a main without history in common with the one before. Nothing of cn's folders goes along."""
     git, again = run.hub.git, command("cn propose {}", target.topic)
     fetch, whose = command("git fetch {} {}", target.hub, HEADS + target.main), f"{target.peer.name}'s {target.main}"
     onto = command("git rebase --onto FETCH_HEAD {}", base)
-    hint = f"on your branch {fetch}, then {onto}, resolve as git tells, then {again}"
+    hint = f"{where} {fetch}, then {onto}, resolve as git tells, then {again}"
     if git.run("rev-list", "--merges", "--max-count=1", f"{base}..{head}").lines:
         text = f"{target.branch} holds merges, which cn does not lay upon another main; nothing was changed"
         raise Refused(text, hint)
@@ -77,7 +84,7 @@ def _moved(run: Run, target: Target, head: Oid, base: Oid) -> Oid:
         raise Refused(f"{new.tip[:8]} conflicts with {whose} in {paths}; nothing was changed", hint)
     if private := private_in(git, [new.tip], [target.tip]):
         text = f"{private[:8]} changes threads/, logs/ or state/, which are not published there; nothing was changed"
-        raise Refused(text, f"on your branch 'git rebase -i' leaves that commit out; then {again}")
+        raise Refused(text, f"{where} 'git rebase -i' leaves that commit out; then {again}")
     return _changing(target, new.tip)
 
 
@@ -155,7 +162,7 @@ def _require_there(run: Run, target: Target, item: Item, *, may_lack: bool) -> N
         raise Refused(f"{target.branch} cannot be fetched: {why}", "try again later")
 
 
-def _rebased(run: Run, target: Target, head: Oid) -> Oid:
+def _rebased(run: Run, target: Target, head: Oid, where: str) -> Oid:
     """The new tip. Raises :class:`Refused` with the commands that a person uses where it conflicts."""
     main = own_main(run.hub.git, target.tip, head)
     if roots := run.hub.git.run("rev-list", "--max-parents=0", f"{main}..{head}").lines:
@@ -163,14 +170,14 @@ def _rebased(run: Run, target: Target, head: Oid) -> Oid:
         text = (
             f"{target.branch} takes in a history that began apart, with {roots[0][:8]}: no rebase lays that onto main"
         )
-        raise Refused(text, f"on your branch merge {target.peer.name}'s {target.main} instead, then {again}")
+        raise Refused(text, f"{where} merge {target.peer.name}'s {target.main} instead, then {again}")
     commits = commits_to_rebase(run.hub.git, main, head)
     new = rebase(run.hub, target.tip, commits, run.now)
     if new.conflicts:
         paths = ", ".join(one_line(path, 80) for path in new.conflicts[:10])
         fetch = command("git fetch {} {}", target.hub, HEADS + target.main)
         again = command("cn propose {}", target.topic)
-        hint = f"on your branch {fetch}, then 'git rebase FETCH_HEAD', resolve as git tells, then {again}"
+        hint = f"{where} {fetch}, then 'git rebase FETCH_HEAD', resolve as git tells, then {again}"
         raise Refused(
             f"{new.tip[:8]} conflicts with {target.peer.name}'s {target.main} in {paths}; nothing was changed", hint
         )
@@ -178,6 +185,6 @@ def _rebased(run: Run, target: Target, head: Oid) -> Oid:
         again = command("cn propose {}", target.topic)
         raise Refused(
             f"a merge in {target.branch} changes something itself, which a rebase leaves out; nothing was changed",
-            f"on your branch 'git rebase --rebase-merges', or merge {target.main} into it, then {again}",
+            f"{where} 'git rebase --rebase-merges', or merge {target.main} into it, then {again}",
         )
     return _changing(target, new.tip)

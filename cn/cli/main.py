@@ -19,7 +19,7 @@ from cn.cli.options import HUB, JSON, QUIET, VERBOSE, Env
 from cn.cli.render import COLOUR
 from cn.cli.streams import give_up_unread, guard_streams, lead_nowhere
 from cn.inherited import is_for_memory
-from cn.values.errors import EXIT_PIPE, EXIT_REFUSED, CnError, ConfigError, NotShown, Refused
+from cn.values.errors import EXIT_PIPE, EXIT_REFUSED, Blocked, CnError, ConfigError, NotShown, Refused
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -187,7 +187,10 @@ def run() -> NoReturn:
         _tell_before(env, error)
         if error.told_before and env.quiet:
             sys.exit(error.exit_code)  # cron was told when it began
-        _report_error(error.text, error.hint, error.exit_code)
+        from cn.cli.render.text import at_hub
+
+        of_hub = isinstance(error, (Blocked, ConfigError))
+        _report_error(error.text, at_hub(error.hint) if of_hub else error.hint, error.exit_code)
     except click.ClickException as error:
         words = io.StringIO()
         error.show(words)

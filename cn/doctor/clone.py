@@ -138,8 +138,10 @@ def check_journal(facts: HubFacts) -> Iterator[Finding]:
     except Refused as error:
         yield from_error(error, "it may hold a promise that was made to origin")
         return
-    if notes:
-        yield info("a push to origin was interrupted", "its share in this clone may be still to do", remedy)
+    for note in notes:
+        told = one_line(note.message.partition("\n")[0], 80)
+        why = "if origin took it, the next run does its share here; if not, it is forgotten once main there moves on"
+        yield info(f"a push to origin was interrupted: {told}", why, f"{remedy}; what is not there then, type again")
     for name in (os.path.relpath(path, hub.root) for path in stray):
         why = "a tool that copies files may have made it; no run does anything for it"
         yield info(f"{visible(name)} is no note of a push", why, command("rm -- {}", name))

@@ -12,6 +12,7 @@ from typing import TypeVar
 from cn.git.entries import read_index
 from cn.git.environment import quote_path
 from cn.git.list_and_fetch import Fetched
+from cn.git.needed_rights import remedy_of_denied
 from cn.git.objects import list_tree, read_objects, reading
 from cn.git.process import GitError
 from cn.git.remote import Listing, Looked, in_the_way
@@ -414,10 +415,11 @@ def _check_end(run: Run) -> None:
 
 def _shows_that_it_works(run: Run) -> bool:
     """Does what stopped a run stop none any more? Of what stopped a sync within its work only a sync can tell, or a
-    commit, which meets the same; but what origin refuses for what is in it, it may refuse still.
+    commit, which meets the same; but what origin refuses for what is in it, and not for a right, it may refuse still.
     """
     stop = run.memory.stopped
     declined = stop.get("kind") in (OriginRefused.__name__, OriginDeclined.__name__)
+    declined = declined and not remedy_of_denied(stop.get("text", ""), "")
     return stop.get("run", "") in ("", run.kind) or (run.moved and not declined)
 
 

@@ -64,3 +64,16 @@ def test_what_is_for_a_clone_in_which_one_works_names_no_hub_and_what_is_for_the
     (pi.root / ".git/rebase-merge").mkdir()
     told = cn("rebase", "fix", cwd=work, check=1).stderr
     assert f"→ in {pi.root}: finish or abort it" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("words", [("sync",), ("send", "sigma", "Words"), ("status",), ("doctor",)])
+def test_what_stops_the_hub_is_mended_there_and_not_where_one_works(
+    world: World, sigma: Node, pi: Node, words: tuple[str, ...]
+) -> None:
+    work = clone(sigma.home, world.folder / "work")
+    git(work, "config", "cn.hub", str(pi.root))
+    git(pi.root, "switch", "--quiet", "--create", "elsewhere")
+    done = cn(*words, cwd=work, check=None)
+    told = " ".join((done.stdout + done.stderr).split())
+    assert f"in {pi.root}: " in told
+    assert "git switch main" in told

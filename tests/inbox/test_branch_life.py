@@ -293,6 +293,20 @@ def test_a_forged_notice_about_what_is_over_is_told_as_claimed(world: World, sig
         assert shown.endswith('cleaned up; discarded: "no"'), "what nothing proves takes no other answer's place"
 
 
+def test_words_after_an_unproven_merge_make_it_no_merge(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    pi.sync()
+    for topic, status, kind in (("one", "merged", "notice"), ("two", "commented", "message")):
+        about = {"branch": "pi/proposal", "head": head, "status": status}
+        text = message("sigma", "pi", kind=kind, about=about)
+        send_raw(world.folder / "forger", pi.url, f"sigma/{topic}", text)
+        pi.sync()
+    shown = " ".join(pi.cn("status").stdout.split())
+    assert "pi/proposal at sigma" in shown, "it waits as before"
+    assert "claimed but unproven" in shown
+    assert "unproven" in pi.cn("why", "sigma:proposal").stdout
+
+
 def test_a_notice_by_pickup_without_key_deletes_nothing(world: World) -> None:
     """omega can push pi/* to sigma's hub too, and pi cannot know that."""
     sigma, pi = world.hub("sigma"), world.hub("pi")

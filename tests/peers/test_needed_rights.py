@@ -9,6 +9,7 @@ import pytest
 
 from cn.git.remote import is_unreached, remedy_of
 from tests.support.hubs import cn, commit, git, tip
+from tests.support.servers import git_daemon
 from tests.support.world import Node, World
 
 _GITOLITE = """#!/bin/sh
@@ -100,6 +101,26 @@ def test_a_push_that_never_began_leaves_nothing_in_doubt(sigma: Node, host: Host
     assert is_unreached("FATAL: W any cn-sigma carol DENIED by fallthru")
     assert not is_unreached("[remote rejected] (hook declined): FATAL: W refs/heads/main cn-sigma carol DENIED by x")
     assert tip(sigma.home, "main") == before
+
+
+def test_a_right_that_is_given_back_stops_no_run_any_more_once_main_moved(world: World) -> None:
+    """What the host refused for what is in it stays told until that very run works."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage(sigma.only_thread(), "do:merge")
+    hook = sigma.home / "hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\necho "FATAL: W $1 sigma us DENIED by fallthru" >&2; exit 1\n')
+    hook.chmod(0o755)
+    with git_daemon(sigma.home.parent, world.folder) as served:
+        git(sigma.root, "remote", "set-url", "origin", served.url("sigma"))
+        sigma.cn("inbox", "process", check=1)
+        assert "no run can work" in sigma.cn("status").stdout
+        hook.unlink()
+        sigma.cn("send", "pi", "Words")
+        assert "no run can work" not in sigma.cn("status").stdout
 
 
 def test_what_helps_where_git_refuses_a_repository_of_another_account() -> None:

@@ -9,7 +9,7 @@ import click
 
 from cn.cli.options import DRY_RUN, FOLDER, Env, note_place, options
 from cn.cli.render.report import show_json
-from cn.cli.render.text import paint, typed_here
+from cn.cli.render.text import at_hub, paint, typed_here
 from cn.doctor import examine, repair
 from cn.doctor.finding import Finding, Level, exit_code, open_damaged
 from cn.run.memory import Memory
@@ -59,6 +59,10 @@ def doctor_command(env: Env, fix: bool, full: bool) -> None:
         sys.exit(code)
 
 
+_STOPS = ("place", "stopped", "origin", "configuration")
+"""The checks of what keeps every run from working."""
+
+
 def _show(env: Env, findings: list[Finding], *, fixing: bool, standing: int) -> None:
     """What needs somebody first; what is fine is counted, and with ``-v`` told. ``standing``: how much the status shows
     that is no fault of the hub's, such as a branch that was refused.
@@ -69,7 +73,8 @@ def _show(env: Env, findings: list[Finding], *, fixing: bool, standing: int) -> 
     for finding in sorted(shown, key=lambda f: order.index(f.level)):
         word = paint(f"{finding.level.value:<8}", colours[finding.level])
         click.echo(f"{word} {redact(visible(finding.what))}")
-        for mark, text in ((" ", finding.why), ("→", finding.remedy)):
+        remedy = at_hub(finding.remedy) if finding.check in _STOPS else finding.remedy
+        for mark, text in ((" ", finding.why), ("→", remedy)):
             if text:
                 click.echo(f"         {mark} {typed_here(redact(visible(text)))}")
     fine = sum(f.level is Level.OK and not f.repaired for f in findings)

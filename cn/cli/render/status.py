@@ -9,7 +9,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
-from cn.cli.render.text import age, clean, columns, cut, grid, next_step, paint, since, width, wrap
+from cn.cli.render.text import age, at_hub, clean, columns, cut, grid, next_step, paint, since, width, wrap
 from cn.protocol.layout import BRANCH_LEFT, DRAFTS, END_IN_MAIN, IN_MAIN, KEPT_BY_MAIN, PROPOSAL
 from cn.values.errors import Refusal
 from cn.values.names import Name
@@ -75,10 +75,10 @@ def notice_lines(status: Status, standing: int = _STANDING) -> list[str]:
     if status.stopped:
         told = f"{clean(status.stopped.text, 300)} ({since(status.stopped.since, now)})"
         lines += wrap("! ", f"no run can work: {told}", colour="red")
-        lines += next_step(status.stopped.remedy)
+        lines += next_step(at_hub(status.stopped.remedy))
     elif not status.main.checked_out:
         lines += wrap("! ", f"HEAD is not {status.main.branch}: runs are refused", colour="yellow")
-        lines += next_step(command("git switch {}", status.main.branch))
+        lines += next_step(at_hub(command("git switch {}", status.main.branch)))
     groups = _grouped(status.standing, standing)
     for one, more in groups[:standing]:
         like = f"; and {more} more like it" if more else ""

@@ -13,6 +13,7 @@ import click
 from cn.cli.render import has_colours
 from cn.values.shell_words import escape
 from cn.values.text import clean as clean
+from cn.values.text import visible
 
 if TYPE_CHECKING:  # a list of titles needs no time
     from datetime import datetime
@@ -166,6 +167,12 @@ def typed_here(text: str) -> str:
         return re.sub(_GIT, lambda word: word[1] + there, step) if _PATHS in step else step
 
     return _COMMAND.sub(whole, text)
+
+
+def at_hub(remedy: str) -> str:
+    """What mends a hub in which no run can work, with the place where it is typed."""
+    there = _elsewhere and "'git " in remedy and not remedy.startswith("in ")
+    return f"in {visible(_elsewhere[0])}: {remedy}" if there else remedy
 
 
 def wrap_around_commands(text: str, indent: int = 2) -> list[str]:

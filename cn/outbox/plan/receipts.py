@@ -213,13 +213,14 @@ def _says_more(about: About, proof: Refusal | None, before: Mapping[str, str]) -
 def _answered(arrival: Arrival, about: About, proof: Refusal | None, before: Mapping[str, str]) -> Record:
     """What a message says of a branch of ours, of which it was said ``before``."""
     fields = {"status": about.status, "reason": about.reason, "merge": about.merge or "", "answer": str(arrival.head)}
-    if about.status == COMMENTED and (before.get("status") or COMMENTED) != COMMENTED:
-        fields = {"answer": str(arrival.head)}  # words about it change nothing of what became of it
+    is_words = about.status == COMMENTED and (before.get("status") or COMMENTED) != COMMENTED
+    if is_words:
+        fields = {"answer": str(arrival.head)}  # words about it change nothing of what became of it, nor of its proof
     if arrival.message is not None and arrival.message.kind != NOTICE:
         fields["words"] = str(arrival.head)
     if proof is not None:
         fields["unproven"] = proof.reason
-    elif before.get("unproven"):
+    elif before.get("unproven") and not is_words:
         fields["unproven"] = ""  # what an earlier answer claimed
     return Record(arrival.peer, Event(arrival.at, OUT, "answered", topic_of(about.branch), about.head, fields))
 
