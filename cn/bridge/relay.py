@@ -78,7 +78,7 @@ class Relay:
         try:
             return self._answer(request)
         except Exception as why:  # a fault of ours
-            told = f"cn mcp failed at this request ({type(why).__name__}); it may have been done"
+            told = f"this request failed in the bridge ({type(why).__name__}); it may have been done"
             return _error(request, _BAD_ANSWER, f"{told}: look before you ask again, and tell the user")
 
     def _answer(self, request: Message) -> Message:

@@ -176,6 +176,7 @@ def run() -> NoReturn:
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.unraisablehook = _raise_again
     guard_streams()
     env = Env()
     try:
@@ -306,6 +307,23 @@ class _Terminated(SystemExit):
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     """SIGTERM ends the run at once, with 128 + 15; the next run recovers."""
     raise _Terminated(128 + number)
+
+
+_A_MOMENT = 0.05
+"""Seconds."""
+
+
+def _raise_again(ignored: sys.UnraisableHookArgs) -> None:
+    """A signal that came where Python ignores what is raised, as while it forks (os.register_at_fork), comes again."""
+    if isinstance(ignored.exc_value, (_Terminated, KeyboardInterrupt)):
+        from threading import Timer  # what is raised in here is ignored, too: it has to come a moment later
+
+        number = signal.SIGTERM if isinstance(ignored.exc_value, _Terminated) else signal.SIGINT
+        again = Timer(_A_MOMENT, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(ignored)
 
 
 def _tell_next_step() -> str:

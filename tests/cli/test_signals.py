@@ -180,3 +180,26 @@ def test_what_cn_starts_beside_itself_takes_over_neither(tmp_path: Path, module:
         preexec_fn=both, capture_output=True, timeout=60, check=False,
     )  # fmt: skip
     assert next(tmp_path.rglob("told")).read_text() == "True"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_that_comes_where_python_ignores_what_is_raised_ends_cn_all_the_same(
+    tmp_path: Path, number: int, code: int
+) -> None:
+    """While it forks, handlers of the standard library's run so (os.register_at_fork)."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, signal, sys, time\n"
+        "from cn.cli import main\n"
+        "def work(env):\n"
+        f"    os.register_at_fork(after_in_parent=lambda: (os.kill(os.getpid(), {int(number)}), time.sleep(0.2)))\n"
+        "    if not os.fork():\n"
+        "        os._exit(0)\n"
+        "    time.sleep(30)\n"
+        "main._invoke = work\n"
+        "main.run()\n"
+    )
+    words = [sys.executable, str(program)]
+    done = subprocess.run(words, env=cn_env(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr

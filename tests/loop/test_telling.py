@@ -153,7 +153,7 @@ def test_a_link_in_the_place_of_the_inbox_stops_every_run_until_it_is_gone(world
     with stopping(sigma, "threads/inbox"):
         told = obedient(sigma, "sync", "-q").stderr.splitlines()
         assert told[0].endswith("threads/inbox is a link, and cn follows none"), told
-        assert told[1].startswith("  → move it away, ")
+        assert told[1].startswith(f"  → in {sigma.root}: move it away, ")
         again = obedient(sigma, "sync", "-q")
         assert (again.returncode, again.stderr) == (1, "")
         assert "threads/inbox is a link" in sigma.cn("status").stdout

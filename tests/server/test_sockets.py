@@ -173,7 +173,7 @@ def test_status_and_doctor_say_who_gets_no_agent_and_where_the_server_is_not_rea
     status = " ".join(cn("agency", "status", hub=hub).stdout.split())
     doctor = " ".join(cn("doctor", hub=hub, check=None).stdout.split())
     assert f"server: runs (pid {os.getpid()}), not reached at {value['socket']}" in status
-    assert f"no agent for {handler[:8]} Help the user accomplish all their work: this machine has no" in status
+    assert f'no agent for {handler[:8]} "Help the user accomplish all their work": this machine has no' in status
     assert f"handler {handler[:8]} gets no agent: this machine has no runner 'nosuch'" in doctor
     for text in (status, doctor):
         assert "the disk is full" in text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cn.cli.render import has_colours
-from cn.values.shell_words import escape
+from cn.values.shell_words import command
 from cn.values.text import clean as clean
 from cn.values.text import visible
 
@@ -160,7 +160,10 @@ def typed_here(text: str) -> str:
     """
     if not _elsewhere:
         return text
-    there = f"git -C {escape(_elsewhere[0])} "
+    there = command("git -C {}", _elsewhere[0])
+    if not there.endswith("'"):  # a path that cannot be typed as it is
+        return text
+    there = f"{there[1:-1]} "
 
     def whole(found: re.Match[str]) -> str:
         step = found[0]
