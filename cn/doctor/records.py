@@ -159,6 +159,8 @@ def _strays(facts: HubFacts, known: set[str], in_main: set[str]) -> Iterator[Fin
             continue
         what = f"{INBOX}/{visible(name)} is no thread cn knows"
         where = "move it elsewhere, for example to threads/adhoc/"
+        if name in in_main:
+            where = f"{command('git rm -- {}', f'{INBOX}/{name}')}, a commit and its push take it out of main"
         if name.endswith(".md") and not here.get(name):
             yield problem(what, "it is never executed", where, check="inbox")
         else:

@@ -1,4 +1,4 @@
-"""The doctor on a branch that is not main: what it reads in the work tree is that branch's."""
+"""What the doctor says of the work tree: on another branch than main, and where an old copy of a thread was committed."""
 
 from __future__ import annotations
 
@@ -22,3 +22,24 @@ def test_on_another_branch_the_doctor_calls_none_of_its_files_a_fault_of_mains(
     assert "HEAD is feature" in said
     for wrong in ("git restore", "no thread cn knows", "missing from the work tree", "uncommitted"):
         assert wrong not in said
+
+
+def test_an_old_copy_of_a_thread_that_was_committed_is_taken_out_as_told(world: World, sigma: Node, pi: Node) -> None:
+    """As from a backup: the next run takes it from the work tree, and main has it still."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    old, name = sigma.main, sigma.only_thread()
+    sigma.decide("pi/proposal", "do:merge")
+    git(sigma.root, "checkout", "--quiet", old, "--", f"threads/inbox/{name}")
+    git(sigma.root, "commit", "--quiet", "-m", "a backup")
+    sigma.cn("sync", check=None)
+    shown = " ".join(sigma.cn("status").stdout.split())
+    assert "no thread, not executed; 'cn doctor' tells what takes it out" in shown
+    said = " ".join(sigma.cn("doctor", check=1).stdout.split())
+    assert f"'git rm -- threads/inbox/{name}', a commit and its push take it out of main" in said
+    git(sigma.root, "rm", "--quiet", "--", f"threads/inbox/{name}")
+    git(sigma.root, "commit", "--quiet", "-m", "out")
+    git(sigma.root, "push", "--quiet", "origin", "refs/heads/main")
+    sigma.sync()
+    assert "no thread" not in sigma.cn("status").stdout
+    assert "is no thread" not in sigma.cn("doctor").stdout

@@ -55,7 +55,7 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
         found, left = pick_fairly([thread for thread in threads if thread.state == state], most)
         lines += _section(most, title, found, lambda t: _thread(t, now), "yellow" if state == "refused" else "")
         lines += left_out(left, "  ", "-v shows all")
-    stray = "no thread, not executed; move it out of threads/inbox/"
+    stray = "no thread, not executed; 'cn doctor' tells what takes it out"
     lines += _section(most, stray, status.inbox.unknown, lambda name: [f"  {clean(name)}"], "yellow")
     if status.queue is not None:
         from cn.cli.render.queue import queue_lines

@@ -118,7 +118,7 @@ def _sections(status: Status, warn_after: int, most: int) -> Iterator[Renderable
         yield from _section(title, len(some), rows, left_out(left, "  ", "-v shows all"), _STYLES[state])
     stray = [Row("", "", clean(name), "") for name in status.inbox.unknown]
     yield from _section(
-        "no thread, not executed; move it out of threads/inbox/", len(stray), stray[:most], (), "yellow"
+        "no thread, not executed; 'cn doctor' tells what takes it out", len(stray), stray[:most], (), "yellow"
     )
     if status.queue is not None:
         yield Text("\nthe agent", "bold magenta")
