@@ -1,4 +1,4 @@
-"""What the doctor says of the work tree: on another branch than main, and where an old copy of a thread was committed."""
+"""What the doctor says of the work tree: on another branch, and where an old copy of a thread was committed."""
 
 from __future__ import annotations
 
