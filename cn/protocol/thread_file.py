@@ -11,6 +11,7 @@ decided.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass
@@ -709,9 +710,13 @@ def keep_mains(text: str, base: str, main: str) -> str:
     It stands before the Triage, whose section runs to the end of the file. Header and the peer's
     text are not taken along: those are renewed from the branch.
     """
-    known = {*base.split("\n"), *text.split("\n")}
-    mains = _parts(main)
-    since = [line for line in (*mains.notes, *mains.section) if line not in known]
+    known = Counter(base.split("\n")) | Counter(text.split("\n"))
+    mains, since = _parts(main), list[str]()
+    for line in (*mains.notes, *mains.section):
+        if not known[line]:
+            since.append(line)
+        elif _WROTE.match(line):  # one says several things in a minute
+            known[line] -= 1
     if not since:
         return text
     before, section = _cut(text)
@@ -772,9 +777,12 @@ def count_words(text: str, who: Name) -> int:
 
 
 def lacks_words(text: str, main: str) -> bool:
-    """Does ``main`` show words in a thread of which ``text`` has none? Who wrote that has not read them."""
-    have = {line.rstrip() for line in text.split("\n")}
-    return any(line.rstrip() not in have for line in main.split("\n") if _WROTE.match(line))
+    """Does ``main`` show words in a thread of which ``text`` has none? Who wrote that has not read them.
+
+    They are counted: one says several things in a minute, and their lines are the same.
+    """
+    here, there = (Counter(line.rstrip() for line in one.split("\n") if _WROTE.match(line)) for one in (text, main))
+    return bool(there - here)
 
 
 def add_words(text: str, words: Words) -> str:

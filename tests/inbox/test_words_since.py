@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from cn.inbox.plan.arrivals import hold, takes_words
 from cn.protocol.layout import MESSAGE
 from cn.protocol.ledger import IN, Event, Item, apply
 from cn.protocol.message import Message, format_message
-from cn.protocol.thread_file import Words, add_words, count_words, lacks_words
+from cn.protocol.thread_file import Words, add_words, count_words, keep_mains, lacks_words
 from cn.values.names import Name, Oid
 from tests.support.desk import answer, current, events, queue, shown, work_queue
+from tests.support.forked import ROOT
 from tests.support.hubs import branches, push, write_commit
 from tests.support.world import Node, World, is_in_main
 
@@ -253,6 +255,24 @@ def test_notes_that_are_saved_over_words_keep_them_in_the_thread(sigma: Node, he
     assert "> > second" in path.read_text()
 
 
+def test_a_decision_in_another_clone_is_void_where_somebody_said_more_in_the_same_minute(
+    world: World, sigma: Node, head: str
+) -> None:
+    other = world.second(sigma)
+    begins = str(-int(time.time()) % 60 + 1)  # a minute has just begun
+    clock = {"TEST_CLOCK": begins, "PYTHONPATH": f"{ROOT / 'tests/support/clock'}:{ROOT}"}
+    sigma.cn(*SHOW)
+    sigma.cn("comment", "pi/proposal", "Why?", env=clock)
+    other.sync()
+    other.triage("pi/proposal", "do:merge")
+    sigma.cn("comment", "pi/proposal", "STOP, do not merge it", env=clock)
+    lines = [line for line in sigma.thread(sigma.only_thread()).split("\n") if "(comment)" in line]
+    done = other.process(1)
+    assert "void: words came meanwhile" in done.stderr
+    assert not is_in_main(other, head)
+    assert len(set(lines)) == 1, "they are of one minute"
+
+
 def test_a_decision_in_another_clone_is_void_where_words_came_first(world: World, sigma: Node, head: str) -> None:
     other = world.second(sigma)
     other.sync()
@@ -329,3 +349,9 @@ def test_words_are_counted_where_cn_wrote_them_and_nowhere_else() -> None:
     assert lacks_words(text, said)
     assert not lacks_words(said, text)
     assert not lacks_words(said.replace("> Why?", "> Why?  "), said)
+    again = add_words(said, Words(SIGMA, AT, "comment", "STOP"))
+    assert lacks_words(said, again), "in the same minute"
+    assert not lacks_words(again, again)
+    kept = keep_mains(said.replace("# pi/t", "# pi/t, mine"), said, again)
+    assert "> **sigma wrote, " in kept.partition("Written elsewhere meanwhile")[2]
+    assert "> > STOP" in kept
