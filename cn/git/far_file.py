@@ -8,12 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from cn.git.process import Git, Job
-from cn.git.remote import HEADS, WIDTH, borrowing_nothing, for_filter, make_outgoing, why_not
+from cn.git.remote import HEADS, NOT_THERE, WIDTH, borrowing_nothing, for_filter, make_outgoing, why_not
 from cn.system.removal import remove_tree
 from cn.values.names import is_oid
 
 _MOST = 1 << 16
-_GONE = "couldn't find remote ref"
 _FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-auto-maintenance", "--no-recurse-submodules", "--refmap=", "--depth=1"),
     f"--filter=blob:limit={_MOST + 1}",  # a host that knows no filters sends larger files, too
@@ -43,7 +42,7 @@ def read_far(git: Git, branches: Mapping[str, tuple[str, str]], path: str, secon
             if done.ok:
                 found[job.key] = _read(git.with_env(**job.env).at(places[job.key]), places[job.key], path)
             else:
-                found[job.key] = b"" if _GONE in done.err else why_not(git, branches[job.key][0], done, seconds)
+                found[job.key] = b"" if NOT_THERE in done.err else why_not(git, branches[job.key][0], done, seconds)
     finally:
         for place in places.values():
             remove_tree(place)

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.process import Git, Job
-from cn.git.remote import HEADS, WIDTH, KnownMain, borrowing_nothing, for_filter, make_outgoing, seeing_hub, why_not
+from cn.git.remote import (
+    HEADS,
+    NOT_THERE,
+    WIDTH,
+    KnownMain,
+    borrowing_nothing,
+    for_filter,
+    make_outgoing,
+    seeing_hub,
+    why_not,
+)
 from cn.system.removal import remove_tree
 from cn.values.names import Oid, is_oid
 
@@ -20,7 +30,6 @@ _FIRST, _WHOLE = "--depth=1000", "--unshallow"
 """A main that went on is told by its latest commits; all of them are read where these do not tell."""
 _MOST_ROOTS = 20
 _MOST_COMMIT = 8192
-_NO_MAIN = "couldn't find remote ref"
 
 
 class Strange(NamedTuple):
@@ -47,7 +56,7 @@ def look_at_mains(git: Git, known: Mapping[str, KnownMain], seconds: float) -> d
                 if done.ok:
                     answer = _read(git.with_env(**seeing_hub(git, places[job.key])), places[job.key], known[job.key])
                 else:
-                    answer = Strange(None) if _NO_MAIN in done.err else why_not(git, job.key, done, seconds)
+                    answer = Strange(None) if NOT_THERE in done.err else why_not(git, job.key, done, seconds)
                 if answer is not None:
                     found[job.key] = answer
             left = [url for url in left if url not in found]

@@ -639,6 +639,9 @@ def is_unreached(reason: str) -> bool:
     return any(words in reason for words in _UNREACHED) or never_began(reason)
 
 
+NOT_THERE = "couldn't find remote ref"
+"""What a fetch says of a ref that the remote has not."""
+
 REFUSED = "[remote rejected]"
 """How git begins what a host says no to (git-push(1), "OUTPUT")."""
 _NOT_SENT = "RPC failed"

@@ -10,10 +10,10 @@ from cn.values.shell_words import command
 from cn.values.text import clean, slug
 
 
-def mend_text(item: Item, peer: Name, place: str, twin: str = "") -> str:
+def mend_text(item: Item, peer: Name, twin: str = "") -> str:
     """The next step; empty where the last answer waits for nobody here.
 
-    ``place`` is the URL where it lies, ``twin`` the branch as whose other name it was refused.
+    ``twin``: the branch as whose other name it was refused.
     """
     get = item.get
     if item.state != "answered" or get("status") not in TO_MEND or get(AGAIN):

@@ -13,13 +13,12 @@ from cn.values.shell_words import command
 
 
 def mend_of(view: View, peer: Name, item: Item, outbound: Iterable[tuple[Name, Item]]) -> str:
-    """The next step, with the URL where it lies; ``outbound`` are all of ours. Empty: there is none."""
+    """The next step; ``outbound`` are all of ours. Empty: there is none."""
     known = view.settings.peers.get(peer)
-    place = view.settings.delivery_url(view.hub, known, item.get("branch")) if known is not None else "URL"
     if item.get("unproven") and item.get("status") != "merged" and known is not None and not known.key:
         pins, ends = command("cn peer key {} KEY", peer), command("cn withdraw {}", f"{peer}:{item.topic}")
         return f"{pins} pins the key that {peer} signs with, which proves what it says; {ends} ends it here"
     twin = ""
     if is_refused_as_twin(item):
         twin = twin_of(item.topic, item.head, (other for name, other in outbound if name == peer))
-    return mend_text(item, peer, place, twin)
+    return mend_text(item, peer, twin)

@@ -30,4 +30,4 @@ AT = datetime(2026, 2, 5, 14, 0, tzinfo=UTC)
 def test_a_name_that_cn_does_not_write_is_proposed_under_another(topic: str, told: str) -> None:
     fields = {"status": "refused", "reason": "signature-policy: x", "branch": f"pi/{topic}", "kind": "proposal"}
     item = Item(OUT, topic, Oid("a" * 40), "answered", AT, fields)
-    assert mend_text(item, Name("sigma"), "URL") == told.format(f"'cn withdraw sigma:{topic}'")
+    assert mend_text(item, Name("sigma")) == told.format(f"'cn withdraw sigma:{topic}'")
