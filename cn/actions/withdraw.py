@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cn.actions.drafts import telling_what_waits
+from cn.git.remote import HEADS, list_refs_of
 from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import UNHEARD, forget_lost
 from cn.outbox.our_names import find_ours, told_of
-from cn.outbox.plan.receipts import plan_end_lost, plan_withdrawn
+from cn.outbox.plan.receipts import plan_end_lost, plan_seen_again, plan_withdrawn
 from cn.peers.observe import head_name
 from cn.protocol.layout import FINAL, NOTICE, TO_MEND
 from cn.protocol.ledger import OUT, Event, Item
@@ -17,7 +18,7 @@ from cn.protocol.sent_life import last_state, sent_lives
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.values.errors import Refused
-from cn.values.names import HubPath, Name, Oid, topic_of
+from cn.values.names import Branch, HubPath, Name, Oid, topic_of
 from cn.values.report import Report
 from cn.values.shell_words import command
 from cn.values.text import one_line
@@ -36,12 +37,13 @@ def withdraw(hub: Hub, sent: str, *, dry_run: bool = False) -> Report:
             text = f"we sent nothing that is called {one_line(sent, 80)!r}"
             raise Refused(text, "'cn status' shows what waits on others, by the name that is meant")
         peer, topic = found
-        if run.snapshot.item(peer, OUT, topic) is None:
+        again = None
+        if run.snapshot.item(peer, OUT, topic) is None and (again := _find_again(run, peer, topic)) is None:
             _end_lost(run, peer, topic)
         elif (moved := told_of(run.memory.conditions, f"{peer}:{topic}")) is not None:
             raise Refused(moved.text, f"{moved.remedy}; 'cn sync' looks again")
         else:
-            run.commit(lambda executor: _take_back(executor, peer, topic))
+            run.commit(lambda executor: _take_back(executor, peer, topic, again))
             deliver(run, force=True)
     return run.report
 
@@ -64,7 +66,10 @@ def _check(peer: Name, item: Item, waiting: Sequence[HubPath], *, known: bool) -
         raise Refused(f"{branch} is about to be deleted at {peer}", remedy)
 
 
-def _take_back(executor: Executor, peer: Name, topic: str) -> str | None:
+def _take_back(executor: Executor, peer: Name, topic: str, again: Event | None) -> str | None:
+    """``again``: what seemed gone, and lies there as it was sent."""
+    if again is not None and executor.item(peer, OUT, topic) is None:
+        executor.perform(plan_seen_again(peer, Branch(again.fields.get("branch", "")), again, executor.now))
     item = executor.item(peer, OUT, topic)
     if item is None:
         return None  # another clone was first
@@ -80,6 +85,18 @@ def _last_there(past: Sequence[Event]) -> Oid | None:
     """Where the branch was when it was delivered last, in what ``past`` has of its last life."""
     life = sent_lives(past)[-1]
     return next((event.head for event in reversed(life) if event.kind in ("delivered", "adopted")), None)
+
+
+def _find_again(run: Run, peer: Name, topic: str) -> Event | None:
+    """What counts as gone and lies at the peer after all, as it was sent: a mirror that another clone reads may lag."""
+    past, known = run.snapshot.events_of_topic(peer, OUT, topic), run.settings.peers.get(peer)
+    if known is None or (last := last_state(sent_lives(past)[-1])).kind != "gone":
+        return None
+    begun = next(event for event in reversed(past) if event.kind in ("queued", "adopted"))
+    branch = Branch(begun.fields.get("branch", ""))
+    url, ref = run.settings.delivery_url(run.hub, known, branch), f"{HEADS}{branch}"
+    there = list_refs_of(run.hub.git, url, [ref], run.settings.config.limits.peer_seconds)
+    return begun if not isinstance(there, str) and there.get(ref) == last.head == begun.head else None
 
 
 def _end_lost(run: Run, peer: Name, topic: str) -> None:

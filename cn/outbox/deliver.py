@@ -63,7 +63,8 @@ Pair = tuple[HubPath, Entry]
 class Outcome(NamedTuple):
     """What became of one entry: what was executed, or why nothing was (``hint``: and never will be).
 
-    ``another`` is the branch of somebody else that has its name, as one names it there.
+    ``another`` is the branch of somebody else that has its name, as one names it there: a message goes by another, and
+    what was to be deleted never was there.
     """
 
     executed: str
@@ -164,8 +165,8 @@ def _reroute(run: Run) -> None:
     run.commit(plan)
 
 
-def _was_there(snapshot: Snapshot, entry: Propose) -> bool:
-    """Was the branch of a proposal ever seen where it goes?"""
+def _was_there(snapshot: Snapshot, entry: Propose | Remove) -> bool:
+    """Was its branch ever seen where it goes?"""
     past = snapshot.events_of_topic(entry.to, OUT, topic_of(entry.branch))
     return bool(past) and any(event.kind in ("delivered", "adopted") for event in sent_lives(past)[-1])
 
@@ -391,6 +392,8 @@ def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, li
                 return Outcome(
                     "✓ deleted (it was gone already)" if result is None or _is_stale(result) else "✓ deleted"
                 )
+            if _never_came(run, entry, tip):
+                return Outcome("never there: its name is another's", another=tip)
             if refusal := _refusal(run, entry, tip):
                 hint = f"{refusal.remedy}; {take_out(path)}"
                 if _is_recorded(run, entry):
@@ -465,6 +468,15 @@ def _is_ours(run: Run, entry: Propose, tip: Oid) -> bool:
     return None not in infos and is_ancestor(run.hub.git, tip, entry.head)
 
 
+def _never_came(run: Run, entry: Remove, tip: Oid) -> bool:
+    """Did what is to be deleted wait in the outbox only, since somebody else's commit, ``tip``, had its name?"""
+    past = run.snapshot.events_of_topic(entry.to, OUT, topic_of(entry.branch))
+    if not _is_recorded(run, entry) or _was_there(run.snapshot, entry) or any(event.head == tip for event in past):
+        return False
+    infos = read_info(run.hub.git, [tip, entry.tip])
+    return None in infos or not is_ancestor(run.hub.git, entry.tip, tip)
+
+
 def _lacking(run: Run, entry: Propose) -> Outcome | None:
     """The commit may have been proposed in another clone; then origin has it."""
     if run.hub.origin and read_info(run.hub.git, [entry.head]) == [None]:
@@ -527,7 +539,7 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
     delivered = {path: snapshot.blob(path) for path in (*confirmed, *taken)}
     renamed: list[Pair] = []
 
-    said = {path: f"{_where(run, entry)}{_what(run, entry)}" for path, entry in confirmed.items()}
+    said = {path: _told(run, entry, outcomes[path].another) for path, entry in confirmed.items()}
 
     def plan(executor: Executor) -> str | None:
         for path, entry in confirmed.items():
@@ -536,8 +548,7 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
             waits = blob is not None and blob == delivered[path]  # else another clone confirmed it first
             executor.perform(plan_confirmed(path if waits else None, entry, ours, outcomes[path].executed, run.now))
             if waits:
-                text = f"{confirmed_kind(entry)} {entry.branch} at {said[path]}"
-                executor.notes.done(text, source=entry_source(entry))
+                executor.notes.done(said[path], source=entry_source(entry))
         renamed.clear()
         for path, entry in taken.items():
             if (blob := executor.snapshot.blob(path)) is not None and blob == delivered[path]:
@@ -546,6 +557,15 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
 
     run.commit(plan)
     return renamed
+
+
+def _told(run: Run, entry: Entry, another: str) -> str:
+    """What became of what is through; ``another`` is somebody else's commit that has the name of what never came."""
+    if not another:
+        return f"{confirmed_kind(entry)} {entry.branch} at {_where(run, entry)}{_what(run, entry)}"
+    gone = command("git push {} {}", _url(run, entry), f":{HEADS}{entry.branch}")
+    text = f"{entry.branch} was never at {_where(run, entry)}: cn did not send {another[:8]}, which has that name there"
+    return f"{text}, and leaves it; if somebody here made it, {gone} deletes it"
 
 
 def _what(run: Run, entry: Entry) -> str:

@@ -199,3 +199,42 @@ def test_what_its_peer_moved_is_over_once_nothing_stands_there(world: World, sig
     sigma.cn("status", "--check")
     cn("propose", "fix", "--hub", sigma.root, cwd=work, check=0)
     assert "sigma/fix" in branches(pi.home)
+
+
+def test_what_never_came_since_its_name_was_anothers_is_over_at_once(world: World, sigma: Node, pi: Node) -> None:
+    squat = clone(sigma.url, world.folder / "squat", "tau")
+    squatted = commit(squat, {"z.txt": "z"})
+    git(squat, "push", "-q", "origin", f"{squatted}:refs/heads/pi/new")
+    desk = clone(sigma.url, world.folder / "desk", "pia")
+    git(desk, "config", "cn.hub", str(pi.root))
+    git(desk, "switch", "-qc", "new")
+    commit(desk, {"n.txt": "n"})
+    assert "which cn did not propose" in cn("propose", "new", cwd=desk, check=1).stderr
+    told = pi.cn("withdraw", "sigma:new").stdout
+    left = f"cn did not send {squatted[:8]}, which has that name there, and leaves it"
+    assert f"pi/new was never at sigma: {left}" in told
+    assert not pi.outbox()
+    assert branches(sigma.home)["pi/new"] == squatted
+    assert "never there: its name is another's" in pi.cn("why", "sigma:new").stdout
+    git(desk, "branch", "-m", "new", "other")
+    assert "delivered pi/other" in cn("propose", "other", cwd=desk).stdout
+    assert "adopted pi/new at sigma: pushed by hand" in pi.cn("sync").stdout
+    assert "force" not in waits(pi)
+    assert "deleted pi/new at sigma" in pi.cn("withdraw", "sigma:new").stdout  # as what is ours by its name
+
+
+def test_what_another_clone_calls_gone_is_taken_back_where_it_lies(world: World, sigma: Node, pi: Node) -> None:
+    second = world.second(sigma)
+    sigma.cn("send", "pi", "Early word", "--body", "x")
+    second.cn("sync")
+    stale = world.folder / "stale.git"
+    git(world.folder, "clone", "-q", "--mirror", str(pi.home), str(stale))
+    git(stale, "update-ref", "-d", "refs/heads/sigma/early-word")
+    git(second.root, "config", f"url.{stale}.insteadOf", str(pi.home))
+    assert "our sigma/early-word is gone at pi" in second.cn("sync", check=1).stderr
+    sigma.cn("sync", check=None)
+    assert "deleted sigma/early-word" in sigma.cn("withdraw", "pi:early-word").stdout
+    assert "sigma/early-word" not in branches(pi.home)
+    assert "taken back by us" in sigma.cn("why", "pi:early-word").stdout
+    sigma.cn("status", "--check")
+    assert "early-word" not in pi.sync().stdout
