@@ -254,7 +254,9 @@ def read_files(hub: Hub, like: Oid, wanted: Mapping[str, Sequence[Entry | None]]
             known = {e.oid for e in wanted[path] if e is not None}
             if known and raw not in known:
                 unsure.append(path)
-    for path, clean in _clean_ids(hub, unsure).items():
+    cleaned = _clean_ids(hub, unsure)
+    odd = [path for path, clean in cleaned.items() if clean not in {e.oid for e in wanted[path] if e is not None}]
+    for path, clean in (cleaned | _untouched(hub.git, odd)).items():
         file = found[path]
         assert file is not None
         found[path] = file._replace(clean=clean)
@@ -262,6 +264,29 @@ def read_files(hub: Hub, like: Oid, wanted: Mapping[str, Sequence[Entry | None]]
         if file is not None and file is not OTHER:
             same = (e for e in wanted[path] if e is not None and file.holds(e, any_mode=hub.any_mode))
             found[path] = file._replace(same=tuple(same))
+    return found
+
+
+_MOST_NAMED = 200
+"""So many paths are named to one git, which takes no list of them: the arguments of a command have a limit."""
+
+
+def _untouched(git: Git, paths: Sequence[str]) -> dict[str, Oid]:
+    """Those of the paths that nobody touched since git put them there, with what it put (git-status(1) calls them
+    unchanged): made by settings of that time, as of line ends, they are another's bytes by those of now.
+    """
+    if not paths:
+        return {}
+    named = ("--", *paths) if len(paths) <= _MOST_NAMED else ()
+    touched = set(git.run("diff-files", "--name-only", "--no-renames", "-z", *named).fields)
+    asked = set(paths)
+    found: dict[str, Oid] = {}
+    for line in git.run("ls-files", "-v", "-s", "-z", *named).fields:
+        meta, _, path = line.partition("\t")
+        tag, _, oid, stage = meta.split()
+        # Of others git was told not to look at the file (git-update-index(1), "--assume-unchanged", "--skip-worktree").
+        if path in asked and path not in touched and (tag, stage) == ("H", "0"):
+            found[path] = Oid(oid)
     return found
 
 

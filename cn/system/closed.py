@@ -51,20 +51,35 @@ def check_open(path: Path, shown: str) -> None:
 def opening(path: Path) -> str:
     """Who has to run what, so that we may read and write there.
 
-    The mode alone helps where the file's group is ours; else the file gets that of its folder, or this user as owner.
+    The mode alone helps where the file's group is ours; else the file gets that of its folder, or this user as owner
+    where it lies in a folder of this user's. What else is another's, such as a home, is that one's to open.
     """
     state, groups = path.lstat(), {os.getegid(), *os.getgroups()}
     rights = "rwX" if stat.S_ISDIR(state.st_mode) else "rw"
     if state.st_uid == os.geteuid():
         return f"run {command('chmod {} -- {}', f'u+{rights}', str(path))}"
     owner = visible(owner_of(path))
+    if _is_home(path):
+        return f"it is no place of yours: choose another, or ask {owner}"
     opens = command("chmod {} -- {}", f"g+{rights}", str(path))
     if state.st_gid in groups and not _is_roots_alone(state):
         return f"let {owner} run {opens}"
     group = path.parent.lstat().st_gid
     if group in groups and state.st_uid != _ROOT:
         return f"let {owner} run {command('chgrp {} -- {}', str(group), str(path))}, then {opens}"
+    if not any(above.lstat().st_uid == os.geteuid() for above in path.parents):
+        return f"it is no place of yours: choose another, or ask {owner}"
     return f"let root run {command('chown {} -- {}', str(os.geteuid()), str(path))}"
+
+
+def _is_home(path: Path) -> bool:
+    """Is it the folder of all that its owner has? Nobody opens that for one file in it."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(path.lstat().st_uid).pw_dir == str(path)
+    except KeyError:
+        return False
 
 
 def _is_roots_alone(state: os.stat_result) -> bool:

@@ -34,7 +34,7 @@ from cn.git.objects import (
     update_refs,
 )
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
-from cn.git.remote import Listing, list_remotes, remedy_of
+from cn.git.remote import HEADS, Listing, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub, half_done_in
 from cn.git.sparse import bring_back
 from cn.git.told import ORIGIN
@@ -283,8 +283,10 @@ def _observe_origin(
                 if moved := find_moved(hub, origin, known):
                     raise moved
                 beside, renamed = find_renamed(hub, origin, known)
-                text = f"origin has no main any more{beside}"
-                raise _rewound(hub, known, None, text, "", dry_run, renamed)
+                way = {HEADS + name: oid for name, oid in origin.heads.items() if name.startswith(f"{hub.main}/")}
+                room = f"; {one_line(min(way), 100)} there leaves no room for it" if way else ""
+                text = f"origin has no main any more{beside}{room}"
+                raise _rewound(hub, known, None, text, "", dry_run, renamed, way=way)
             return heads
         if tip == known:
             return heads
@@ -370,16 +372,24 @@ def _rewound(
     dry_run: bool,
     otherwise: str = "",
     local: Oid | None = None,
+    way: Mapping[str, Oid] = {},
 ) -> Blocked:
     """``dropping`` is what has to be done to main here before the loss can be accepted (empty: nothing),
-    ``otherwise`` ends the remedy.
+    ``otherwise`` ends the remedy, and beside refs in the ``way`` git keeps no main: they are kept here.
     """
     rescue = _rescue(known)
     beside = tip if tip is not None and not is_ancestor(hub.git, tip, known) else None
     if not dry_run:
         update_refs(hub.git, [(rescue, known), *([(_rescue(beside), beside)] if beside else [])])
     lease = f"{hub.main_ref}:{tip or ''}"
-    push = command("git push --force-with-lease={} origin {}:{}", lease, rescue, hub.main_ref)
+    steps = []
+    for ref, oid in way.items():
+        steps += [
+            command("git fetch --refmap= origin {}:{}", ref, _rescue(oid)),
+            command("git push origin {}", f":{ref}"),
+        ]
+    steps.append(command("git push --force-with-lease={} origin {}:{}", lease, rescue, hub.main_ref))
+    push = ", then ".join(steps)
     if beside:
         count, titles = _commits(hub, known, beside, "%h %s (%an)")
         # In the hint: what origin gets in the meantime is no other trouble, which would be told again.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,6 +49,29 @@ def test_where_no_group_is_shared_root_gives_the_file_away(tmp_path: Path) -> No
     os.chown(path, OTHER, OTHER)
     os.chown(tmp_path, -1, OTHER)
     assert opening(path) == f"let root run 'chown {os.geteuid()} -- {path}'"
+
+
+@AS_ROOT
+def test_what_lies_in_no_folder_of_ours_is_its_owners_to_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "alice"
+    path.mkdir(0o700)
+    os.chown(path, OTHER, OTHER)
+    monkeypatch.setattr(os, "geteuid", lambda: OTHER + 1)
+    monkeypatch.setattr(os, "getegid", lambda: OTHER + 1)
+    monkeypatch.setattr(os, "getgroups", lambda: [])
+    assert opening(path) == f"it is no place of yours: choose another, or ask user {OTHER}"
+
+
+@pytest.mark.parametrize("mine", [True, False])
+def test_a_home_is_opened_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mine: bool) -> None:
+    home, me = tmp_path / "home", pwd.getpwuid(os.geteuid())
+    home.mkdir(0o700)
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name=me.pw_name, pw_dir=str(home)))
+    if mine:
+        assert opening(home) == f"run 'chmod u+rwX -- {home}'"
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: OTHER)
+        assert opening(home) == f"it is no place of yours: choose another, or ask {me.pw_name}"
 
 
 @AS_ROOT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,21 @@ from cn.transaction.journal import Journal, restore_path, write_journal
 from cn.transaction.protected_files import accept
 from cn.values.errors import Refused
 from cn.values.names import Oid
-from tests.support.hubs import bare, clone, commit, force_push, git, paths, push, read, tip, try_git, work, write_commit
+from tests.support.hubs import (
+    bare,
+    branches,
+    clone,
+    commit,
+    force_push,
+    git,
+    paths,
+    push,
+    read,
+    tip,
+    try_git,
+    work,
+    write_commit,
+)
 
 INBOX = "threads/inbox/20260101-pi-x.md"
 OTHER = "threads/inbox/20260101-pi-y.md"
@@ -230,6 +246,19 @@ class TestOrigin:
         git(place.origin, "update-ref", "-d", "refs/heads/main")
         with pytest.raises(Refused, match="origin has no main any more"):
             place.observe()
+
+    def test_that_has_a_branch_in_the_place_of_main_says_how_that_goes_and_is_kept(self, place: Place) -> None:
+        main = place.observe().tip
+        git(place.origin, "update-ref", "-d", "refs/heads/main")
+        git(place.origin, "update-ref", "refs/heads/main/evil", tip(place.root))
+        with pytest.raises(Refused, match="refs/heads/main/evil there leaves no room for it") as told:
+            place.observe()
+        steps = re.findall("'(git [^']*)'", told.value.hint)
+        assert len(steps) == 3
+        for step in steps:
+            git(place.root, *shlex.split(step)[1:])
+        assert place.observe().tip == main == tip(place.origin, "main")
+        assert branches(place.origin) == {"main": main}
 
     def test_that_is_another_repository_is_called_that_and_nothing_tells_to_push_over_it(
         self, place: Place, tmp_path: Path

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -243,6 +244,13 @@ class TestCommit:
         assert (alone.root / "doc.md").read_text() == "1\n"
 
 
+def settle(place: Place) -> None:
+    """Of a file that is as old as the index git looks at the bytes (its "racy" entries)."""
+    long_ago = time.time() - 60
+    os.utime(place.root / "doc.md", (long_ago, long_ago))
+    git(place.root, "update-index", "--refresh")
+
+
 class TestLocalChanges:
     @pytest.mark.parametrize("how", ["edited", "staged", "removed", "mode", "untracked"])
     def test_a_touched_path_with_local_changes_refuses_the_run(self, place: Place, how: str) -> None:
@@ -266,6 +274,29 @@ class TestLocalChanges:
         if place.hub.origin:
             assert tip(place.origin, "main") == before[1]
         assert local_changes(place.hub, Oid(before[1]), [path, "other.md", "none"]) == [path]
+
+    def test_a_file_that_git_calls_unchanged_is_unchanged_whatever_its_line_ends(self, alone: Place) -> None:
+        """As where ``core.autocrlf`` was on when the file was checked out, and is not any more."""
+        git(alone.root, "config", "core.autocrlf", "true")
+        (alone.root / "doc.md").unlink()
+        git(alone.root, "checkout", "doc.md")
+        settle(alone)
+        git(alone.root, "config", "core.autocrlf", "false")
+        assert (alone.root / "doc.md").read_bytes() == b"1\r\n"
+        assert alone.status == ""
+        alone.run(lambda base: draft(base, {"doc.md": "2\n"}))
+        assert (alone.root / "doc.md").read_bytes() == b"2\n"
+        assert alone.status == ""
+        assert not list(alone.root.glob(".git/cn/aside/**/doc.md"))
+
+    @pytest.mark.parametrize("how", ["edited", "--assume-unchanged", "--skip-worktree"])
+    def test_what_git_was_told_not_to_look_at_is_looked_at(self, alone: Place, how: str) -> None:
+        settle(alone)
+        if how != "edited":
+            git(alone.root, "update-index", how, "doc.md")
+        (alone.root / "doc.md").write_text("1\r\n")
+        with pytest.raises(Refused, match=r"doc\.md has local changes"):
+            alone.run(lambda base: draft(base, {"doc.md": "2\n"}))
 
     def test_several_are_counted(self, alone: Place) -> None:
         for name in ("doc.md", "other.md"):
