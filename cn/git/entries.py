@@ -256,7 +256,7 @@ def read_files(hub: Hub, like: Oid, wanted: Mapping[str, Sequence[Entry | None]]
                 unsure.append(path)
     cleaned = _clean_ids(hub, unsure)
     odd = [path for path, clean in cleaned.items() if clean not in {e.oid for e in wanted[path] if e is not None}]
-    for path, clean in (cleaned | _untouched(hub.git, odd)).items():
+    for path, clean in (cleaned | find_untouched(hub.git, odd)).items():
         file = found[path]
         assert file is not None
         found[path] = file._replace(clean=clean)
@@ -271,21 +271,22 @@ _MOST_NAMED = 200
 """So many paths are named to one git, which takes no list of them: the arguments of a command have a limit."""
 
 
-def _untouched(git: Git, paths: Sequence[str]) -> dict[str, Oid]:
+def find_untouched(git: Git, paths: Sequence[str]) -> dict[str, Oid]:
     """Those of the paths that nobody touched since git put them there, with what it put (git-status(1) calls them
-    unchanged): made by settings of that time, as of line ends, they are another's bytes by those of now.
+    unchanged): made by settings of that time, as of line ends, they may be another's bytes by those of now.
     """
     if not paths:
         return {}
     named = ("--", *paths) if len(paths) <= _MOST_NAMED else ()
-    touched = set(git.run("diff-files", "--name-only", "--no-renames", "-z", *named).fields)
+    words = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all")
+    changed = {line[3:] for line in git.run(*words, *named, seconds=git.filter_seconds).fields if line[1] != " "}
     asked = set(paths)
     found: dict[str, Oid] = {}
-    for line in git.run("ls-files", "-v", "-s", "-z", *named).fields:
+    for line in git.run("ls-files", "-v", "-s", "-z", "--full-name", *named).fields:
         meta, _, path = line.partition("\t")
         tag, _, oid, stage = meta.split()
         # Of others git was told not to look at the file (git-update-index(1), "--assume-unchanged", "--skip-worktree").
-        if path in asked and path not in touched and (tag, stage) == ("H", "0"):
+        if path in asked and path not in changed and (tag, stage) == ("H", "0"):
             found[path] = Oid(oid)
     return found
 

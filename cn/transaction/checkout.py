@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from cn.git.entries import OTHER, SUBMODULE, Change, Entry, WorkFile, read_files, read_tree
+from cn.git.entries import OTHER, SUBMODULE, Change, Entry, WorkFile, find_untouched, read_files, read_tree
 from cn.git.process import FILTER_SECONDS, LOCAL_SECONDS, Git
 from cn.git.repository import Hub
 from cn.protocol.layout import DONE, INBOX
@@ -82,6 +83,14 @@ def keep_aside(hub: Hub, path: str, source: StrPath) -> Path:
     """Move ``source`` to where people find it."""
     target = aside_name(hub, path)
     move(source, target)
+    return target
+
+
+def copy_aside(hub: Hub, path: str) -> Path:
+    """Copy the file at ``path`` to where people find it."""
+    target = aside_name(hub, path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(hub.root / path, target, follow_symlinks=False)
     return target
 
 
@@ -218,6 +227,7 @@ class _Checkout:
     edited: dict[str, Edited]
     left: dict[str, Left] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
     reports: list[str] = field(default_factory=list)
 
     def bring(self, changes: Sequence[Change]) -> None:
@@ -232,6 +242,7 @@ class _Checkout:
             settled = change.new is None if file is None else change.new in file.same
             if not settled and self.may_replace(change, file):
                 todo.append((change, file))
+        self.note_dropped(todo)
         staged = self.stage([c for c, _ in todo if c.new is not None])
         old = [(c, f) for c, f in todo if f is not None]
         names = dict(zip((c.path for c, _ in old), self.asides.plan((c.path, f.raw) for c, f in old), strict=True))
@@ -357,9 +368,18 @@ class _Checkout:
                 self.refused[paths[0]] = _why_refused(done.err) or done.reason
                 paths = paths[1:]
 
+    def note_dropped(self, todo: Sequence[tuple[Change, WorkFile | None]]) -> None:
+        """Which files somebody changed in what git does not store of them (gitattributes(5), "filter", "eol")."""
+        same = [(c.path, c.old.oid, f.raw) for c, f in todo if f and c.old and c.old in f.same]
+        stored = {path: oid for path, oid, raw in same if oid != raw}
+        untouched = find_untouched(self.hub.git, list(stored))
+        self.dropped |= {path for path, oid in stored.items() if untouched.get(path) != oid}
+
     def replace(self, change: Change, file: WorkFile, aside: str, new: str | None) -> None:
-        was_ours = self.was_ours(change, file)
+        kept = None
         try:
+            if not self.was_ours(change, file) or change.path in self.dropped:
+                kept = copy_aside(self.hub, change.path)  # before it goes: a run may be killed at each step
             found, unplaced = exchange(self.hub.root, change.path, aside, new, file.raw)
         except OSError as why:
             self.leave(change, file, why.strerror or "it cannot be moved")
@@ -367,12 +387,15 @@ class _Checkout:
         if found != file.raw:
             self.put_back(change.path, aside)
             self.note_edited(change, found or file.raw)
+            if kept is not None:
+                kept.unlink()
             return
         if unplaced:
             self.note_unplaced(change, unplaced[change.path])
-        if not was_ours:
-            kept = keep_aside(self.hub, change.path, aside)
-            self.reports.append(kept_sentence(self.hub, change.path, kept, "differed from main, which decides here"))
+        if kept is not None:
+            dropped = "held what git does not store of it (its filter, or line ends)"
+            told = dropped if change.path in self.dropped else "differed from main, which decides here"
+            self.reports.append(kept_sentence(self.hub, change.path, kept, told))
 
     def note_unplaced(self, change: Change, why: OSError) -> None:
         if isinstance(why, FileExistsError):  # a person's, of this moment

@@ -289,6 +289,27 @@ class TestLocalChanges:
         assert alone.status == ""
         assert not list(alone.root.glob(".git/cn/aside/**/doc.md"))
 
+    @pytest.mark.parametrize("new", ["2\n", None])
+    def test_what_a_filter_drops_of_a_file_is_kept_aside(self, alone: Place, new: str | None) -> None:
+        """As what is printed into a notebook, of which git stores the cells alone."""
+        (alone.root / ".git/info/attributes").write_text("doc.md filter=strip\n")
+        for way, does in (("clean", "sed /OUT/d"), ("smudge", "sed '$aOUT'")):
+            git(alone.root, "config", f"filter.strip.{way}", does)
+        file = alone.root / "doc.md"
+        file.unlink()
+        git(alone.root, "checkout", "doc.md")
+        settle(alone)
+        alone.run(lambda base: draft(base, {"doc.md": "1\n2\n"}))
+        assert file.read_text() == "1\n2\nOUT\n"
+        assert alone.status == ""
+        assert list(alone.root.glob(".git/cn/aside/*/*")) == [], "what git put there is nobody's"
+        file.write_text("1\n2\nOUT six hours\n")
+        done = alone.run(lambda base: draft(base, {"doc.md": new}))
+        (kept,) = alone.root.glob(".git/cn/aside/*/doc.md")
+        assert kept.read_text() == "1\n2\nOUT six hours\n"
+        assert any("doc.md held what git does not store of it" in told for told in done.reports)
+        assert (file.read_text() if new else file.exists()) == ("2\nOUT\n" if new else False)
+
     @pytest.mark.parametrize("how", ["edited", "--assume-unchanged", "--skip-worktree"])
     def test_what_git_was_told_not_to_look_at_is_looked_at(self, alone: Place, how: str) -> None:
         settle(alone)
