@@ -10,7 +10,7 @@ from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import UNHEARD, forget_lost
 from cn.outbox.our_names import find_ours, told_of
-from cn.outbox.plan.receipts import plan_end_lost, plan_seen_again, plan_withdrawn
+from cn.outbox.plan.receipts import plan_end_lost, plan_seen_again, plan_unasked, plan_withdrawn
 from cn.peers.observe import head_name
 from cn.protocol.layout import FINAL, NOTICE, TO_MEND
 from cn.protocol.ledger import OUT, Event, Item
@@ -61,7 +61,7 @@ def _check(peer: Name, item: Item, waiting: Sequence[HubPath], *, known: bool) -
             more = f"it was refused there, and goes again by itself: 'cn status' says what that takes; {more}"
         owed = f"{peer} is no peer now: it goes when {command('cn peer add {} URL', peer)} adds it again"
         raise Refused(text, more if known else owed)
-    if item.state == "deleting" and waiting:
+    if item.state == "deleting" and waiting and known:
         remedy = f"{command('cn outbox')} shows why it waits, {command('cn outbox flush')} tries again"
         raise Refused(f"{branch} is about to be deleted at {peer}", remedy)
 
@@ -76,6 +76,11 @@ def _take_back(executor: Executor, peer: Name, topic: str, again: Event | None) 
     outbox = executor.snapshot.outbox()[0]
     waiting = [path for path, entry in outbox if (entry.to, topic_of(entry.branch)) == (peer, topic)]
     _check(peer, item, waiting, known=peer in executor.settings.peers)
+    if peer not in executor.settings.peers:
+        executor.perform(plan_unasked(peer, item, waiting, executor.now))
+        text = f"{peer}:{one_line(topic, 80)} was taken back here; {peer} is no peer, so nothing is deleted there"
+        executor.notes.done(text, source=f"{peer}/{topic}")
+        return f"cn: withdraw {peer}:{one_line(topic, 60)}"
     there = _last_there(executor.snapshot.events_of_topic(peer, OUT, topic)) if item.state == "queued" else None
     executor.perform(plan_withdrawn(peer, item, there or item.head, waiting, executor.now))
     return f"cn: withdraw {peer}:{one_line(topic, 60)}"

@@ -15,6 +15,7 @@ from cn.actions.trust import find_broken, find_pending
 from cn.doctor.finding import Finding, Fix, HubFacts, Step, from_error, info, problem
 from cn.git.damage import find_damage
 from cn.git.entries import read_index, read_tree
+from cn.git.remote import is_no_repository
 from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
 from cn.inbox.in_conflict import find_conflicts
@@ -29,6 +30,7 @@ from cn.peers.older_state import OLDER
 from cn.peers.peer_main import named_main
 from cn.peers.routes import THEIRS
 from cn.protocol.hub_config import AGENT_PATH
+from cn.protocol.peers_file import say_moved
 from cn.run.links import by_links
 from cn.run.memory import ANOTHER, MISNAMED, Memory
 from cn.run.run import PINS, scratch_objects
@@ -378,7 +380,9 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
             continue
         since = entry.get("since")
         what = f"{'the mailbox' if name.startswith('(') else name} has been unreachable since {since}"
-        yield problem(what, one_line(redact(str(entry.get("reason")))), "'cn peer sync' tries again now")
+        reason = one_line(redact(str(entry.get("reason"))))
+        moved = f"; if its hub moved, {say_moved('URL')}" if name in peers and is_no_repository(reason) else ""
+        yield problem(what, reason, f"'cn peer sync' tries again now{moved}")
     for kind in _FROM_PEERS:
         for text, remedy in memory.conditions.of(kind):
             yield problem(one_line(redact(text), 400), "", remedy)

@@ -618,6 +618,14 @@ def read_pushed(done: Done) -> dict[str, RefResult]:
     return told
 
 
+_NO_REPOSITORY = re.compile("repository not exported|ot found|does not exist|does not appear to be a git repository")
+
+
+def is_no_repository(reason: str) -> bool:
+    """Does a host answer, and say that there is no repository of that name, or none for us?"""
+    return bool(_NO_REPOSITORY.search(reason))
+
+
 _IT_LEADS_TO = "it is not there any more, says the host: it leads to"
 _UNREACHED = (
     _IT_LEADS_TO,

@@ -54,7 +54,8 @@ def find_former(settings: Settings, items: Mapping[Name, Collection[Item]]) -> d
         text = f"this hub is {settings.us} now, and {what} open with {name} under its former name {was}"
         remedy = f"where {name} lists this hub by its former name, it does not look at what comes from {settings.us}: "
         add = command("cn peer add {} URL", settings.us)
-        remedy += f"{add} there mends that, or 'name: {sorted(former)[0]}' in {CONFIG} here, until they are over"
+        remedy += f"{add} there mends that (beside {was}, whose 'hub:' there is this hub's URL of now, too), "
+        remedy += f"or 'name: {sorted(former)[0]}' in {CONFIG} here, until they are over"
         found[str(name)] = Condition(f"{text}: {some_of(branches)}", remedy, name)
     return found
 

@@ -13,7 +13,7 @@ from cn.git.environment import find_local_git_dir
 from cn.git.fetch import fetch_tips
 from cn.git.objects import list_refs, read_kinds, read_raw, update_refs
 from cn.git.process import TIMED_OUT, Git, remedy_here
-from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, list_remotes, remedy_of
+from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, is_no_repository, list_remotes, remedy_of
 from cn.git.told import MAINS, Told, mailbox_ref, mains_ref
 from cn.peers.known_mains import forget_removed, note_listed
 from cn.peers.peer_main import GUESSES, main_parts, mains_in, note_read
@@ -133,7 +133,8 @@ def observe(
         if isinstance(answer, str):
             run.down[key] = answer
             told_before = not unreachable.failed(key, answer, hung=answer == TIMED_OUT) and not force
-            hint = f"{command('cn peer sync {}', key)} tries again"
+            moved = f"; if its hub moved, {say_moved('URL')}" if is_no_repository(answer) else ""
+            hint = f"{command('cn peer sync {}', key)} tries again{moved}"
             needed = "" if key == MAILBOX_KEY else settings.needs_from(settings.peers[Name(key)])
             if key == MAILBOX_KEY:
                 hint = "check the remote with 'git remote -v'"

@@ -86,3 +86,39 @@ def test_what_is_offered_of_a_thread_of_no_peer_can_be_done(removed: tuple[Node,
     assert "delete:<reason>" in shown
     assert sigma.triage("pi/proposal", "do:merge", check=None).returncode == 1
     assert json.loads(sigma.cn("inbox", "--json").stdout)[0]["state"] == "pending"
+
+
+@pytest.mark.parametrize("where", ["there", "waiting", "deleting"])
+def test_what_we_sent_to_one_that_is_no_peer_can_be_ended(world: World, where: str) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    away = pi.home.with_name("away")
+    if where == "waiting":
+        pi.home.rename(away)
+    sigma.cn("send", "pi", "a word", "--body", "x", check=None)
+    if where == "deleting":
+        pi.home.rename(away)
+        sigma.cn("withdraw", "pi:a-word", check=1)
+    sigma.cn("peer", "remove", "pi")
+    if where == "there":
+        assert "'cn withdraw pi:a-word' says that it needs nothing more" in sigma.cn("status").stdout
+    told = sigma.cn("withdraw", "pi:a-word").stdout
+    assert "pi:a-word was taken back here; pi is no peer, so nothing is deleted there" in told
+    assert sigma.outbox() == []
+    assert "a-word" not in sigma.cn("status").stdout
+    sigma.cn("status", "--check")
+    assert "taken back by us" in sigma.cn("why", "pi:a-word").stdout
+    sigma.idle()
+    if where != "there":
+        away.rename(pi.home)
+    sigma.cn("peer", "add", "pi", pi.url)
+    sigma.sync()
+    assert not world.has_branch(sigma, pi, "a-word")
+    world.settle(sigma, pi)
+
+
+def test_the_new_url_of_a_hub_that_moved_is_said_to_be_written(world: World, sigma: Node, pi: Node) -> None:
+    pi.home.rename(pi.home.with_name("elsewhere.git"))
+    step = "if its hub moved, write 'hub: URL' for it in state/peers.md, and commit that"
+    assert step in sigma.cn("sync", check=1).stderr
+    assert step in sigma.cn("doctor", check=1).stdout

@@ -318,7 +318,9 @@ def answer_text(waiting: Waiting) -> tuple[str, str]:
     """The last answer to something of ours, and the next step (may be empty)."""
     get, answer = waiting.item.get, waiting.item.get("status")
     if waiting.no_peer:
-        return f"{answer or 'no answer'}: {waiting.peer} is no peer, and is not asked", ""
+        over = command("cn withdraw {}", f"{waiting.peer}:{waiting.item.topic}")
+        asked = f"{answer or 'no answer'}: {waiting.peer} is no peer, and is not asked"
+        return asked, f"{over} says that it needs nothing more"
     if get("unproven"):
         answer += f", claimed but unproven: {clean(get('unproven'))}"
     elif get("reason"):

@@ -114,6 +114,15 @@ def plan_end_lost(peer: Name, gone: Event, at: datetime) -> Plan:
     return Plan(source, (Record(peer, Event(at, OUT, "deleted", gone.topic, gone.head, fields)), Log(row)))
 
 
+def plan_unasked(peer: Name, item: Item, waiting: Sequence[HubPath], at: datetime) -> Plan:
+    """We take back what we sent to one that is no peer now: what is ``waiting`` goes out of the outbox, and its branch
+    is deleted where it lies if that one is added again.
+    """
+    taken = plan_end_lost(peer, Event(at, OUT, "deleted", item.topic, item.head), at)
+    pin = Pin(peer, OUT, item.topic, None)
+    return Plan(taken.cause, (*(Edit(path, None) for path in waiting), *taken.effects, pin))
+
+
 def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread: str = "") -> Post:
     """The one message that tells a creator what became of its branch."""
     merged = f"merged as {about.merge}" if about.merge else "merged: main holds that commit"
