@@ -66,6 +66,23 @@ def test_it_is_ended_by_the_step_that_is_told(world: World, sigma: Node, pi: Nod
     second.idle()
 
 
+def test_of_an_answer_that_its_creator_took_away_no_pin_is_missed(world: World, sigma: Node, pi: Node) -> None:
+    sigma.cn("send", "pi", "Release", "--body", "when?")
+    pi.sync()
+    pi.cn("reply", "sigma/release", "Friday")
+    second = world.second(sigma)
+    second.sync()
+    pi.sync()
+    assert not world.has_branch(pi, sigma, "re-release")
+    assert "pi/re-release is gone: its creator deleted the branch" in sigma.sync().stdout
+    assert NO_PIN not in sigma.cn("doctor").stdout
+    assert sigma.threads()
+    world.settle(sigma, second, pi)
+    assert not [ref for ref in second.refs() if ref.endswith("/in/re-release")]
+    sigma.cn("delete", "pi/re-release", "--reason", "read")
+    world.settle(sigma, second, pi)
+
+
 @pytest.fixture
 def by_pickup(world: World) -> tuple[Node, Node]:
     sigma, pi = world.hub("sigma"), world.hub("pi")
@@ -83,6 +100,7 @@ def test_where_a_mirror_may_lag_it_is_gone_after_a_day(world: World, by_pickup: 
     assert told in done.stderr
     assert "'cn delete pi/proposal' ends it" in done.stderr
     assert told in " ".join(second.cn("status").stdout.split())
+    assert "where a mirror may lag, after a day" in second.cn("doctor", check=None).stdout
     assert "sigma says" not in pi.sync().stdout
     for hours in (0, 1, 2):
         told = second.cn("sync", env={"PYTHONPATH": CLOCK, "TEST_CLOCK": str(hours * 3600)}).stdout
