@@ -234,7 +234,8 @@ def _unpinned(facts: HubFacts, pins: Mapping[Key, Oid]) -> Iterator[Finding]:
         here = found is not None and found.kind == "commit"
         fix = _set_pin(pin_ref(peer, IN, item.topic), None, item.head) if here else None
         what = f"{peer}/{visible(item.topic)} is pending and has no pin"
-        yield info(what, "a fresh clone has none, and git may prune the reviewed commit", "'cn sync' sets it", fix)
+        sets = "'cn sync' sets it, or says that the branch is gone (where a mirror may lag, after a day)"
+        yield info(what, "a fresh clone has none, and git may prune the reviewed commit", sets, fix)
 
 
 def check_objects(facts: HubFacts) -> Iterator[Finding]:

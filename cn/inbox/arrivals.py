@@ -65,6 +65,7 @@ from cn.inbox.working_copies import (
 from cn.outbox.our_branches import PinnedTopics, apply_notice
 from cn.outbox.plan.receipts import Arrival, plan_notice, plan_words
 from cn.peers.observe import ARRIVAL, MORE, UNREAD, Observation, fetch_mains, forget_gone, head_name
+from cn.peers.older_state import is_missed_for_a_day
 from cn.peers.their_records import read_theirs
 from cn.peers.turns import Turns
 from cn.protocol import rules
@@ -947,8 +948,16 @@ def _edited(executor: Executor, path: HubPath) -> bytes | None:
     return None if base.local == base.tip else read_object(executor.hub.git, f"{base.local}:{path}")
 
 
+MISSED = "missed"
+"""The section of the memory on what another clone let in, and this one has not found listed: in how many looks, and
+since when.
+"""
+
+
 def record_vanished(executor: Executor, seen: Observation) -> None:
-    """Inbound branches that are not listed any more; whose main shows it, its creator has deleted them."""
+    """Inbound branches that are not listed any more; whose main shows it, its creator has deleted them. Those too that
+    another clone of this hub let in, and that were gone before this one listed them.
+    """
     pinned = PinnedTopics(executor, IN)
     named = [(peer, pinned.of(peer, component), tip) for peer, component, tip in seen.vanished(IN)]
     gone = [(peer, topic, tip) for peer, topic, tip in named if topic is not None]
@@ -957,21 +966,49 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
         if executor.item(peer, IN, topic) is None:
             closed.setdefault(peer, []).append(topic)
     past = {peer: executor.snapshot.events_of_topics(peer, IN, some) for peer, some in closed.items()}
+    _forget_missed(executor, seen)
     for peer, topic, tip in gone:
-        executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, IN, topic, None), Keep(tip))))
-        if not is_news_that_it_vanished(executor.item(peer, IN, topic), past.get(peer, {}).get(topic, ())):
+        item, has_pin = executor.item(peer, IN, topic), (peer, IN, encode(topic)) in seen.pins
+        if has_pin:
+            executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, IN, topic, None), Keep(tip))))
+        elif item is None or item.head != tip:
+            continue  # another clone of this hub did something about it during this run
+        if not is_news_that_it_vanished(item, past.get(peer, {}).get(topic, ())):
             continue  # another clone of this hub saw it first
-        item = executor.item(peer, IN, topic)
         life = [item.fields] if item is not None else [event.fields for event in past.get(peer, {}).get(topic, ())]
         called = next((Branch(one["branch"]) for one in reversed(life) if one.get("branch")), None)
         prefix = executor.settings.inbound_prefix(executor.settings.peers[peer])
         branch = called or join_branch(prefix, TopicName(topic))
         theirs = read_theirs(executor, seen, executor.settings.peers[peer], OUT, topic, tip)
         deleted = any(event.kind in ("deleting", "deleted") for event in theirs)
+        if not (has_pin or deleted or _is_seen_to_be_gone(executor, (peer, topic), branch, tip)):
+            continue
         why = "its creator deleted the branch" if deleted else "the branch is not listed any more"
         with executor.apart(f"{peer}/{topic}"):
             executor.perform(plan_gone(peer, topic, branch, tip, executor.now, deleted=deleted))
             executor.notes.done(f"{peer}/{topic} is gone: {why}", source=f"{peer}/{topic}")
+
+
+def _is_seen_to_be_gone(executor: Executor, key: ThreadKey, branch: Branch, head: Oid) -> bool:
+    """Is a branch gone that this clone never listed? At once where it lay beside our main, which has that it came in;
+    another host may be shown by a mirror that lags, so there it has to be missed for a day.
+    """
+    if lies_at_mailbox(key[0], branch) and not executor.settings.separate_mailbox:
+        return True
+    looks, name = executor.memory.section(MISSED), _missed_name(key[0], encode(key[1]), head)
+    return is_missed_for_a_day(looks, name, str(looks.pop(name, "")), executor.now)
+
+
+def _forget_missed(executor: Executor, seen: Observation) -> None:
+    """What was found, decided, or is known to be gone is missed no more."""
+    missed = {_missed_name(peer, component, head) for (peer, _, component), head in seen.unpinned.items()}
+    looks = executor.memory.section(MISSED)
+    for name in looks.keys() - missed:
+        del looks[name]
+
+
+def _missed_name(peer: Name, component: str, head: Oid) -> str:
+    return f"{peer}/{component} {head}"
 
 
 def record_moved_on(

@@ -58,7 +58,7 @@ class MergeCandidate:
     since that base, ``since`` the paths outside cn's folders that main does, where that was asked. ``against`` is main,
     or what it was before it took commits of the branch in without what they change. ``private`` is a commit with cn's
     own folders that a merge would publish, where the mailbox is a remote of its own. ``failed`` is set where git could
-    not tell.
+    not tell. ``here``: the clone has the commit.
     """
 
     head: Oid
@@ -74,6 +74,7 @@ class MergeCandidate:
     private: str = ""
     failed: GitError | None = None
     against: Oid | None = None
+    here: bool = True
 
     @property
     def is_open(self) -> bool:
@@ -101,7 +102,7 @@ def read_candidates(
     ``since``: what main changed meanwhile is read too.
     """
     there = _there(git, asked)
-    candidates = {one: MergeCandidate(*one) for one in asked}
+    candidates = {one: MergeCandidate(*one, here=False) for one in asked}
     for start in range(0, len(there), _HEADS):
         found = read_in_halves(
             there[start : start + _HEADS],
@@ -534,6 +535,10 @@ class Merges:
             there = _all_there(self._hub.git, self._base, self._main, candidate)
         self._there[asked] = there
         return there
+
+    def has(self, asked: Asked) -> bool:
+        """Is the commit in this clone? Another one may have let it in, and its branch be gone since."""
+        return self._candidates[asked].here
 
     def took_part_of(self, asked: Asked) -> bool:
         """Did this run merge commits of it, so that what is left of it is to be shown first?"""

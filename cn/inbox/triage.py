@@ -203,7 +203,8 @@ def _write(
         raise Refused.by(outcome)
     if not dry_run:
         _save(hub, path, text, working)
-    in_main = facts.is_proposal and item.head in held(hub.git, snapshot.commit, [item.head])
+    mergeable = facts.is_proposal and not item.is_withdrawn and peer in settings.peers
+    in_main = mergeable and item.head in held(hub.git, snapshot.commit, [item.head])
     in_main = in_main and not read_taken_back(hub.git, snapshot.commit, [(item.head, item.get("base"))])
     return _Written(name, item.head, in_main, _end_of(facts), instead)
 

@@ -17,7 +17,7 @@ from cn.inbox.merges import Merges
 from cn.inbox.pending import check_inbox, record_due, restore_pending
 from cn.inbox.pinned_keys import check_pinned
 from cn.inbox.plan.arrivals import LOOKED, hold, plan_renewed
-from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of, refusal_digest
+from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, plan_refused, quoted_of, refusal_digest
 from cn.inbox.shown_anew import show_anew
 from cn.inbox.working_copies import (
     ANEW,
@@ -287,6 +287,9 @@ def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[Threa
                     undone[condition] = Condition(text, f"it is tried again; if it stays, {remedy}", facts.source)
                     continue
                 outcome = Refusal(rules.CLEAN_MERGE, error.text, remedy)  # the branch is to blame
+            if isinstance(outcome, Condition):
+                undone[digest("not here", facts.source, facts.item.head)] = outcome
+                continue
             if isinstance(outcome, Plan):
                 outcome = check_plan(outcome, executor.settings, [own], [quoted_of(facts)]) or outcome
             if isinstance(outcome, Refusal):
@@ -317,7 +320,7 @@ def _keys_and_people(executor: Executor) -> tuple[dict[str, str], dict[str, tupl
 
 def _outcome(
     executor: Executor, facts: Facts, triage: Triage, tips: Mapping[ThreadKey, Oid], merges: Merges
-) -> Plan | Refusal:
+) -> Plan | Refusal | Condition:
     tip = tips.get((facts.peer, facts.item.topic), facts.item.head)
     if tip != facts.item.head and not facts.item.get("gone"):  # what it moved to was refused, or could not be fetched
         why = f"void: the branch moved from {facts.item.head[:8]} to {tip[:8]}, which did not come in"
@@ -325,6 +328,8 @@ def _outcome(
         remedy = f"wait until its creator has pushed it well, or taken it away; then {ends} ends it"
         return Refusal(rules.VALID_TRIAGE, why, remedy)
     if isinstance(triage.decision, Merge) and facts.peer in facts.peers:
+        if not merges.has(_asked(facts.item)):
+            return check_decision(facts, triage) or _not_here(facts, triage)
         subject = f"Merge {facts.branch}"
         text = f"{subject}\n\nApproved by {triage.actor} in {facts.thread}"
         merge = merges.try_merge(executor.tip, _asked(facts.item), text)
@@ -336,6 +341,16 @@ def _outcome(
             merge = replace(merge, published=published)
         facts = replace(facts, merge=merge)
     return plan_decision(facts, triage)
+
+
+def _not_here(facts: Facts, triage: Triage) -> Condition:
+    """A merge of what another clone let in, and this one cannot have: neither the branch nor its creator is to blame,
+    so its creator is told nothing, and the decision stays.
+    """
+    decision, head, ends = format_decision(triage.decision), facts.item.head, command("cn delete {}", facts.source)
+    text = f"{facts.source}: {decision} could not be done: {head[:8]} is not in this clone, and no run could fetch it"
+    remedy = "it is tried again; while its branch is there, a clone of this hub that has the commit decides it, else"
+    return Condition(text, f"{remedy} {facts.peer} pushes it again; {ends} ends it", facts.source)
 
 
 def _came_before(executor: Executor, facts: Facts, names: Sequence[str]) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import partial
 
 from cn.git.objects import OUTPUT_BYTES, is_ancestor, read_info
@@ -26,7 +25,7 @@ from cn.outbox.plan.receipts import (
 )
 from cn.peers.known_mains import lay_in_another
 from cn.peers.observe import Observation, fetch_mains, has_box_alone, head_name, works_by_hand
-from cn.peers.older_state import A_DAY
+from cn.peers.older_state import is_missed_for_a_day
 from cn.peers.routes import THEIRS
 from cn.peers.strangers import tell_other_name
 from cn.peers.their_records import read_theirs, route_told, sent_about
@@ -52,17 +51,15 @@ from cn.values.errors import Refusal
 from cn.values.names import Branch, Name, Oid, ThreadKey, Topic, is_oid, join_branch, topic_of
 from cn.values.shell_words import command, push_step
 from cn.values.text import in_quotes, one_line
-from cn.values.timestamps import format_second, is_old, stamp_or_none
+from cn.values.timestamps import is_old
 
 LOST = "gone"
 """The kind of condition that a message of ours is gone where it was delivered, and nobody has it."""
 UNHEARD = "unheard"
 """The kind of condition that a message of ours was refused after it was cleaned up: it has to be said anew."""
 _ANSWERS = ("delivered", "answered")
-_LOOKS = 3
 _MOST_DELETED = 5
 """So often the same commit is deleted that a host shows again: one that does not forget would be asked at each run."""
-"""How often a branch is not listed before it counts as gone where nothing else shows it."""
 
 
 class PinnedTopics:
@@ -418,10 +415,7 @@ def _record_never_listed(executor: Executor, seen: Observation) -> None:
         if peer not in seen.saw[OUT]:
             looks.update({name: before[name]} if name in before else {})
             continue
-        count, since = _look_again(str(before.get(name, "")), executor.now)
-        if count < _LOOKS or executor.now - since < A_DAY:
-            looks[name] = f"{count} {format_second(since)}"
-        else:
+        if is_missed_for_a_day(looks, name, str(before.get(name, "")), executor.now):
             _tell_gone(executor, seen, peer, known)
 
 
@@ -608,19 +602,10 @@ def take_back_answers(executor: Executor, seen: Observation) -> None:
             continue
         reason = f"{peer}/{about} is gone"
         if not _is_received(executor, seen, peer, item):
-            count, since = _look_again(str(before.get(key, "")), executor.now)
-            if count < _LOOKS or executor.now - since < A_DAY:
-                looks[key] = f"{count} {format_second(since)}"
+            if not is_missed_for_a_day(looks, key, str(before.get(key, "")), executor.now):
                 continue
             reason += " for a day"
         executor.perform(Plan(reason, (clean_up(peer, item, executor.now, reason, f"{peer}/{about}"),)))
-
-
-def _look_again(noted: str, now: datetime) -> tuple[int, datetime]:
-    """How often it was absent, this time included, and since when; the clock may have gone back."""
-    count, _, stamp = noted.partition(" ")
-    since = stamp_or_none(stamp)
-    return (int(count) + 1, since) if since and since <= now and count.isdigit() else (1, now)
 
 
 def _is_received(executor: Executor, seen: Observation, peer: Name, item: Item) -> bool:

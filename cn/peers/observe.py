@@ -51,6 +51,8 @@ class Observation:
     ``urls`` are the remotes that were asked, ``listings`` what those that answered have, ``heads`` our
     own branches where they are the mailbox, ``merges`` what a peer's main merged (merge and its parents), ``ledgers``
     the lines of a peer's ledger of us by the head that they name, ``strange`` those at whose URL another answers.
+    ``unpinned`` are the inbound branches that another clone let in and this one never had, as the ledger had them
+    before anybody was asked.
     """
 
     pins: dict[Key, Oid]
@@ -71,6 +73,7 @@ class Observation:
     listings: dict[str, Listing] = field(default_factory=dict)
     heads: Listing = field(default_factory=Listing)
     strange: set[Name] = field(default_factory=set)
+    unpinned: dict[Key, Oid] = field(default_factory=dict)
 
     def changed(self, side: str) -> list[ThreadKey]:
         """Branches whose tip is not the pinned one, sorted."""
@@ -81,11 +84,11 @@ class Observation:
         )
 
     def vanished(self, side: str) -> list[tuple[Name, str, Oid]]:
-        """Pins whose branch is not listed any more: (peer, encoded topic, last tip)."""
+        """Branches of pins, or open here without one, that are not listed: (peer, encoded topic, last tip)."""
         there = {(peer, encode(topic)) for peer, topic in self.listed[side]}
         return sorted(
             (peer, component, tip)
-            for (peer, pin_side, component), tip in self.pins.items()
+            for (peer, pin_side, component), tip in (self.unpinned | self.pins).items()
             if pin_side == side and peer in self.saw[side] and (peer, component) not in there
         )
 
@@ -126,6 +129,7 @@ def observe(
     }
     answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress, parts)
     seen = Observation(take_pins(run.hub, run.now, dry_run=run.dry_run))
+    seen.unpinned = _without_pins(run, seen.pins)
     answers = without_emptied(answers, _had_some(run, seen, peers))
     answers |= {key: heads for key, heads in known.items() if key in urls}
     seen.urls, listings = urls, seen.listings
@@ -251,6 +255,12 @@ def _inbound(run: Run) -> Iterator[tuple[Name, str, Item]]:
         for (side, topic), item in items.items():
             if side == IN and item.get("thread"):
                 yield peer, topic, item
+
+
+def _without_pins(run: Run, pins: Mapping[Key, Oid]) -> dict[Key, Oid]:
+    """The branches of open threads that have no pin in this clone, but those that are known to be gone."""
+    there = (((peer, IN, encode(topic)), item) for peer, topic, item in _inbound(run) if not item.get("gone"))
+    return {key: item.head for key, item in there if key not in pins}
 
 
 _EMPTIED = "it lists no branch at all, and had some"

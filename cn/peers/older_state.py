@@ -6,7 +6,7 @@ older, are not recognised: what nobody can take back, such as the deletion of an
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from cn.git.objects import is_ancestor
@@ -19,6 +19,8 @@ from cn.values.timestamps import format_second, stamp_or_none
 
 A_DAY = timedelta(days=1)
 """After so long what is shown counts as what its owner wants, and not as a fault that passes."""
+_LOOKS = 3
+"""So often a branch is not listed before it counts as gone where nothing else shows it."""
 OLDER = "older"
 """The kind of condition that a peer's main lacks what it had."""
 
@@ -43,6 +45,22 @@ def hold_back_older(run: Run, seen: Observation) -> None:
             mains[peer.hub] = tip
         else:
             mains.pop(peer.hub, None)
+
+
+def is_missed_for_a_day(looks: dict[str, Any], name: str, noted: str, now: datetime) -> bool:
+    """Was a branch not listed for a day, in some looks, this one included? Else this one is added to what is ``noted``
+    of them, in ``looks``. The clock may have gone back.
+    """
+    count, _, stamp = noted.partition(" ")
+    since, times = stamp_or_none(stamp), 1
+    if since and since <= now and count.isdigit():
+        times += int(count)
+    else:
+        since = now
+    if times >= _LOOKS and now - since >= A_DAY:
+        return True
+    looks[name] = f"{times} {format_second(since)}"
+    return False
 
 
 def forget_older(run: Run, peer: Peer, main: tuple[str, Oid] | None) -> None:

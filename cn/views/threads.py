@@ -10,12 +10,13 @@ from cn.git.process import GitError
 from cn.inbox.decided import PUT_OFF, decided_of
 from cn.inbox.decided import Decided as Decided
 from cn.inbox.working_copies import Working, may_decide, read_copies, read_working, unknown_files, was_refused
-from cn.protocol.layout import COMMENTED, FINAL, PROPOSAL, TO_MEND
+from cn.protocol.layout import COMMENTED, END_IN_MAIN, FINAL, PROPOSAL, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.peers_file import Peer, signature_now
 from cn.run.view import View, has_agent, read_events
 from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, Oid, ThreadName
+from cn.values.shell_words import command
 from cn.values.text import one_line
 from cn.values.timestamps import parse_stamp, stamp_or_none
 
@@ -94,6 +95,13 @@ class ThreadView(NamedTuple):
         from cn.protocol.finality import offered  # lists of threads offer nothing
 
         return offered(self.kind, withdrawn=self.withdrawn is not None, no_peer=self.no_peer)
+
+    @property
+    def step_in_main(self) -> str:
+        """What ends it, where main holds it already; of what is withdrawn, or of no peer's, nothing is merged."""
+        if not self.in_main:
+            return ""
+        return END_IN_MAIN if self.offered.has("do:merge") else f"{command('cn delete {}', self.source)} ends it"
 
     @property
     def reason(self) -> str:

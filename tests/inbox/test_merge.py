@@ -350,6 +350,23 @@ def test_a_branch_at_a_commit_of_main_is_called_so_when_it_arrives(world: World,
     assert not world.has_branch(pi, sigma, "held")
 
 
+def test_what_was_withdrawn_and_is_in_main_is_offered_what_ends_it(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, "one", {"docs/one.md": "one\n"})
+    world.propose(pi, sigma, "two", {"docs/two.md": "two\n"}, start="HEAD")
+    sigma.sync()
+    world.withdraw(pi, sigma, "one")
+    sigma.sync()
+    sigma.decide("pi/two", "do:merge")
+    for words in (("inbox",), ("status",), ("inbox", "show", "pi/one"), ("thread", "show", "pi/one")):
+        shown = " ".join(sigma.cn(*words).stdout.split())
+        assert "do:merge merges nothing more" not in shown, words
+        assert "'cn delete pi/one' ends it" in shown, words
+    assert "main already holds this" in sigma.cn("status").stdout
+    assert "do:merge merges nothing more" not in sigma.triage("pi/one", "delete:over", "--dry-run").stdout
+    sigma.cn("delete", "pi/one")
+    assert not sigma.threads()
+
+
 def test_what_git_cannot_tell_of_is_not_said_to_be_in_main(world: World, sigma: Node, pi: Node) -> None:
     head = world.propose(pi, sigma)
     sigma.sync()

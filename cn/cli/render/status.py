@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from cn.cli.render.text import age, at_hub, clean, columns, cut, grid, next_step, paint, since, width, wrap
-from cn.protocol.layout import BRANCH_LEFT, DRAFTS, END_IN_MAIN, IN_MAIN, KEPT_BY_MAIN, PROPOSAL
+from cn.protocol.layout import BRANCH_LEFT, DRAFTS, IN_MAIN, KEPT_BY_MAIN, PROPOSAL
 from cn.values.errors import Refusal
 from cn.values.names import Name
 from cn.values.shell_words import command
@@ -144,8 +144,7 @@ def inbox_lines(threads: Sequence[ThreadView], now: datetime, *, signed: bool, r
         if thread.refused is not None:
             lines += wrap("    ", clean(thread.refused.reason)) if thread.refused.reason else []
             lines += next_step(thread.refused.remedy, 4)
-        if thread.in_main:
-            lines += next_step(END_IN_MAIN, 4)
+        lines += next_step(thread.step_in_main, 4)
     return lines + left_out(left, "", "--all shows them")
 
 
@@ -280,7 +279,7 @@ def _thread(thread: ThreadView, now: datetime) -> list[str]:
             rule, reason, remedy, *_ = thread.refused or Refusal("", "")
             lines = [name, *wrap("      ", f"{rule}: {clean(reason)}"), *next_step(remedy, 6)]
             lines += wrap("      ", BRANCH_LEFT) if thread.withdrawn and reason != BRANCH_LEFT else []
-            return [*lines, *wrap("      ", IN_MAIN), *next_step(END_IN_MAIN, 6)] if thread.in_main else lines
+            return [*lines, *wrap("      ", IN_MAIN), *next_step(thread.step_in_main, 6)] if thread.in_main else lines
         case "decided":
             text = f"{clean(decided.text, 120)} by {decided.actor}"
             text += f", {thread.caution}" if thread.caution else ""
@@ -296,7 +295,7 @@ def _thread(thread: ThreadView, now: datetime) -> list[str]:
             text += f", {thread.caution}" if thread.caution else ""
     text += f"; {BRANCH_LEFT}" if thread.withdrawn and thread.state != WITHDRAWN else ""  # a section of its own
     if thread.in_main:
-        return [*_named(name, f"{text}, {IN_MAIN}"), *next_step(END_IN_MAIN, 6)]
+        return [*_named(name, f"{text}, {IN_MAIN}"), *next_step(thread.step_in_main, 6)]
     return _named(name, text)
 
 

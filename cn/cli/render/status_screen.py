@@ -29,7 +29,7 @@ from cn.cli.render.status import (
     place_text,
 )
 from cn.cli.render.text import age, clean, columns, next_step
-from cn.protocol.layout import BRANCH_LEFT, END_IN_MAIN, IN_MAIN
+from cn.protocol.layout import BRANCH_LEFT, IN_MAIN
 from cn.values.text import counted
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
@@ -195,7 +195,7 @@ def _thread(thread: ThreadView, now: datetime, warn_after: int) -> Row:
         below.append(IN_MAIN)
     needed = thread.state in _NEEDED
     style = _old(thread.received, now, warn_after) if needed else "dim"
-    remedy = refused.remedy if refused is not None else END_IN_MAIN if thread.in_main else ""
+    remedy = refused.remedy if refused is not None else thread.step_in_main
     return Row(age(thread.received, now), style, thread.thread.removesuffix(".md"), title, below, remedy)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import NamedTuple
 
-from cn.protocol.layout import END_IN_MAIN
 from cn.threads.store import OwnDocument
 from cn.views.conversation import Conversation, read_conversation
 from cn.views.sent import SentDocument
@@ -62,7 +61,7 @@ def talk_page(document: Document, talk: Conversation | None) -> Page:
     """The same to look at: what it is, what was said, what became of it."""
     thread = document.thread
     parts = (
-        Part("facts", "thread-facts", {"thread": thread, "path": document.path, "end_in_main": END_IN_MAIN}),
+        Part("facts", "thread-facts", {"thread": thread, "path": document.path}),
         Part("talk", "thread-talk", {"talk": talk, "thread": thread, "path": document.path}),
         Part("chain", "thread-chain", {"thread": thread, "links": thread.chain}, wide=False),
     )
