@@ -36,6 +36,7 @@ from cn.protocol.message import Message
 from cn.protocol.outbox_entry import Propose, is_deletion_of
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.peers_file import Peer, parse_peers
+from cn.protocol.sent_mend import signing_text
 from cn.protocol.twins import THERE, is_refused_as_twin, rename_to, twin_of
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
@@ -480,7 +481,8 @@ def _stands(target: Target, item: Item | None, head: Oid, twin: str) -> str:
     told = f"{target.branch} is at {head[:8]} already, proposed to {target.peer.name}: {answer}"
     if twin and is_refused_as_twin(item):
         return f"{told}; here: {rename_to(twin, target.branch, target.peer.name)}"
-    return f"{told}; {'mend it, commit, then propose that' if status in TO_MEND else 'nothing to do'}"
+    mend = signing_text(item, target.peer.name) or "mend it, commit"
+    return f"{told}; {f'{mend}, then propose that' if status in TO_MEND else 'nothing to do'}"
 
 
 def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event], head: Oid) -> Refused | None:
