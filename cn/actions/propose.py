@@ -212,12 +212,14 @@ def _peer(settings: Settings, work: WorkClone, hub: Hub, given: str, before: lis
         found = list(settings.peers.values())
     if len(found) == 1:
         return found[0]
-    known = f"name the peer behind the topic: {', '.join(settings.peers)}" if settings.peers else ""
     if work.git_dir != hub.git_dir and not found and (url := work.config.last("remote.origin.url")):
         shown = url if redact(url) == url else "URL"  # a password is never part of a command
         add = command("cn peer add NAME {} --hub {}", shown, str(hub.root))
         text = f"{settings.us} has no peer at {redact(url)}, from which {work.root} was cloned"
-        raise Refused(text, "; ".join(filter(None, [f"{add} adds it", known])))
+        # Those that it has are other projects' hubs, most likely, and take nothing of this one.
+        known = "; if it is a peer's hub by another URL, name that peer behind the topic" if settings.peers else ""
+        raise Refused(text, f"{add} adds it{known}")
+    known = f"name the peer behind the topic: {', '.join(settings.peers)}" if settings.peers else ""
     raise Refused(f"to whom is not clear from {work.root}", known or "add a peer with 'cn peer add'")
 
 
