@@ -372,9 +372,10 @@ def _message_at(executor: Executor, tip: Oid) -> bytes | None:
 
 
 def _was_taken(executor: Executor, peer: Name, topic: str) -> bool:
-    """Did a message of ours find this name taken?"""
-    past = executor.snapshot.events_of_topic(peer, OUT, topic)
-    return _is_taken(past)
+    """Did a message of ours find this name taken, or the one above it, beside which git keeps none below?"""
+    names = topic.split("/")
+    above = ("/".join(names[:many]) for many in range(len(names), 0, -1))
+    return any(_is_taken(executor.snapshot.events_of_topic(peer, OUT, name)) for name in above)
 
 
 def _is_taken(past: Sequence[Event]) -> bool:

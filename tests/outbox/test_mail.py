@@ -201,6 +201,17 @@ def test_mail_whose_name_another_took_goes_under_a_free_one(world: World, sigma:
     assert set(branches(pi.home)) & {free, "sigma/hello"} == {"sigma/hello"}
 
 
+def test_what_leaves_no_room_for_mail_is_not_adopted(world: World, sigma: Node, pi: Node) -> None:
+    git(pi.home, "update-ref", "refs/heads/sigma/hello/deep/x", "refs/heads/main")
+    told = sigma.cn("send", "pi", "hello").stdout
+    assert "in pi's hub is not ours: somebody else made it" in told
+    again = sigma.sync().stdout
+    assert "sigma/hello/deep/x at pi is not ours" in again
+    assert "adopted" not in again + sigma.sync().stdout
+    world.propose(sigma, pi, "other/x")
+    assert "adopted sigma/other/x at pi: pushed by hand" in sigma.sync().stdout
+
+
 def test_who_did_not_make_a_branch_is_not_told_to_sign_it(world: World, sigma: Node, pi: Node) -> None:
     _, public = make_ssh_key(world.folder / "key")
     old = (pi.root / "state/peers.md").read_text()
