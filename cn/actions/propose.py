@@ -36,6 +36,7 @@ from cn.protocol.message import Message
 from cn.protocol.outbox_entry import Propose, is_deletion_of
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.peers_file import Peer, parse_peers
+from cn.protocol.sent_mend import signing_text
 from cn.protocol.twins import THERE, is_refused_as_twin, rename_to, twin_of
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
@@ -211,12 +212,14 @@ def _peer(settings: Settings, work: WorkClone, hub: Hub, given: str, before: lis
         found = list(settings.peers.values())
     if len(found) == 1:
         return found[0]
-    known = f"name the peer behind the topic: {', '.join(settings.peers)}" if settings.peers else ""
     if work.git_dir != hub.git_dir and not found and (url := work.config.last("remote.origin.url")):
         shown = url if redact(url) == url else "URL"  # a password is never part of a command
         add = command("cn peer add NAME {} --hub {}", shown, str(hub.root))
         text = f"{settings.us} has no peer at {redact(url)}, from which {work.root} was cloned"
-        raise Refused(text, "; ".join(filter(None, [f"{add} adds it", known])))
+        # Those that it has are other projects' hubs, most likely, and take nothing of this one.
+        known = "; if it is a peer's hub by another URL, name that peer behind the topic" if settings.peers else ""
+        raise Refused(text, f"{add} adds it{known}")
+    known = f"name the peer behind the topic: {', '.join(settings.peers)}" if settings.peers else ""
     raise Refused(f"to whom is not clear from {work.root}", known or "add a peer with 'cn peer add'")
 
 
@@ -480,7 +483,8 @@ def _stands(target: Target, item: Item | None, head: Oid, twin: str) -> str:
     told = f"{target.branch} is at {head[:8]} already, proposed to {target.peer.name}: {answer}"
     if twin and is_refused_as_twin(item):
         return f"{told}; here: {rename_to(twin, target.branch, target.peer.name)}"
-    return f"{told}; {'mend it, commit, then propose that' if status in TO_MEND else 'nothing to do'}"
+    mend = signing_text(item, target.peer.name) or "mend it, commit"
+    return f"{told}; {f'{mend}, then propose that' if status in TO_MEND else 'nothing to do'}"
 
 
 def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event], head: Oid) -> Refused | None:

@@ -77,6 +77,11 @@ FETCHED = ("refs/remotes/origin/main", "refs/remotes/origin/HEAD", "refs/remotes
 _MAINS = ("HEAD", "refs/heads/main", "refs/cn/trusted", "refs/cn/origin/main", *FETCHED)
 """Where a hub's configuration may stand when the work tree does not have it."""
 _NONE = "make one with 'cn init NAME', or name one with --hub DIR"
+_NOT_THERE = (
+    "check the path; where the hub was moved, name its new place: 'cn cron install' there has cron work in it, and "
+    "tells what takes out the lines that name this one"
+)
+"""Of a folder that is not there: a second, empty hub in its place would have cron work on, and on nothing."""
 _NONE_IN_CLONE = (
     "where this project is a hub, 'git pull' brings what makes it one here; else 'cn init NAME --here' makes it one, "
     "or name one with --hub DIR"
@@ -294,6 +299,8 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
     else:
         where = str(cwd or Path.cwd())
         root = find_hub(cwd or Path.cwd())
+    if root is None and path is not None and not os.path.lexists(path):
+        raise ConfigError(f"no hub at {where}: there is no such folder", _NOT_THERE)
     if root is None:
         raise ConfigError(f"no hub at {where}", _NONE_IN_CLONE if _has_origin(Path(where)) else _NONE)
     hub = open_repository(Path(os.path.realpath(root)), main)

@@ -36,6 +36,7 @@ from cn.git.taken_in import read_taken_back, read_taken_in
 from cn.protocol.rules import MergeFacts, Person, TreeChange
 from cn.transaction.commit import local_changes
 from cn.transaction.mailbox_main import private_in
+from cn.transaction.unplaced import shown_by
 from cn.values.names import NameRefused, Oid, fold, folders_above, is_oid, is_owned, parse_hub_path
 
 MOST_COMMITS = 500
@@ -440,6 +441,7 @@ class Merges:
         self._heads: set[Oid] = set()
         self._dirty: set[str] = set()
         self._known: Collection[str] = ()
+        self._shown_by: Mapping[str, str] = {}
         self._waiting: list[_Waiting] = []
         self._stream = CommitStream(hub)
 
@@ -469,6 +471,7 @@ class Merges:
         paths = {c.path for one in self._candidates.values() for c in one.changes}
         self._dirty = set(local_changes(self._hub, self._local, sorted(paths))) if paths else set()
         self._known = read_index(self._hub.git) if self._dirty else ()
+        self._shown_by = shown_by(self._hub, sorted(self._dirty))
 
     def flush(self) -> None:
         """Make every commit readable for all."""
@@ -510,6 +513,7 @@ class Merges:
             conflicts=tuple(crossing),
             dirty=tuple(c.path for c in changes if c.path in self._dirty),
             untracked=tuple(c.path for c in changes if c.path in self._dirty and self._lies_unknown(c)),
+            shown_by=tuple(self._shown_by[c.path] for c in changes if c.path in self._shown_by),
             clashes=tuple(clashing),
             changes=tuple(_tree_change(c) for c in changes if c.path not in stale),  # a rebase may take the others out
             people=candidate.people,

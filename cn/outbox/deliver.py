@@ -382,7 +382,7 @@ def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, li
                 return _taken(entry)
             if another := _in_its_place(entry, listing):
                 return Outcome("", f"the name {entry.branch} is another's there ({another})", another=another)
-            if no_room := _no_room(entry, listing):
+            if no_room := _no_room(run, entry, listing):
                 return no_room
         case Propose():
             if known := _looked_at(run, entry, listing):
@@ -407,7 +407,7 @@ def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, li
         where = "here" if _is_near(entry) else "in its hub"
         reason += f"; it was made by another route: where {entry.to} deletes {entry.branch} {where}, that ends"
     way = in_the_way(reason)
-    return Outcome("", reason, f"it waits; ask {entry.to} to delete {way} there" if way else "")
+    return Outcome("", reason, _make_room(run, entry, way) if way else "")
 
 
 def _looked_at(run: Run, entry: Propose, listing: Listing) -> Outcome | None:
@@ -423,7 +423,7 @@ def _looked_at(run: Run, entry: Propose, listing: Listing) -> Outcome | None:
         reason = f"it is at {tip[:8]} there, which cn did not propose"
         other = command("cn propose {} {}", "OTHER", entry.to)
         return Outcome("", reason, f"it waits; {look} shows what somebody pushed there, {other} proposes ours anew")
-    return _no_room(entry, listing) or _lacking(run, entry)
+    return _no_room(run, entry, listing) or _lacking(run, entry)
 
 
 def _is_stale(result: RefResult) -> bool:
@@ -445,12 +445,21 @@ def _is_near(entry: Entry) -> bool:
     return lies_at_mailbox(entry.to, entry.branch)
 
 
-def _no_room(entry: Entry, listing: Listing) -> Outcome | None:
+def _no_room(run: Run, entry: Entry, listing: Listing) -> Outcome | None:
     """git keeps no branch below the name of another (gitrepository-layout(5), "refs")."""
     if (prefix := _prefix(entry)) not in listing:
         return None
     reason = f"a branch named {prefix} there leaves no room for {entry.branch}"
-    return Outcome("", reason, f"it waits; ask {entry.to} to delete the branch {prefix} there")
+    return Outcome("", reason, _make_room(run, entry, HEADS + prefix))
+
+
+def _make_room(run: Run, entry: Entry, ref: str) -> str:
+    """Who deletes what is in the way: the peer in its hub, and we in our own mailbox, where it only reads."""
+    if not _is_near(entry):
+        return f"it waits; ask {entry.to} to delete {ref} there"
+    # What proposes may be typed in a clone of the peer's hub, where the mailbox has another name.
+    away = command("git -C {} push {} {}", str(run.hub.root), _url(run, entry), f":{ref}")
+    return f"it waits; unless somebody here made that branch, {away} takes it away"
 
 
 def _in_its_place(entry: Deliver, listing: Listing) -> str:

@@ -44,13 +44,13 @@ from cn.run.executor import Executor
 from cn.run.memory import MISNAMED, Condition
 from cn.run.run import Run
 from cn.run.secret_gate import mask_line
-from cn.run.settings import lies_at_mailbox
+from cn.run.settings import MAILBOX_KEY, lies_at_mailbox
 from cn.transaction.mailbox_main import private_in
 from cn.transaction.push import bring_pinned, decode, encode
 from cn.values.errors import Refusal
 from cn.values.names import Branch, Name, Oid, ThreadKey, Topic, is_oid, join_branch, topic_of
 from cn.values.shell_words import command, push_step
-from cn.values.text import in_quotes, one_line
+from cn.values.text import in_quotes, one_line, some_of
 from cn.values.timestamps import is_old
 
 LOST = "gone"
@@ -369,9 +369,10 @@ def _message_at(executor: Executor, tip: Oid) -> bytes | None:
 
 
 def _was_taken(executor: Executor, peer: Name, topic: str) -> bool:
-    """Did a message of ours find this name taken?"""
-    past = executor.snapshot.events_of_topic(peer, OUT, topic)
-    return _is_taken(past)
+    """Did a message of ours find this name taken, or the one above it, beside which git keeps none below?"""
+    names = topic.split("/")
+    above = ("/".join(names[:many]) for many in range(len(names), 0, -1))
+    return any(_is_taken(executor.snapshot.events_of_topic(peer, OUT, name)) for name in above)
 
 
 def _is_taken(past: Sequence[Event]) -> bool:
@@ -489,7 +490,25 @@ def _remedy_of_gone(
     plain = f"{why}{over}"
     if not brings or _is_called_otherwise(executor, seen, peer):
         return Condition("", plain, plain=plain)
+    way, pickup = _in_its_way(seen, peer, branch), lies_at_mailbox(peer, branch)
+    if way and pickup:
+        push = ", then ".join([*(command("git push {} {}", url, f":{ref}") for ref in way), push])
+    if way:
+        room = f"{some_of(way)} there {'leaves' if len(way) == 1 else 'leave'} no room for it: "
+        push = f"{room}{push}" if pickup else f"{room}once {peer} has deleted that, {push}"
     return Condition("", f"{why}, or {push} brings it there{over}", plain=plain)
+
+
+_MOST_IN_THE_WAY = 5
+
+
+def _in_its_way(seen: Observation, peer: Name, branch: Branch) -> list[str]:
+    """The first refs where a branch of ours lay beside which git keeps none of its name (gitrepository-layout(5),
+    "refs"): those below it, and one that is called as a part of its name.
+    """
+    listing = seen.listings.get(MAILBOX_KEY, seen.heads) if lies_at_mailbox(peer, branch) else seen.listings.get(peer)
+    names = [name for name in listing or () if f"{name}/".startswith(f"{branch}/") or branch.startswith(f"{name}/")]
+    return [HEADS + name for name in sorted(names)[:_MOST_IN_THE_WAY]]
 
 
 def _tell_at(executor: Executor, seen: Observation, key: ThreadKey, text: str, remedy: str, plain: str) -> Condition:

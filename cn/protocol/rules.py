@@ -69,7 +69,8 @@ class MergeFacts:
     ``stale`` are paths at which main holds something else than the branch began with (with ``rebase: always`` all
     that main changed outside cn's folders), ``conflicts`` new paths that main has as a folder, or a folder of theirs
     as a file, ``dirty`` touched paths with local changes, ``untracked`` those of them that are new and where a file
-    lies that git does not track, ``clashes`` pairs of names that are one on a file system without case. ``changes``
+    lies that git does not track, ``shown_by`` the commands that let git see those again at which it was told not to
+    look, ``clashes`` pairs of names that are one on a file system without case. ``changes``
     is what the branch changes, which is what its merge does. ``people`` are authors and signers of the commits
     merged, ``unknown`` the commits among them whose signatures have no form that git knows, ``garbled`` those in an
     encoding in which git shows no author. ``swallowed`` are waiting threads that came before it,
@@ -95,6 +96,7 @@ class MergeFacts:
     swallowed: tuple[str, ...] = ()
     all_there: bool = False
     untracked: tuple[str, ...] = ()
+    shown_by: tuple[str, ...] = ()
     private: str = ""
     taken_back: bool = False
 
@@ -250,6 +252,9 @@ def without_changed_files(reason: str) -> str:
     return _GROWING.sub(r"\1", reason)
 
 
+_MOST_SHOWN = 3
+
+
 def clean(facts: MergeFacts) -> Refusal | None:
     """No conflict, and no touched path with local changes."""
     if facts.conflicts:
@@ -263,8 +268,9 @@ def clean(facts: MergeFacts) -> Refusal | None:
         return Refusal(CLEAN_MERGE, why, "move it elsewhere, or delete it")
     if facts.dirty:
         why = f"your {_some(facts.dirty)} {'have' if len(facts.dirty) > 1 else 'has'} local changes"
-        more = "where git shows none, 'git sparse-checkout add' takes in what is left out here"
-        return Refusal(CLEAN_MERGE, why, f"commit or put them away first; {more}")
+        shows = ", then ".join(facts.shown_by[:_MOST_SHOWN])
+        first = f"{shows} lets git look there again; then " if shows else ""
+        return Refusal(CLEAN_MERGE, why, f"{first}commit or put them away first")
     return None
 
 

@@ -9,6 +9,18 @@ from cn.values.names import Name, NameRefused, parse_topic
 from cn.values.shell_words import command
 from cn.values.text import clean, slug
 
+_MADE_BADLY = ("longer than cn reads for a signature", "git ends over the signatures")
+"""What refusals by that rule say where no signature helps."""
+
+
+def signing_text(item: Item, peer: Name) -> str:
+    """How a proposal is signed that was refused for its signature; empty: it was refused for another reason."""
+    reason = item.get("reason")
+    if not reason.startswith(f"{SIGNATURE_POLICY}:") or any(words in reason for words in _MADE_BADLY):
+        return ""
+    key = f"with the key that {peer} has pinned for us ('cn peer key' there pins one)"
+    return f"'cn sign KEY' where it was committed, {key}, then 'git commit --amend --no-edit -S'"
+
 
 def mend_text(item: Item, peer: Name, twin: str = "") -> str:
     """The next step; empty where the last answer waits for nobody here.
@@ -28,15 +40,16 @@ def mend_text(item: Item, peer: Name, twin: str = "") -> str:
         return f"{command('cn withdraw {}', f'{peer}:{item.topic}')} takes it away; say it anew in a message of its own"
     if get("status") == "refused" and get("reason").startswith(REBASE_BEFORE_MERGE):
         return command("cn rebase {}", f"{peer}:{item.topic}")
+    mend = signing_text(item, peer) or "mend it"
     try:
         parse_topic(item.topic)
     except NameRefused:
         again = command("cn propose {} {}", slug(item.topic, empty="TOPIC"), peer)
         away = command("cn withdraw {}", f"{peer}:{item.topic}")
-        return f"mend it, then {again} proposes it under a name that cn writes; {away} takes this one away"
+        return f"{mend}, then {again} proposes it under a name that cn writes; {away} takes this one away"
     again = command("cn propose {} {}", item.topic, peer)
     away = command("cn withdraw {}", f"{peer}:{item.topic}")
     if get("status") == "refused" and NOT_PUBLISHED in get("reason"):
         lays = f"{command('cn rebase {}', f'{peer}:{item.topic}')} lays it upon what {peer} publishes now"
         return f"with the URL of that as its hub:, {lays}; or mend it, then {again}; {away} takes it back"
-    return f"mend it, then {again} moves it there; {away} takes it back"
+    return f"{mend}, then {again} moves it there; {away} takes it back"

@@ -31,13 +31,15 @@ from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, p
 from cn.transaction.protected_files import TRUSTED_REF
 from cn.transaction.publish import MainMoved, publish, wait_for_place
 from cn.transaction.push import arrived_pushes, leave_unpushed, push
-from cn.transaction.unplaced import read_unplaced
+from cn.transaction.unplaced import read_unplaced, shown_by
 from cn.values.errors import Blocked, CnError, Refused
 from cn.values.names import HubPath, Oid, folders_above, main_decides, never_blocks
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
 
 _ATTEMPTS = 5
+_MOST_SHOWN = 3
+"""Of so many files git is told to look at them again; the next run names others."""
 
 
 class Draft(NamedTuple):
@@ -252,9 +254,11 @@ def _refuse_local_changes(hub: Hub, journal: Journal) -> None:
                 "move it elsewhere (git neither commits nor stashes what it ignores), then run again",
             )
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        shows = list(shown_by(hub, changed).values())[:_MOST_SHOWN]
+        first = f"{', then '.join(shows)} lets git look there again; then " if shows else ""
         raise Blocked(
             f"your {visible(changed[0])}{more} {'have' if more else 'has'} local changes",
-            "commit them, or put them away with 'git stash -u', then run again",
+            f"{first}commit them, or put them away with 'git stash -u', then run again",
         )
 
 

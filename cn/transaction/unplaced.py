@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +21,7 @@ from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.system.files import blob_id, place, read_regular, write_file
 from cn.values.names import Oid
+from cn.values.shell_words import command
 
 if TYPE_CHECKING:  # imported where something is noted
     from cn.git.entries import Entry
@@ -122,6 +123,33 @@ def _to_hide(hub: Hub, git: Git, left: Iterable[str], known: frozenset[str]) -> 
     gone = [path for path in sorted(known - wanted) if marks.get(path) == "S"]
     shown = done.ok and (not gone or _mark(hub, git, "--no-skip-worktree", gone))
     return paths, frozenset(paths) | (known & wanted if shown else known)
+
+
+_MOST_NAMED = 100
+"""So many paths are named to git; of more it is asked about all that it has."""
+
+
+def shown_by(hub: Hub, paths: Sequence[str]) -> dict[str, str]:
+    """The commands by which git looks again at those of the paths at which somebody told it not to look, or that a
+    sparse checkout leaves out: until then it neither commits nor stashes them. What cn hid is not among them.
+    """
+    from cn.git.sparse import bring_back, is_sparse  # most runs find no such change
+
+    named = ("--", *paths) if len(paths) <= _MOST_NAMED else ()
+    fields = hub.git.run("ls-files", "-v", "-z", "--full-name", *named, check=False).fields if paths else []
+    marks = {path: mark for mark, _, path in (field.partition(" ") for field in fields)}
+    hidden, found = read_unplaced(hub).hidden, dict[str, str]()
+    for path in paths:
+        mark, steps = marks.get(path, ""), list[str]()
+        if mark.islower():
+            steps.append(command("git update-index --no-assume-unchanged -- {}", path))
+        if mark in ("S", "s") and path not in hidden:
+            left_out = is_sparse(hub.config) and not os.path.lexists(hub.root / path)
+            shows = command("git update-index --no-skip-worktree -- {}", path)
+            steps.append(bring_back(hub, path) if left_out else shows)
+        if steps:
+            found[path] = ", then ".join(steps)
+    return found
 
 
 LOCKED = b"cn places files\n"

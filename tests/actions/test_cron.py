@@ -8,6 +8,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -143,6 +145,21 @@ def test_the_lines_of_a_hub_that_moved_are_named_and_stay_until_they_are_taken_o
     assert told not in cn("cron", "remove", hub=hub, check=0).stdout
     assert len(lines(table)) == 2
     assert told not in cn("doctor", hub=moved).stdout
+
+
+def test_a_line_of_a_hub_that_moved_makes_no_second_one_in_its_place(hub: Path, table: Path, tmp_path: Path) -> None:
+    cn("cron", "install", hub=hub, check=0)
+    moved = tmp_path / "moved"
+    hub.rename(moved)
+    for words in (("inbox", "sync", hub), ("--hub", hub, "status"), ("sync", hub, "-q")):
+        told = cn(*words, check=3).stderr
+        assert f"no hub at {hub}: there is no such folder" in told
+        assert "where the hub was moved, name its new place: 'cn cron install' there" in " ".join(told.split())
+        assert "cn init" not in told
+    installed = cn("cron", "install", cwd=moved, check=0).stdout
+    (takes_out,) = re.findall(r"'(cn cron remove [^']*)'", installed)
+    cn(*shlex.split(takes_out)[1:], cwd=moved, check=0)
+    assert [str(moved) in line for line in lines(table)] == [True, True]
 
 
 def test_a_dry_run_writes_nothing(hub: Path, table: Path) -> None:

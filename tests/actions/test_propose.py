@@ -231,6 +231,7 @@ def test_a_missing_peer_is_named_with_its_place_and_leaves_no_note(desk: Desk) -
     assert "pi has no peer at /nowhere/project.git" in refused
     assert f"'cn peer add NAME /nowhere/project.git --hub {desk.pi.root}' adds it" in refused
     assert git(desk.root, "config", "--default", "none", "cn.hub") == "none"
+    assert "sigma" not in refused.partition("cloned\n")[2], "another project's hub takes nothing of this one"
 
 
 def test_the_same_head_again_says_where_it_stands(desk: Desk) -> None:

@@ -224,3 +224,30 @@ def test_a_proposal_that_was_pushed_unsigned_is_told_how_to_sign(pinned: tuple[N
     git(desk, "push", "--quiet", "origin", "HEAD:pi/by-hand")
     refused = sigma.sync().stderr
     assert "If it is pi's: 'git commit --amend --no-edit -S', then propose it again" in refused
+
+
+def test_a_proposal_that_was_refused_since_it_is_not_signed_is_signed_as_is_told(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    private, public = make_ssh_key(tmp_path / "key")
+    desk = clone(sigma.url, world.folder / "desk")
+    identify(desk, "Pia", "pia@people.example")
+    commit(desk, {"docs/fix.md": "one\n"}, "One")
+    cn("propose", "fix", "sigma", "--hub", pi.root, cwd=desk, check=0)
+    sigma.configure("merge: {signed: required}\n")
+    sigma.sync()
+    sigma.triage("pi/fix", "do:merge")
+    sigma.process()
+    pi.sync()
+    told = [pi.cn("status").stdout, cn("propose", "fix", cwd=desk, check=None).stdout]
+    for said in told:
+        said = " ".join(said.split())
+        assert "'cn sign KEY' where it was committed, with the key that sigma has pinned for us" in said
+        assert "then 'git commit --amend --no-edit -S', then " in said
+    cn("sign", private, cwd=desk, check=0)
+    sigma.cn("peer", "key", "pi", public)
+    git(desk, "commit", "--amend", "--no-edit", "-S")
+    cn("propose", "fix", "sigma", cwd=desk, check=0)
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    assert git(sigma.root, "show", "main:docs/fix.md") == "one"

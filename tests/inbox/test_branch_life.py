@@ -583,7 +583,7 @@ def test_a_branch_that_is_named_as_our_prefix_is_told_with_who_removes_it(world:
     git(pi.home, "update-ref", "refs/heads/sigma", "refs/heads/main")
     told = sigma.cn("send", "pi", "hello", check=1).stderr
     assert "a branch named sigma there leaves no room for sigma/hello" in told
-    assert "ask pi to delete the branch sigma there" in told
+    assert "ask pi to delete refs/heads/sigma there" in told
     git(pi.home, "update-ref", "-d", "refs/heads/sigma")
     sigma.cn("outbox", "flush", check=0)
     assert "sigma/hello" in branches(pi.home)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -309,6 +311,25 @@ def test_a_touched_path_with_local_changes_is_refused(world: World, sigma: Node,
     sigma.process()
     assert is_in_main(sigma, head)
     assert mine.read_text() == "theirs\n"
+
+
+def test_a_touched_path_at_which_git_does_not_look_is_told_with_what_lets_it_look(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    head = world.propose(pi, sigma, files={MAIN_FILE: "theirs\n"})
+    sigma.sync()
+    git(sigma.root, "update-index", "--assume-unchanged", MAIN_FILE)
+    git(sigma.root, "update-index", "--skip-worktree", MAIN_FILE)
+    (sigma.root / MAIN_FILE).write_text("mine\n")
+    told = refuse(sigma, "pi/proposal", "clean-merge", notices=0)
+    assert "sparse-checkout" not in told
+    steps = re.findall(r"'(git [^']*)'", told)
+    assert len(steps) == 2
+    for step in steps:
+        git(sigma.root, *shlex.split(step)[1:])
+    git(sigma.root, "stash", "push", "--quiet", "--", MAIN_FILE)
+    sigma.process()
+    assert is_in_main(sigma, head)
 
 
 def test_a_branch_of_nobody_is_told_once_and_left_alone(world: World, sigma: Node, pi: Node) -> None:

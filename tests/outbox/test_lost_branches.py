@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 
 import pytest
@@ -27,6 +28,30 @@ def test_a_message_that_its_host_lost_is_shown_until_it_is_back(world: World, si
     assert "sigma/important is at pi again" in sigma.sync().stdout
     assert text not in sigma.cn("status").stdout
     assert "received sigma/important" in pi.sync().stdout
+
+
+@pytest.mark.parametrize("route", ["mailbox", "pickup"])
+def test_what_leaves_no_room_for_a_branch_that_is_gone_is_named_before_the_push(world: World, route: str) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, route)
+    person, (branch, place) = world.person(pi, sigma), world.branch(pi, sigma, "fix")
+    head = commit(person, {"docs/fix.md": "fix\n"})
+    cn("propose", "fix", "--hub", pi.root, cwd=person, check=0)
+    git(place, "update-ref", "-d", f"refs/heads/{branch}")
+    for name in ("x", "y/z"):
+        git(place, "update-ref", f"refs/heads/{branch}/{name}", head)
+    said = pi.cn("sync").stdout
+    assert f"refs/heads/{branch}/x, refs/heads/{branch}/y/z there leave no room for it" in said
+    if route == "mailbox":
+        assert "once sigma has deleted that" in said
+        for name in ("x", "y/z"):
+            git(place, "update-ref", "-d", f"refs/heads/{branch}/{name}")
+    told = " ".join(pi.cn("status").stdout.split()).partition(" brings it there")[0]
+    for step in re.findall(r"'(git push [^']*)'", told):
+        git(pi.root, *shlex.split(step)[1:])
+    assert branches(place).keys() == {"main", branch}
+    pi.sync()
+    assert f"our {branch} is gone" not in pi.cn("status").stdout
 
 
 def test_what_another_clone_sent_and_the_host_lost_is_told_by_a_clone_that_never_listed_it(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from cn.actions.mail import send
 from cn.git.repository import open_hub
 from cn.protocol.outbox_entry import entry_head, parse_entry
 from cn.transaction.lock import hub_lock
-from tests.support.hubs import branches, cn, cn_env, make_ssh_key, read, tip
+from tests.support.hubs import branches, clone, cn, cn_env, commit, git, make_ssh_key, read, tip
 from tests.support.terminal import Terminal
 from tests.support.world import Node, World
 
@@ -200,6 +201,17 @@ def test_mail_whose_name_another_took_goes_under_a_free_one(world: World, sigma:
     assert set(branches(pi.home)) & {free, "sigma/hello"} == {"sigma/hello"}
 
 
+def test_what_leaves_no_room_for_mail_is_not_adopted(world: World, sigma: Node, pi: Node) -> None:
+    git(pi.home, "update-ref", "refs/heads/sigma/hello/deep/x", "refs/heads/main")
+    told = sigma.cn("send", "pi", "hello").stdout
+    assert "in pi's hub is not ours: somebody else made it" in told
+    again = sigma.sync().stdout
+    assert "sigma/hello/deep/x at pi is not ours" in again
+    assert "adopted" not in again + sigma.sync().stdout
+    world.propose(sigma, pi, "other/x")
+    assert "adopted sigma/other/x at pi: pushed by hand" in sigma.sync().stdout
+
+
 def test_who_did_not_make_a_branch_is_not_told_to_sign_it(world: World, sigma: Node, pi: Node) -> None:
     _, public = make_ssh_key(world.folder / "key")
     old = (pi.root / "state/peers.md").read_text()
@@ -305,3 +317,27 @@ def test_what_is_said_waits_for_a_run_that_is_at_work(sigma: Node, pi: Node) -> 
     said, _ = saying.communicate(timeout=60)
     assert saying.returncode == 0
     assert "✓ delivered sigma/hello at pi" in said
+
+
+@pytest.mark.parametrize("origin", [True, False])
+def test_what_leaves_no_room_in_our_own_mailbox_is_ours_to_take_away(world: World, origin: bool) -> None:
+    """By pickup the peer only reads there; the step works wherever it is typed, as in a clone of the peer's hub."""
+    sigma, pi = world.hub("sigma", origin=origin), world.hub("pi")
+    world.link(sigma, pi, "pickup")
+    git(sigma.home, "update-ref", "refs/heads/pi", "refs/heads/main")
+    told = sigma.cn("send", "pi", "hello", check=1).stderr
+    assert "a branch named pi there leaves no room for pi/hello" in told
+    assert "ask pi" not in told + sigma.cn("doctor", check=None).stdout
+    desk = clone(pi.url, world.folder / "desk")
+    (step,) = re.findall(r"'(git [^']*push [^']*)'", told)
+    git(desk, *shlex.split(step)[1:])
+    sigma.cn("outbox", "flush", check=0)
+    assert "pi/hello" in branches(sigma.home)
+    git(sigma.home, "update-ref", "refs/heads/pi/fix/x", "refs/heads/main")
+    commit(desk, {"docs/fix.md": "fix\n"})
+    told = cn("propose", "fix", "--hub", sigma.root, cwd=desk, check=1).stderr
+    assert "ask pi" not in told + sigma.cn("doctor", check=None).stdout
+    (step,) = re.findall(r"'(git [^']*push [^']*)'", told)
+    git(desk, *shlex.split(step)[1:])
+    cn("propose", "fix", "--hub", sigma.root, cwd=desk, check=0)
+    assert branches(sigma.home)["pi/fix"] == tip(desk)

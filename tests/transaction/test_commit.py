@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -316,8 +318,24 @@ class TestLocalChanges:
         if how != "edited":
             git(alone.root, "update-index", how, "doc.md")
         (alone.root / "doc.md").write_text("1\r\n")
-        with pytest.raises(Refused, match=r"doc\.md has local changes"):
+        with pytest.raises(Refused, match=r"doc\.md has local changes") as told:
             alone.run(lambda base: draft(base, {"doc.md": "2\n"}))
+        steps = [shlex.split(step) for step in re.findall(r"'(git [^']*)'", told.value.hint)]
+        assert len(steps) == (1 if how == "edited" else 2)
+        for step in steps:
+            git(alone.root, *step[1:])
+        alone.run(lambda base: draft(base, {"doc.md": "2\n"}))
+        assert git(alone.root, "show", "stash@{0}:doc.md") == "1\r"
+
+    def test_what_a_sparse_checkout_leaves_out_is_taken_in_by_the_step(self, alone: Place) -> None:
+        alone.run(lambda base: draft(base, {"docs/a.md": "1\n"}))
+        git(alone.root, "sparse-checkout", "set", "--no-cone", "/*", "!/docs/")
+        with pytest.raises(Refused, match=r"docs/a\.md has local changes") as told:
+            alone.run(lambda base: draft(base, {"docs/a.md": "2\n"}))
+        (step, _) = re.findall(r"'(git [^']*)'", told.value.hint)
+        git(alone.root, *shlex.split(step)[1:])
+        alone.run(lambda base: draft(base, {"docs/a.md": "2\n"}))
+        assert (alone.root / "docs/a.md").read_text() == "2\n"
 
     def test_several_are_counted(self, alone: Place) -> None:
         for name in ("doc.md", "other.md"):
