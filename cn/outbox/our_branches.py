@@ -494,8 +494,9 @@ def _remedy_of_gone(
     if way and pickup:
         push = ", then ".join([*(command("git push {} {}", url, f":{ref}") for ref in way), push])
     if way:
-        room = f"{some_of(way)} there {'leaves' if len(way) == 1 else 'leave'} no room for it: "
-        push = f"{room}{push}" if pickup else f"{room}once {peer} has deleted that, {push}"
+        room = f"{some_of(way)} there {'leaves' if len(way) == 1 else 'leave'} no room for it"
+        once = "where nobody here made that" if pickup else f"once {peer} has deleted that"
+        return Condition("", f"{why}; {room}: {once}, {push} brings it there{over}", plain=plain)
     return Condition("", f"{why}, or {push} brings it there{over}", plain=plain)
 
 
