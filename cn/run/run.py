@@ -23,7 +23,7 @@ from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import LedgerRefused
 from cn.protocol.peers_file import PATH as PEERS
 from cn.run.executor import MACHINE_LOG, Executor
-from cn.run.interrupted import opened
+from cn.run.interrupted import note_unanswered, opened
 from cn.run.links import by_links
 from cn.run.memory import Condition, Memory
 from cn.run.settings import MAILBOX_KEY, Settings, from_origin, not_in_effect, parse_settings, read_head_settings
@@ -379,6 +379,8 @@ def _remembering(run: Run) -> Iterator[None]:
         late = _by_system(why)
         if run.moved and isinstance(late, (Blocked, GitError)):
             late.is_done("main")
+        if isinstance(why, (KeyboardInterrupt, SystemExit)):
+            note_unanswered(run.memory, run.settings.hubs)
         with suppress(Blocked):  # what ended the run says more than a full disk
             _save(run)
         if late is why:
