@@ -677,6 +677,17 @@ def is_of_host(reason: str) -> bool:
     return reason == TIMED_OUT or is_unreached(reason) or bool(_BROKEN_OFF.search(reason) or _REDIRECTS.search(reason))
 
 
+_SAYS_NO = re.compile(r"(?:HTTP|returned error:|response) 4(?!29)\d\d\b|does not appear to be a git repository")
+_ENDS = re.compile(r"[Cc]onnection (?:to \S+ )?(?:closed|timed out)|^ended by SIG")
+
+
+def is_broken_off(reason: str) -> bool:
+    """Did a push come to no answer, on the way there or by a host that has trouble, so that nothing tells whether it is
+    allowed? A host that knows what it says no to says it in other words.
+    """
+    return bool((is_of_host(reason) and not _SAYS_NO.search(reason)) or _ENDS.search(reason))
+
+
 _HELD = re.compile(r"Unable to create '([^']*)': File exists")
 
 

@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from cn.git import needed_rights
 from cn.git.far_file import read_far
-from cn.git.remote import HEADS, SERVED_AS_FILES, head_of, in_the_way, list_remotes, remedy_of, serves_files
+from cn.git.remote import (
+    HEADS,
+    SERVED_AS_FILES,
+    head_of,
+    in_the_way,
+    is_broken_off,
+    list_remotes,
+    remedy_of,
+    serves_files,
+)
 from cn.git.repository import Hub
 from cn.git.shared_places import others_may_write
 from cn.peers.links import name_told
@@ -177,6 +186,7 @@ def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str, remote: st
         # It could be read a moment ago: who may not write at all gets no further than this.
         pins = prefix == _PINS_PREFIX
         all_of_them = needed_rights.PINS if pins else needed_rights.of_branches(prefix.removeprefix(HEADS).rstrip("/"))
+        ask = "no right is known to be missing: run it again" if is_broken_off(lack.reason) else ask
         return Lack(text, "", remedy_of(lack.reason, ask, needed=all_of_them), lack.right == "create" and not pins)
     why, needed = {
         "create": ("what we send does not get there", True),

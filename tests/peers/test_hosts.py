@@ -6,17 +6,19 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from cn.git.process import Git
-from cn.git.remote import RefResult, in_the_way, push_refs
+from cn.git.remote import RefResult, in_the_way, is_broken_off, push_refs
 from cn.git.repository import open_hub
 from cn.transaction import rights
 from cn.transaction.rights import has_tried, try_rights
 from cn.values.names import Oid
 from tests.support.hubs import branches, git
-from tests.support.servers import git_daemon
+from tests.support.proxy import NONE, Fault, proxy
+from tests.support.servers import git_daemon, http_backend
 from tests.support.world import Node, World
 
 HOOK = """#!/bin/sh
@@ -109,6 +111,54 @@ def test_who_may_not_write_at_all_is_told_that_before_a_peer_is_added(hosts: tup
     assert (
         "whether sigma may create branches sigma/* in pi's hub could not be tried: fatal: remote error" in done.stderr
     )
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Fault("cut", push=0), Fault("deaf", deaf=True), Fault("busy", status=503, pushes=True)],
+    ids=lambda fault: fault.name,
+)
+def test_a_fault_of_the_network_is_no_right_and_its_step_is_to_run_it_again(
+    hosts: tuple[Node, Node], fault: Fault
+) -> None:
+    sigma, pi = hosts
+    with http_backend(pi.home.parent) as served, proxy(urlsplit(served.base).port or 0) as before:
+        url = f"http://127.0.0.1:{before.port}/{pi.home.name}"
+        before.fault = fault
+        refused = sigma.cn("peer", "add", "pi", url, "--check", check=1)
+        before.fault = NONE
+        assert "✓ checked" in sigma.cn("peer", "add", "pi", url, "--check").stdout
+        before.fault = fault
+        doctor = sigma.cn("doctor", "--full", check=1)
+        before.fault = NONE
+        sigma.cn("doctor", "--full")
+    for said in (" ".join(refused.stderr.split()), " ".join(doctor.stdout.split())):
+        assert "whether sigma may create branches sigma/* in pi's hub could not be tried" in said
+        assert "→ no right is known to be missing: run it again" in said
+        assert "allow it" not in said
+
+
+@pytest.mark.parametrize(
+    ("reason", "broken"),
+    [
+        ("error: RPC failed; curl 52 Empty reply from server", True),
+        ("error: RPC failed; HTTP 502 curl 22 The requested URL returned error: 502", True),
+        ("error: RPC failed; HTTP 429 curl 22 The requested URL returned error: 429", True),
+        ("no answer within the time limit", True),
+        ("fatal: the remote end hung up unexpectedly", True),
+        ("ssh: connect to host git.example port 22: Connection refused", True),
+        ("Connection to git.example closed by remote host.", True),
+        ("ended by SIGKILL", True),
+        ("error: RPC failed; HTTP 403 curl 22 The requested URL returned error: 403", False),
+        ("fatal: unable to access 'http://x/': The requested URL returned error: 405", False),
+        ("fatal: remote error: access denied or repository not exported: /pi.git", False),
+        ("fatal: 'pi.git' does not appear to be a git repository", False),
+        ("ERROR: Write access to repository not granted.", False),
+        ("GitLab: You are not allowed to push code to this project.", False),
+    ],
+)
+def test_what_tells_that_nobody_said_no(reason: str, *, broken: bool) -> None:
+    assert is_broken_off(reason) is broken
 
 
 REVIEW = """#!{python}
