@@ -663,7 +663,7 @@ def is_trouble_of_host(reason: str) -> bool:
 _BUSY = r"(?:HTTP|returned error:|response) (?:429|5\d\d)\b"
 _TROUBLE = re.compile(
     rf"{_BUSY}|No space left on device|Disk quota exceeded|Read-only file system|Input/output error"
-    r"|Unable to create '[^']*': (?!File exists)"
+    r"|Unable to create '[^']*': (?!File exists)|couldn't (?:write|close|set) '"
 )
 """What a host says that cannot write, or does not answer now: the same goes well another time (errno(3), RFC 9110)."""
 _BROKEN_OFF = re.compile(
@@ -712,6 +712,7 @@ _NOT_LET_IN = (
     ("No space left on device", "the host's disk is full: tell who keeps it; what is ours waits here"),
     ("Disk quota exceeded", "the host has no room left for it: tell who keeps it; what is ours waits here"),
     ("Read-only file system", "nothing can be written at the host now: tell who keeps it"),
+    ("couldn't write '", "the host's git cannot write there, most likely for a full disk: tell who keeps it"),
     ("Unable to create '", "the host's git may not write there, or a lock was left: tell who keeps it"),
     (
         "served as files",

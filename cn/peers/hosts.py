@@ -13,6 +13,7 @@ from cn.git.remote import (
     head_of,
     in_the_way,
     is_broken_off,
+    is_trouble_of_host,
     list_remotes,
     remedy_of,
     serves_files,
@@ -181,7 +182,7 @@ def _look_at_rights(
 
 def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str, remote: str) -> Lack:
     """``remote``: what the place is called in this clone, if it is ours."""
-    if not lack.told:
+    if not lack.told or is_trouble_of_host(lack.reason):
         text = f"whether {us} may {lack.right} {place} could not be tried: {lack.reason}"
         # It could be read a moment ago: who may not write at all gets no further than this.
         pins = prefix == _PINS_PREFIX

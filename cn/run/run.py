@@ -15,7 +15,7 @@ from cn.git.list_and_fetch import Fetched
 from cn.git.needed_rights import remedy_of_denied
 from cn.git.objects import list_tree, read_objects, reading
 from cn.git.process import GitError
-from cn.git.remote import Listing, Looked, in_the_way
+from cn.git.remote import Listing, Looked, in_the_way, is_trouble_of_host
 from cn.git.repository import Hub
 from cn.git.ssh_logins import shared_logins
 from cn.protocol import ledger
@@ -207,7 +207,8 @@ class Run:
         conditions = self.memory.conditions
         if reason:
             taken = command("git push origin :{}", ref) if (ref := in_the_way(reason)) else ""
-            otherwise = _TRIED_AGAIN if reason.startswith(UNCONFIRMED) else _TAKE_PINS
+            no_right = reason.startswith(UNCONFIRMED) or is_trouble_of_host(reason)
+            otherwise = _TRIED_AGAIN if no_right else _TAKE_PINS
             step = f"{taken} takes away {ref}, which is in their way; they go with the next push" if ref else otherwise
             told = f"origin did not take cn's pins: {reason}" + (f"; {taken} takes it away" if ref else "")
             self.report.info(told, told_before=bool(conditions.names(PINS)))

@@ -232,6 +232,31 @@ def test_doctor_finds_what_our_own_host_lacks(hosts: tuple[Node, Node]) -> None:
     assert git(sigma.home, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
 
 
+def test_a_full_disk_at_origin_is_no_right(world: World, hosts: tuple[Node, Node], tmp_path: Path) -> None:
+    """git makes the file of a new ref there, and has no room for what stands in it: it says no more than that."""
+    sigma, pi = hosts
+    hook = sigma.home / "hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    said = "error: cannot update ref '$1': couldn't write '/srv/sigma.git/./$1.lock'"
+    hook.write_text(f'#!/bin/sh\ncase "$1" in refs/cn/*) echo "{said}" >&2; exit 1;; esac\n')
+    hook.chmod(0o755)
+    world.link(sigma, pi)
+    world.propose(pi, sigma)
+    with git_daemon(sigma.home.parent, tmp_path) as served:
+        git(sigma.root, "remote", "set-url", "origin", served.url("sigma"))
+        sigma.sync()
+        for words in (("doctor",), ("status",)):
+            done = " ".join(sigma.cn(*words, check=None).stdout.split())
+            assert "couldn't write '/srv/sigma.git/./refs/cn/" in done
+            for wrong in ("may not create", "allow it there", "let this clone create"):
+                assert wrong not in done
+        doctor = " ".join(sigma.cn("doctor").stdout.split())
+        assert "whether sigma may create refs/cn/* at origin could not be tried" in doctor
+        assert "the host's git cannot write there, most likely for a full disk" in doctor
+        hook.unlink()
+        assert "could not be tried" not in sigma.cn("doctor").stdout
+
+
 def test_what_a_killed_try_left_the_next_run_deletes_and_no_peer_reads_it(
     world: World, sigma: Node, pi: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
