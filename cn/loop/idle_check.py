@@ -162,17 +162,12 @@ def _end_by_signal(root: str, urls: dict[str, str], word: str, code: int) -> NoR
     from contextlib import suppress
     from pathlib import Path
 
-    from cn.git.repository import open_hub
-    from cn.run.interrupted import note_unanswered, told_of_unanswered
-    from cn.run.memory import Memory
+    from cn.run.interrupted import note_without_run, told_of_unanswered
     from cn.run.settings import MAILBOX_KEY
-    from cn.system.clock import now
     from cn.values.errors import CnError
 
     with suppress(CnError, OSError):
-        memory = Memory(open_hub(Path(root)), now())
-        note_unanswered(memory, {key: url for key, url in urls.items() if key != MAILBOX_KEY})
-        memory.save()
+        note_without_run(Path(root), {key: url for key, url in urls.items() if key != MAILBOX_KEY})
     text, step = told_of_unanswered()
     lines = [f"cn: {word}{text}", *([f"  → {step}"] if step else []), ""]
     os.write(2, "\n".join(lines).encode())

@@ -6,12 +6,13 @@ import signal
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 from cn.git.objects import is_ancestor, resolve
 from cn.git.process import unanswered
-from cn.git.repository import Hub
+from cn.git.repository import Hub, open_hub
 from cn.run.memory import Memory
 from cn.system.clock import now
 from cn.transaction.journal import journal_path, push_path, read_journal
@@ -44,6 +45,13 @@ def note_unanswered(memory: Memory, peers: Mapping[str, str]) -> None:
             _waited[name] = int(seconds)
             reason = f"no answer in {int(seconds)} s, when the run was ended"
             memory.unreachable.failed(name, reason, cut_at=now())
+
+
+def note_without_run(root: Path, peers: Mapping[str, str]) -> None:
+    """:func:`note_unanswered` where the lock is held, and no run is open. Raises :class:`CnError` and ``OSError``."""
+    memory = Memory(open_hub(root), now())
+    note_unanswered(memory, peers)
+    memory.save()
 
 
 def told_of_unanswered() -> tuple[str, str]:
