@@ -380,7 +380,7 @@ def _remembering(run: Run) -> Iterator[None]:
         late = _by_system(why)
         if run.moved and isinstance(late, (Blocked, GitError)):
             late.is_done("main")
-        if isinstance(why, (KeyboardInterrupt, SystemExit)):
+        if isinstance(why, (KeyboardInterrupt, SystemExit)) and not run.dry_run:
             note_unanswered(run.memory, run.settings.hubs)
         with suppress(Blocked):  # what ended the run says more than a full disk
             _save(run)
