@@ -201,10 +201,10 @@ def run() -> NoReturn:
         give_up_unread()
         if isinstance(stop, KeyboardInterrupt):
             click.echo(err=True)  # below the terminal's ^C
-        _report_error("interrupted", _tell_next_step(), 130)
+        _report_error(*_tell_signal("interrupted"), 130)
     except _Terminated as end:
         give_up_unread()
-        _report_error("terminated", _tell_next_step(), int(end.code or 0))
+        _report_error(*_tell_signal("terminated"), int(end.code or 0))
     except BrokenPipeError:
         _end_by_sigpipe()  # what was printed last
     except NotShown as error:
@@ -326,15 +326,15 @@ def _raise_again(ignored: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(ignored)
 
 
-def _tell_next_step() -> str:
-    """What to do after a signal. Another one must not cut off the answer."""
+def _tell_signal(word: str) -> tuple[str, str]:
+    """What a signal has ended, and what to do. Another one must not cut off the answer."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     if "cn.run.run" not in sys.modules:
-        return "no run had begun; run it again"
-    from cn.run.interrupted import next_step_after_signal
+        return word, "no run had begun; run it again"
+    from cn.run.interrupted import told_after_signal
 
-    return next_step_after_signal()
+    return told_after_signal(word)
 
 
 def _without_typed_secrets(text: str) -> str:

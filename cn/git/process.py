@@ -91,6 +91,9 @@ PATIENT = 0.3
 """Seconds of a local git after which a signal that was held back is let in."""
 _LAST_WORD = 0.8
 """Seconds that a local git has to end by itself when a signal ends cn."""
+unanswered: dict[str, float] = {}
+"""Which remotes, by URL, had not answered when a signal ended this process, and for how many seconds: signals belong to
+the process."""
 _GRACE = 0.5
 """Seconds that pipes may stay open after git itself has ended, and that one which receives has to end."""
 _POLL = 0.01
@@ -497,6 +500,7 @@ class Git(NamedTuple):
         queue = _Queue(self.logins, jobs)
         answers: dict[int, Done] = {}
         running: dict[int, Running] = {}
+        begun = time.monotonic()
         with polling.Selector() as selector:
             try:
                 while queue.waiting or running:
@@ -519,6 +523,14 @@ class Git(NamedTuple):
                             queue.ended(index)
                             if on_done:
                                 on_done(jobs[index], done)
+            except (KeyboardInterrupt, SystemExit):
+                now = time.monotonic()
+                gap = now - begun if now - begun > _STOPPED else 0.0
+                waits = [(child.job, child.waited) for child in running.values() if not child.has_said_all]
+                for job, waited in (*waits, *queue.held):
+                    if url := _url_in(job.args):
+                        unanswered[url] = max(waited - gap, unanswered.get(url, 0.0))
+                raise
             finally:
                 for child in running.values():
                     child.ask_to_end()
@@ -681,6 +693,11 @@ class _Queue:
             return index, job._replace(env={**job.env, **env})
         return None
 
+    @property
+    def held(self) -> list[tuple[Job, float]]:
+        """What waits for a login, and for how many seconds."""
+        return [(self.waiting[one], time.monotonic() - at) for one, at in self._since.items() if one in self.waiting]
+
     def ended(self, index: int) -> None:
         """A job that was taken has its answer, or was ended."""
         if self._logins is not None and (job := self._entered.pop(index, None)):
@@ -782,6 +799,16 @@ class Running:
         self.child.wait()
         self.stdin.close()
 
+    @property
+    def waited(self) -> float:
+        """For how many seconds it has been asked."""
+        return self.job.seconds - (self.deadline - time.monotonic())
+
+    @property
+    def has_said_all(self) -> bool:
+        """Has it ended, or said more than is read?"""
+        return self.too_much or self.child.poll() is not None
+
     def ask_to_end(self) -> None:
         """A git that receives on this machine takes its locks away when asked to end, and not when killed."""
         if _RECEIVES in self.job.args and not self.asked:
@@ -795,9 +822,14 @@ class Running:
         self.open.remove(pipe)
 
 
+def _url_in(args: Sequence[str]) -> str:
+    """The remote that is asked, as it was named; empty: there is none."""
+    return args[args.index("--") + 1] if "--" in args[:-1] else ""
+
+
 def _is_far(git: Git, args: Sequence[str]) -> bool:
     """Does it talk to another machine? What a git on this one says has an end, and may take what it takes."""
-    url = args[args.index("--") + 1] if "--" in args[:-1] else ""
+    url = _url_in(args)
     return not is_local(git.config.url(url, push="push" in args[:1]) if git.config is not None else url)
 
 

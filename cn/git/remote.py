@@ -671,7 +671,7 @@ def is_trouble_of_host(reason: str) -> bool:
 _BUSY = r"(?:HTTP|returned error:|response) (?:429|5\d\d)\b"
 _TROUBLE = re.compile(
     rf"{_BUSY}|No space left on device|Disk quota exceeded|Read-only file system|Input/output error"
-    r"|Unable to create '[^']*': (?!File exists)"
+    r"|Unable to create '[^']*': (?!File exists)|couldn't (?:write|close|set) '"
 )
 """What a host says that cannot write, or does not answer now: the same goes well another time (errno(3), RFC 9110)."""
 _BROKEN_OFF = re.compile(
@@ -683,6 +683,17 @@ _BROKEN_OFF = re.compile(
 def is_of_host(reason: str) -> bool:
     """Does a fetch fail by its host, or on the way there, as git says it? A single branch may still be the cause."""
     return reason == TIMED_OUT or is_unreached(reason) or bool(_BROKEN_OFF.search(reason) or _REDIRECTS.search(reason))
+
+
+_SAYS_NO = re.compile(r"(?:HTTP|returned error:|response) 4(?!29)\d\d\b|does not appear to be a git repository")
+_ENDS = re.compile(r"[Cc]onnection (?:to \S+ )?(?:closed|timed out)|^ended by SIG")
+
+
+def is_broken_off(reason: str) -> bool:
+    """Did a push come to no answer, on the way there or by a host that has trouble, so that nothing tells whether it is
+    allowed? A host that knows what it says no to says it in other words.
+    """
+    return bool((is_of_host(reason) and not _SAYS_NO.search(reason)) or _ENDS.search(reason))
 
 
 _HELD = re.compile(r"Unable to create '([^']*)': File exists")
@@ -709,6 +720,7 @@ _NOT_LET_IN = (
     ("No space left on device", "the host's disk is full: tell who keeps it; what is ours waits here"),
     ("Disk quota exceeded", "the host has no room left for it: tell who keeps it; what is ours waits here"),
     ("Read-only file system", "nothing can be written at the host now: tell who keeps it"),
+    ("couldn't write '", "the host's git cannot write there, most likely for a full disk: tell who keeps it"),
     ("Unable to create '", "the host's git may not write there, or a lock was left: tell who keeps it"),
     (
         "served as files",

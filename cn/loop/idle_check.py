@@ -27,6 +27,8 @@ from cn.transaction.lock_owner import note_owner
 
 TYPE_CHECKING = False  # typing itself takes 3 ms
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from cn.git.remote import Looked
 
     Names = list[tuple[str, bool, bool]]
@@ -124,7 +126,6 @@ def _ask(root: str, urls: dict[str, str], facts: dict[str, str], words: list[str
 
     # No child that waits for a network may be left behind.
     def terminate(number: int, frame: object) -> None:
-        os.write(2, b"cn: terminated\n")
         sys.exit(128 + number)
 
     signal.signal(signal.SIGTERM, terminate)
@@ -133,13 +134,16 @@ def _ask(root: str, urls: dict[str, str], facts: dict[str, str], words: list[str
     git = Git(Path(root))
     if any(parse_place(url) or url.startswith("http") for url in urls.values()):
         git = open_logins(configured(git))
-    seconds = float(facts["seconds"])
+    seconds, fetched = float(facts["seconds"]), None
     if facts[FETCHED]:
         key, branch, most, *prefixes = facts[FETCHED].split(" ")
         fetched = Fetched(key, branch, prefixes, int(most))
-        answers = list_and_fetch(git, urls, seconds, fetched)
-    else:
-        fetched, answers = None, list_remotes(git, urls, seconds)
+    try:
+        answers = list_and_fetch(git, urls, seconds, fetched) if fetched else list_remotes(git, urls, seconds)
+    except KeyboardInterrupt:
+        _end_by_signal(root, urls, "interrupted", 128 + signal.SIGINT)
+    except SystemExit:
+        _end_by_signal(root, urls, "terminated", 128 + signal.SIGTERM)
     found = {key: listing for key, listing in answers.items() if not isinstance(listing, str)}
     looked[:] = [Looked({(key, urls[key]): listing for key, listing in found.items()}, words, ours)]
     if fetched and fetched.key in found:
@@ -147,6 +151,27 @@ def _ask(root: str, urls: dict[str, str], facts: dict[str, str], words: list[str
             return {}  # the run that follows says which branch keeps itself out
         found[fetched.key] = fetched.of(found[fetched.key])
     return {key: rows_of(dict(listing)) for key, listing in found.items()}
+
+
+def _end_by_signal(root: str, urls: dict[str, str], word: str, code: int) -> NoReturn:
+    """End as a run does: what peers had not answered is noted, and told. Another signal must not cut that off."""
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    from contextlib import suppress
+    from pathlib import Path
+
+    from cn.run.interrupted import note_without_run, told_of_unanswered
+    from cn.run.settings import MAILBOX_KEY
+    from cn.values.errors import CnError
+
+    with suppress(CnError, OSError):
+        note_without_run(Path(root), {key: url for key, url in urls.items() if key != MAILBOX_KEY})
+    text, step = told_of_unanswered()
+    lines = [f"cn: {word}{text}", *([f"  → {step}"] if step else []), ""]
+    os.write(2, "\n".join(lines).encode())
+    sys.exit(code)
 
 
 def rows_of(listing: dict[str, str]) -> bytes:

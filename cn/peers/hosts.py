@@ -7,7 +7,17 @@ from typing import NamedTuple
 
 from cn.git import needed_rights
 from cn.git.far_file import read_far
-from cn.git.remote import HEADS, SERVED_AS_FILES, head_of, in_the_way, list_remotes, remedy_of, serves_files
+from cn.git.remote import (
+    HEADS,
+    SERVED_AS_FILES,
+    head_of,
+    in_the_way,
+    is_broken_off,
+    is_trouble_of_host,
+    list_remotes,
+    remedy_of,
+    serves_files,
+)
 from cn.git.repository import Hub
 from cn.git.shared_places import others_may_write
 from cn.peers.links import name_told
@@ -172,11 +182,12 @@ def _look_at_rights(
 
 def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str, remote: str) -> Lack:
     """``remote``: what the place is called in this clone, if it is ours."""
-    if not lack.told:
+    if not lack.told or is_trouble_of_host(lack.reason):
         text = f"whether {us} may {lack.right} {place} could not be tried: {lack.reason}"
         # It could be read a moment ago: who may not write at all gets no further than this.
         pins = prefix == _PINS_PREFIX
         all_of_them = needed_rights.PINS if pins else needed_rights.of_branches(prefix.removeprefix(HEADS).rstrip("/"))
+        ask = "no right is known to be missing: run it again" if is_broken_off(lack.reason) else ask
         return Lack(text, "", remedy_of(lack.reason, ask, needed=all_of_them), lack.right == "create" and not pins)
     why, needed = {
         "create": ("what we send does not get there", True),

@@ -45,22 +45,33 @@ class Failures:
         self.entries = entries
         """What failed → ``count``, ``since``, ``last``, ``reason``, ``hint``, ``next``."""
         self._at = at
+        self._worked: dict[str, Any] = {}
+        """What had failed before, and worked in this run."""
 
-    def failed(self, key: str, reason: str, hint: str = "", *, hung: bool = False) -> bool:
+    def failed(
+        self, key: str, reason: str, hint: str = "", *, hung: bool = False, cut_at: datetime | None = None
+    ) -> bool:
         """Note a failure; returns whether its reason is new. ``hint``: a step other than trying again.
 
         The first one makes nothing wait, unless it took all its time (``hung``): the next would take that again.
+        ``cut_at``: when a signal ended the run that waited for it. The pause begins then, so that a run that comes as
+        often as the pause is long finds it; and where something else of it had worked in that run, the count goes on.
         """
-        before, at = self.entries.get(key) or {}, format_second(self._at)
+        now = cut_at or self._at
+        before, at = self.entries.get(key) or (self._worked.get(key) if cut_at else None) or {}, format_second(now)
         count = int(before.get("count", 0)) + 1
+        hung = hung or cut_at is not None
         pause = min(_FIRST * 2 ** max(0, min(count - 2, 10)), _LONGEST) if count > 1 or hung else timedelta(0)
         entry = {"count": count, "since": before.get("since", at), "last": at, "reason": reason, "hint": hint}
-        put_bounded(self.entries, key, {**entry, "next": format_second(self._at + pause)})
+        put_bounded(self.entries, key, {**entry, "next": format_second(now + pause)})
         return before.get("reason") != reason
 
     def worked(self, key: str) -> bool:
         """Note that it works; returns whether it had failed before."""
-        return self.entries.pop(key, None) is not None
+        if key not in self.entries:
+            return False
+        self._worked[key] = self.entries.pop(key)
+        return True
 
     def reason(self, key: str) -> str:
         """Why it failed last."""

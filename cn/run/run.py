@@ -15,7 +15,7 @@ from cn.git.list_and_fetch import Fetched
 from cn.git.needed_rights import remedy_of_denied
 from cn.git.objects import list_tree, read_objects, reading
 from cn.git.process import GitError
-from cn.git.remote import Listing, Looked, in_the_way
+from cn.git.remote import Listing, Looked, in_the_way, is_trouble_of_host
 from cn.git.repository import Hub
 from cn.git.ssh_logins import shared_logins
 from cn.protocol import ledger
@@ -23,7 +23,7 @@ from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import LedgerRefused
 from cn.protocol.peers_file import PATH as PEERS
 from cn.run.executor import MACHINE_LOG, Executor
-from cn.run.interrupted import opened
+from cn.run.interrupted import note_unanswered, opened
 from cn.run.links import by_links
 from cn.run.memory import Condition, Memory
 from cn.run.settings import MAILBOX_KEY, Settings, from_origin, not_in_effect, parse_settings, read_head_settings
@@ -207,7 +207,8 @@ class Run:
         conditions = self.memory.conditions
         if reason:
             taken = command("git push origin :{}", ref) if (ref := in_the_way(reason)) else ""
-            otherwise = _TRIED_AGAIN if reason.startswith(UNCONFIRMED) else _TAKE_PINS
+            no_right = reason.startswith(UNCONFIRMED) or is_trouble_of_host(reason)
+            otherwise = _TRIED_AGAIN if no_right else _TAKE_PINS
             step = f"{taken} takes away {ref}, which is in their way; they go with the next push" if ref else otherwise
             told = f"origin did not take cn's pins: {reason}" + (f"; {taken} takes it away" if ref else "")
             self.report.info(told, told_before=bool(conditions.names(PINS)))
@@ -379,6 +380,8 @@ def _remembering(run: Run) -> Iterator[None]:
         late = _by_system(why)
         if run.moved and isinstance(late, (Blocked, GitError)):
             late.is_done("main")
+        if isinstance(why, (KeyboardInterrupt, SystemExit)) and not run.dry_run:
+            note_unanswered(run.memory, run.settings.hubs)
         with suppress(Blocked):  # what ended the run says more than a full disk
             _save(run)
         if late is why:

@@ -6,17 +6,19 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from cn.git.process import Git
-from cn.git.remote import RefResult, in_the_way, push_refs
+from cn.git.remote import RefResult, in_the_way, is_broken_off, push_refs
 from cn.git.repository import open_hub
 from cn.transaction import rights
 from cn.transaction.rights import has_tried, try_rights
 from cn.values.names import Oid
 from tests.support.hubs import branches, git
-from tests.support.servers import git_daemon
+from tests.support.proxy import NONE, Fault, proxy
+from tests.support.servers import git_daemon, http_backend
 from tests.support.world import Node, World
 
 HOOK = """#!/bin/sh
@@ -111,6 +113,54 @@ def test_who_may_not_write_at_all_is_told_that_before_a_peer_is_added(hosts: tup
     )
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [Fault("cut", push=0), Fault("deaf", deaf=True), Fault("busy", status=503, pushes=True)],
+    ids=lambda fault: fault.name,
+)
+def test_a_fault_of_the_network_is_no_right_and_its_step_is_to_run_it_again(
+    hosts: tuple[Node, Node], fault: Fault
+) -> None:
+    sigma, pi = hosts
+    with http_backend(pi.home.parent) as served, proxy(urlsplit(served.base).port or 0) as before:
+        url = f"http://127.0.0.1:{before.port}/{pi.home.name}"
+        before.fault = fault
+        refused = sigma.cn("peer", "add", "pi", url, "--check", check=1)
+        before.fault = NONE
+        assert "✓ checked" in sigma.cn("peer", "add", "pi", url, "--check").stdout
+        before.fault = fault
+        doctor = sigma.cn("doctor", "--full", check=1)
+        before.fault = NONE
+        sigma.cn("doctor", "--full")
+    for said in (" ".join(refused.stderr.split()), " ".join(doctor.stdout.split())):
+        assert "whether sigma may create branches sigma/* in pi's hub could not be tried" in said
+        assert "→ no right is known to be missing: run it again" in said
+        assert "allow it" not in said
+
+
+@pytest.mark.parametrize(
+    ("reason", "broken"),
+    [
+        ("error: RPC failed; curl 52 Empty reply from server", True),
+        ("error: RPC failed; HTTP 502 curl 22 The requested URL returned error: 502", True),
+        ("error: RPC failed; HTTP 429 curl 22 The requested URL returned error: 429", True),
+        ("no answer within the time limit", True),
+        ("fatal: the remote end hung up unexpectedly", True),
+        ("ssh: connect to host git.example port 22: Connection refused", True),
+        ("Connection to git.example closed by remote host.", True),
+        ("ended by SIGKILL", True),
+        ("error: RPC failed; HTTP 403 curl 22 The requested URL returned error: 403", False),
+        ("fatal: unable to access 'http://x/': The requested URL returned error: 405", False),
+        ("fatal: remote error: access denied or repository not exported: /pi.git", False),
+        ("fatal: 'pi.git' does not appear to be a git repository", False),
+        ("ERROR: Write access to repository not granted.", False),
+        ("GitLab: You are not allowed to push code to this project.", False),
+    ],
+)
+def test_what_tells_that_nobody_said_no(reason: str, *, broken: bool) -> None:
+    assert is_broken_off(reason) is broken
+
+
 REVIEW = """#!{python}
 import sys
 received, answer = sys.stdin.buffer, sys.stdout.buffer
@@ -180,6 +230,31 @@ def test_doctor_finds_what_our_own_host_lacks(hosts: tuple[Node, Node]) -> None:
     git(sigma.home, "symbolic-ref", "HEAD", "refs/heads/main")
     assert "the host gives what cn needs" in sigma.cn("doctor", "-v").stdout
     assert git(sigma.home, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
+def test_a_full_disk_at_origin_is_no_right(world: World, hosts: tuple[Node, Node], tmp_path: Path) -> None:
+    """git makes the file of a new ref there, and has no room for what stands in it: it says no more than that."""
+    sigma, pi = hosts
+    hook = sigma.home / "hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    said = "error: cannot update ref '$1': couldn't write '/srv/sigma.git/./$1.lock'"
+    hook.write_text(f'#!/bin/sh\ncase "$1" in refs/cn/*) echo "{said}" >&2; exit 1;; esac\n')
+    hook.chmod(0o755)
+    world.link(sigma, pi)
+    world.propose(pi, sigma)
+    with git_daemon(sigma.home.parent, tmp_path) as served:
+        git(sigma.root, "remote", "set-url", "origin", served.url("sigma"))
+        sigma.sync()
+        for words in (("doctor",), ("status",)):
+            done = " ".join(sigma.cn(*words, check=None).stdout.split())
+            assert "couldn't write '/srv/sigma.git/./refs/cn/" in done
+            for wrong in ("may not create", "allow it there", "let this clone create"):
+                assert wrong not in done
+        doctor = " ".join(sigma.cn("doctor").stdout.split())
+        assert "whether sigma may create refs/cn/* at origin could not be tried" in doctor
+        assert "the host's git cannot write there, most likely for a full disk" in doctor
+        hook.unlink()
+        assert "could not be tried" not in sigma.cn("doctor").stdout
 
 
 def test_what_a_killed_try_left_the_next_run_deletes_and_no_peer_reads_it(

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +157,18 @@ def test_what_names_a_url_of_a_peer_counts_for_that_one(hub: Hub) -> None:
         assert again.conditions.of("replaced") == [("it is another", looks)]
         again.conditions.clear(kind, "pi")
     assert again.conditions.bound == {"pi"}
+
+
+def test_what_a_run_waited_for_that_was_ended_is_left_alone_longer_each_time(hub: Hub) -> None:
+    """Also where it lists each time, and only what is asked then hangs; a run that comes every 5 minutes finds it."""
+    for pause in (5, 5, 10, 20, 40, 60, 60):
+        memory = Memory(hub, AT)
+        memory.unreachable.worked("pi")
+        memory.unreachable.failed("pi", "no answer", cut_at=AT + timedelta(seconds=8))
+        assert memory.unreachable.next_try("pi") == AT + timedelta(minutes=pause, seconds=8)
+        memory.save()
+        assert Memory(hub, AT + timedelta(minutes=5)).unreachable.waits("pi")
+    memory = Memory(hub, AT)
+    assert memory.unreachable.worked("pi")
+    assert memory.unreachable.failed("pi", "refused"), "it had worked: this begins anew"
+    assert memory.unreachable.entries["pi"]["count"] == 1

@@ -242,6 +242,7 @@ def test_a_host_whose_git_cannot_write_is_told_so_and_a_lock_there_is_named(
     [
         "error: unpacker error: No space left on device",
         "error: cannot lock ref 'refs/heads/main': Unable to create '/srv/refs/heads/main.lock': Permission denied",
+        "error: cannot update ref 'refs/cn/pins/pi/in/x': couldn't write '/srv/./refs/cn/pins/pi/in/x.lock'",
         "error: RPC failed; HTTP 507 curl 22 The requested URL returned error: 507",
         "error: RPC failed; HTTP 503 curl 22 The requested URL returned error: 503",
     ],
