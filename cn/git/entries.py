@@ -65,6 +65,17 @@ class Change(NamedTuple):
             return "A" if self.old is None else "D"
         return "M" if self.old.mode[:3] == self.new.mode[:3] else "T"
 
+    @property
+    def is_of_submodule(self) -> bool:
+        """Is there a submodule before it, or after? What lies in its folder is a repository of its own."""
+        return SUBMODULE in (self.old and self.old.mode, self.new and self.new.mode)
+
+    @property
+    def of_files(self) -> Change:
+        """The same of files alone: without submodules."""
+        old, new = (None if one and one.mode == SUBMODULE else one for one in (self.old, self.new))
+        return self._replace(old=old, new=new)
+
 
 class WorkFile(NamedTuple):
     """A file of the work tree: ``raw`` is the id of its bytes, ``clean`` of what git would store.

@@ -42,6 +42,7 @@ from cn.system.removal import remove_tree
 from cn.transaction.journal import Journal
 from cn.transaction.unplaced import Edited, Left, read_unplaced, write_unplaced
 from cn.values.names import Oid, folders_above, main_decides, never_blocks
+from cn.values.shell_words import command
 from cn.values.text import one_line, visible
 
 
@@ -166,9 +167,11 @@ def check_out(hub: Hub, journal: Journal, changes: Sequence[Change], git: Git) -
 
     ``git`` is that of the index in which what cannot be brought is hidden.
     """
-    changes = [c for c in changes if SUBMODULE not in (c.old and c.old.mode, c.new and c.new.mode)]
+    modules, changes = [c for c in changes if c.is_of_submodule], [c.of_files for c in changes]
+    reports = _leave_modules(hub, modules)
+    changes = [c for c in changes if c.old or c.new]
     if not changes:
-        return []
+        return [*reports, *_make_modules(hub, modules)]
     noted = read_unplaced(hub)
     touched = {c.path for c in changes}
     changes = [c for c in changes if c.new is None or c.path not in LAYOUT]
@@ -184,7 +187,36 @@ def check_out(hub: Hub, journal: Journal, changes: Sequence[Change], git: Git) -
     # Once, at the end: killed before, all this is done again, and comes to the same.
     left = {path: one for path, one in noted.left.items() if path not in touched}
     write_unplaced(hub, git, noted, left | work.left, work.edited)
-    return work.reports
+    return [*reports, *work.reports, *_make_modules(hub, modules)]
+
+
+def _leave_modules(hub: Hub, changes: Sequence[Change]) -> list[str]:
+    """The folders of what is no submodule any more go where they are empty; what lies in others is its user's."""
+    reports = []
+    for path in (c.path for c in changes if c.new is None or c.new.mode != SUBMODULE):
+        if blocked_parent(hub.root, target := hub.root / path) is None and target.is_dir() and not target.is_symlink():
+            try:
+                target.rmdir()
+            except OSError:
+                reports.append(f"{visible(path)} is no submodule any more; its folder is not empty, and stays")
+    _prune(hub.root, (c.path for c in changes if c.new is None))
+    return reports
+
+
+def _make_modules(hub: Hub, changes: Sequence[Change]) -> list[str]:
+    """The folder of a submodule, as git makes it: without it a commit of everything takes it out of main. What git
+    checks out there is for ``git submodule`` to bring (git-submodule(1), "update").
+    """
+    reports = []
+    for path in (c.path for c in changes if c.new and c.new.mode == SUBMODULE):
+        target = hub.root / path
+        if blocked_parent(hub.root, target) is None and not os.path.lexists(target):
+            with suppress(OSError):
+                target.mkdir(parents=True)
+        elif (target / ".git").exists():
+            brings = command("git submodule update -- {}", path)
+            reports.append(f"main has the submodule {visible(path)} at another commit: {brings} brings it")
+    return reports
 
 
 def place_again(hub: Hub, main: Oid) -> list[str]:

@@ -248,7 +248,8 @@ def _refuse_local_changes(hub: Hub, journal: Journal) -> None:
     touched = [c for c in journal.changes if not never_blocks(c.path)]
     changed = _changed(hub, journal.new, touched, journal.inputs or {})
     if changed:
-        if stray := untracked(hub.root, changed[0], read_index(hub.git)):
+        modules = {c.path for c in touched if c.is_of_submodule}
+        if changed[0] not in modules and (stray := untracked(hub.root, changed[0], read_index(hub.git))):
             raise Blocked(
                 f"{visible(stray)} lies where main has the file {visible(changed[0])}",
                 "move it elsewhere (git neither commits nor stashes what it ignores), then run again",
@@ -269,7 +270,8 @@ def _changed(hub: Hub, like: Oid, changes: list[Change], inputs: Mapping[str, Oi
     index = read_index(hub.git)
     # Not yet replaced by cn itself, and so no change of anybody's.
     here = {path: one.here for path, one in read_unplaced(hub).left.items()}
-    files = read_files(hub, like, {c.path: (c.old, c.new, here.get(c.path)) for c in changes})
+    of_files = (c.of_files for c in changes)
+    files = read_files(hub, like, {c.path: (c.old, c.new, here.get(c.path)) for c in of_files})
     main = {c.path: c.old for c in changes}
     lying = {path for path, old in main.items() if old is not None}
     below = find_below(index, [c.path for c in changes if c.old is None])
@@ -288,6 +290,8 @@ def _changed(hub: Hub, like: Oid, changes: list[Change], inputs: Mapping[str, Oi
         plain = file is None and None in may_be
         if file is not None:
             plain = bool(file.same) or file.raw == used
+        if c.is_of_submodule and c.of_files.old is None:
+            plain = file in (None, OTHER)  # what lies in its folder is its own repository's
         if not staged or not plain:
             found.append(c.path)
     return found
