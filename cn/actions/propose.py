@@ -12,6 +12,7 @@ from cn.actions.drafts import telling_what_waits
 from cn.actions.signed import refuse_unsigned, refuse_withdrawn
 from cn.git.entries import read_changes
 from cn.git.fetch import fetch_commits
+from cn.git.lfs import POINTER
 from cn.git.objects import is_ancestor, merge_bases, read_info, read_objects
 from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_histories
@@ -56,8 +57,6 @@ _HEADS = 20
 """Earlier heads of a proposal that are looked for in a new one."""
 _LARGE = 1 << 20
 """Bytes of a file in which no secret is looked for any more."""
-_POINTER = b"version https://git-lfs."
-"""What a file of git-lfs begins with in a commit (its specification, "The Pointer")."""
 
 
 class Target(NamedTuple):
@@ -407,7 +406,7 @@ def _read_leaving(run: Run, base: Oid, head: Oid) -> list[str]:
         if change.new is None or not ids or max(sizes, default=0) > _LARGE:
             continue
         new, *old = (data or b"" for data in read_objects(git, ids))
-        pointers += [change.path] if new.startswith(_POINTER) else []
+        pointers += [change.path] if new.startswith(POINTER) else []
         if refused := check_change(HubPath(change.path), new, old[0] if old else None, settings):
             break
     if refused:

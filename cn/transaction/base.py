@@ -20,6 +20,7 @@ from cn.git.damage import refuse_broken_ref
 from cn.git.entries import Entry, list_entries, merge_trees, read_changes, read_tree
 from cn.git.fast_import import EntryChange, FileChange, build_commit, set_entry
 from cn.git.fetch import fetch_tips
+from cn.git.lfs import find_pointers
 from cn.git.list_and_fetch import Fetched, list_and_fetch
 from cn.git.lost_branch import head_branch, missing_main
 from cn.git.objects import (
@@ -48,7 +49,7 @@ from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, ref
 from cn.values.errors import Blocked
 from cn.values.names import HubPath, Oid, is_protected
 from cn.values.shell_words import command
-from cn.values.text import counted, one_line, visible
+from cn.values.text import counted, one_line, some_of, visible
 from cn.values.timestamps import from_epoch
 
 if TYPE_CHECKING:
@@ -102,7 +103,10 @@ def observe_base(
     if hub.origin:
         heads = None if hope else _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run, listed, fetched)
         origin = refs.get(ORIGIN_REF) if heads is None else heads.get(hub.main)
+        if hope and origin is not None and find_pointers(hub.git, origin, local):  # somebody may have pushed them
+            return observe_base(hub, dry_run=dry_run, check_trust=check_trust, listed=listed, fetched=fetched)
         if origin is not None:
+            _refuse_pointers(hub, origin, local)
             commit, reports = _integrated(hub, origin, local, keep=not dry_run)
             reports = [*reports, *_published_with(hub, origin, local)]
     commit = _restored(hub, commit)
@@ -440,6 +444,20 @@ def _former(hub: Hub, origin: Oid, local: Oid) -> list[Oid]:
 
 
 _MOST_TITLES = 3
+
+
+def _refuse_pointers(hub: Hub, origin: Oid, local: Oid) -> None:
+    """Commits made here that hold files of git-lfs go to origin by ``git push``, whose hook brings their contents:
+    without these nobody else can check main out.
+    """
+    if pointers := find_pointers(hub.git, origin, local):
+        contents = command("git lfs push origin {}", hub.main_ref)
+        push, pull = command("git push origin {}", hub.main_ref), command("git pull origin {}", hub.main_ref)
+        raise Blocked(
+            f"commits made here on {hub.main} hold files of git-lfs, whose contents cn does not bring to origin: "
+            f"{some_of(pointers, 3, 80)}",
+            f"{contents}, then {push} (where origin has moved, {pull} before), then run again",
+        )
 
 
 def _published_with(hub: Hub, origin: Oid, local: Oid) -> list[str]:
