@@ -94,6 +94,9 @@ _LAST_WORD = 0.8
 unanswered: dict[str, float] = {}
 """Which remotes, by URL, had not answered when a signal ended this process, and for how many seconds: signals belong to
 the process."""
+_BY_PROXY = "UNKNOWN port"
+"""What ssh says of a connection through another program (ssh_config(5), "ProxyCommand") that never came about. Where it
+keeps the login for others it does not show what that program said."""
 _GRACE = 0.5
 """Seconds that pipes may stay open after git itself has ended, and that one which receives has to end."""
 _POLL = 0.01
@@ -518,9 +521,10 @@ class Git(NamedTuple):
                     for index, child in list(running.items()):
                         done = child.poll()
                         if done is not None:
-                            answers[index] = done
                             del running[index]
-                            queue.ended(index)
+                            if queue.ended(index) and _BY_PROXY in done.err and queue.ask_again(index, jobs[index]):
+                                continue
+                            answers[index] = done
                             if on_done:
                                 on_done(jobs[index], done)
             except (KeyboardInterrupt, SystemExit):
@@ -671,6 +675,7 @@ class _Queue:
         self._logins = logins
         self._since: dict[int, float] = {}
         self._entered: dict[int, Job] = {}
+        self._again: set[int] = set()
 
     def take(self) -> tuple[int, Job] | None:
         """The first that may begin now.
@@ -698,10 +703,20 @@ class _Queue:
         """What waits for a login, and for how many seconds."""
         return [(self.waiting[one], time.monotonic() - at) for one, at in self._since.items() if one in self.waiting]
 
-    def ended(self, index: int) -> None:
-        """A job that was taken has its answer, or was ended."""
+    def ended(self, index: int) -> bool:
+        """A job that was taken has its answer, or was ended. Did it go by a login of cn's own?"""
         if self._logins is not None and (job := self._entered.pop(index, None)):
             self._logins.leave(job.args)
+            return True
+        return False
+
+    def ask_again(self, index: int, job: Job) -> bool:
+        """Once more, by no login of cn's own: that has failed, and is not tried again. False: it was that already."""
+        first = index not in self._again
+        if first:
+            self._again.add(index)
+            self.waiting[index] = job
+        return first
 
 
 class Running:

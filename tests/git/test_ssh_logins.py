@@ -203,3 +203,14 @@ def test_an_address_that_is_dead_takes_seconds_unless_the_user_says_how_many(
         added = git.logins.enter(("ls-remote", "--", "ssh://host.example/a")) or {}
     assert ("-o ConnectTimeout=20 " in added["GIT_SSH_COMMAND"]) == waits
     assert "ControlMaster=auto" in added["GIT_SSH_COMMAND"]
+
+
+def test_what_a_proxy_says_is_the_reason(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ssh shows nothing of it where it keeps the login for others."""
+    (tmp_path / "bastion").write_text("#!/bin/sh\necho 'me@bastion: Permission denied (publickey).' >&2\n")
+    (tmp_path / "bastion").chmod(0o755)
+    (tmp_path / "ssh_config").write_text(f"Host *\n  ProxyCommand {tmp_path / 'bastion'}\n")
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"ssh -F {tmp_path / 'ssh_config'}")
+    with shared_logins(opened(tmp_path)) as git:
+        answers = list_remotes(git, {n: f"ssh://host.invalid/{n}.git" for n in "ab"}, 30)
+    assert all("me@bastion: Permission denied (publickey)" in str(answer) for answer in answers.values()), answers
