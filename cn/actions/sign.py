@@ -70,8 +70,28 @@ def sign(given: str, folder: Path, key: str, *, dry_run: bool = False) -> Report
             raise Refused("the settings did not stay in this clone's git config", "is .git/config writable?")
     report.done(f"cn signs {where} with {made.fingerprint} ({one_line(value, 120)})")
     accept = command("cn peer key {} {}", settings.us, public or "KEY")
-    report.info(f"who has pinned another key of ours refuses what we send, until it accepts this one: {accept}")
+    refuses = f"who has pinned another key of ours refuses what we send, until it accepts this one: {accept}"
+    if other := _other_key(hub, made):
+        report.info(
+            f"what cn committed to {hub.main} before is signed with {other}, maybe in another clone of this hub: a "
+            "peer pins one key for a hub, so all its clones sign with the same one. 'cn sign' with the file of that one "
+            f"does here; where this one shall take its place, sign with it in all of them: {refuses}"
+        )
+    else:
+        report.info(refuses)
     return report
+
+
+_MOST = "--max-count=50"
+
+
+def _other_key(hub: Hub, made: Signature) -> str:
+    """The fingerprint of the key that signed cn's last signed commit of main, if that is another one; else empty."""
+    words = ("--first-parent", "--grep=^cn: ", "--grep=^Merge ", "--format=%H", _MOST, hub.main_ref, "--")
+    commits = hub.git.run("log", *words, check=False).lines
+    signed = (one for one in read_signatures(hub.git, commits, {}) if one.present and one.fingerprint)
+    last = next(signed, None)
+    return last.fingerprint if last is not None and last.fingerprint != made.fingerprint else ""
 
 
 def _other_clone(hub: Hub, folder: Path) -> WorkClone | None:

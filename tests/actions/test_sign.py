@@ -55,6 +55,20 @@ def test_a_key_that_is_changed_is_accepted_as_both_sides_are_told(world: World, 
     assert "has this key already" in sigma.cn(*shlex.split(words)[1:], check=1).stderr
 
 
+def test_all_clones_of_a_hub_sign_with_one_key(world: World, sigma: Node, pi: Node, tmp_path: Path) -> None:
+    (first, _), (second, _) = make_ssh_key(tmp_path / "first"), make_ssh_key(tmp_path / "second")
+    other = world.second(sigma)
+    assert "all its clones" not in sigma.cn("sign", first).stdout
+    sigma.cn("send", "pi", "hello")
+    other.sync()
+    told = " ".join(other.cn("sign", second).stdout.split())
+    shown = subprocess.run(["ssh-keygen", "-lf", str(first)], capture_output=True, text=True, check=True)
+    mark = shown.stdout.split()[1]
+    assert f"what cn committed to main before is signed with {mark}, maybe in another clone of this hub" in told
+    assert "all its clones sign with the same one" in told
+    assert "all its clones" not in other.cn("sign", first).stdout
+
+
 def test_a_private_key_signs_in_no_hub_that_others_share(sigma: Node, tmp_path: Path) -> None:
     private, _ = make_ssh_key(tmp_path / "key")
     git(sigma.root, "config", "core.sharedRepository", "group")
