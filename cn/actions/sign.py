@@ -74,7 +74,7 @@ def sign(given: str, folder: Path, key: str, *, dry_run: bool = False) -> Report
     if other := _other_key(hub, made):
         report.info(
             f"what cn committed to {hub.main} before is signed with {other}, maybe in another clone of this hub: a "
-            "peer pins one key for a hub, so all its clones sign with the same one. 'cn sign' with the file of that one "
+            "peer pins one key for a hub, so all its clones sign with the same one. 'cn sign' with the file of that "
             f"does here; where this one shall take its place, sign with it in all of them: {refuses}"
         )
     else:

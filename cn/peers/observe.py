@@ -33,7 +33,7 @@ from cn.transaction.push import Key, encode, take_pins
 from cn.values.errors import Refused
 from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
 from cn.values.shell_words import command, push_step
-from cn.values.text import counted, one_line, visible
+from cn.values.text import counted, one_line, redact, some_of, visible
 from cn.values.timestamps import parse_stamp
 
 Listed = dict[ThreadKey, tuple[Branch, Oid]]
@@ -469,10 +469,14 @@ def report_strays(run: Run, seen: Observation) -> None:
             ours = prefix == run.settings.us
             whose = "nobody sends us that, under our own prefix" if ours else "the prefix is no peer's"
             run.report.info(f"branch {visible(names[0])}{more}: {whose}; left alone")
+    conditions = run.memory.conditions
     if seen.whole:
         found = {"": _strays(run, strays)} if strays else {}
-        run.memory.conditions.replace(STRAY, found)
-    conditions = run.memory.conditions
+        if at_origin := _left_at_origin(run):
+            found["origin"] = at_origin
+            if not run.memory.told(STRAY, at_origin.text):
+                run.report.info(f"{at_origin.text}; {at_origin.remedy}", source="origin")
+        conditions.replace(STRAY, found)
     for name in conditions.names(INVALID):  # of a peer that was not seen they stay as they were
         peer = name.partition(" ")[0]
         if peer not in run.settings.peers or peer in seen.saw[IN] | seen.saw[OUT]:
@@ -512,6 +516,27 @@ def _strays(run: Run, strays: Mapping[str, Sequence[str]]) -> Condition:
     adds = f"{command('cn peer add {} URL', peer)} lets in what is a peer's; " if peer else ""
     where = ", where the host lets you" if mailbox else ""
     return Condition(text, f"{adds}{delete} deletes one that nobody needs{where}")
+
+
+def _left_at_origin(run: Run) -> Condition | None:
+    """What peers push to origin where the mailbox is another remote: who knows the old URL goes on with it, and no host
+    tells them. What the ledger knows lay there before, and is told with the mailbox that has changed.
+    """
+    if not run.settings.separate_mailbox or run.base.heads is None:
+        return None
+    peers = {peer.name for peer in run.settings.peers.values() if peer.deliver == MAILBOX}
+    new, url = dict[Name, list[str]](), run.hub.origin_url
+    for name, head in run.base.heads.items():
+        peer = Name(name.partition("/")[0])
+        if peer in peers and "/" in name and not run.snapshot.events_at_heads(peer, IN, [head]).get(head):
+            new.setdefault(peer, []).append(name)
+    if not new:
+        return None
+    names, mailbox = [one_line(name, 100) for some in new.values() for name in some], run.settings.mailbox
+    text = f"{some_of(names)} at origin, where nobody looks: what peers send goes to {mailbox} ('mailbox:' in {CONFIG})"
+    gone = command("git push {} {}", "origin", f":{HEADS}{next(iter(new.values()))[0]}")
+    remedy = f"tell {some_of(list(new))} to write the URL of {mailbox}, and not {redact(url)}, as our hub: in {PEERS}; "
+    return Condition(text, f"{remedy}its cn brings there what it may; {gone} deletes one that came there")
 
 
 FETCH, FETCH_OURS, ARRIVAL, UNREAD, NOT_TAKEN = "fetch", "fetch-ours", "arrival", "unread", "not-taken"

@@ -51,5 +51,9 @@ def mend_text(item: Item, peer: Name, twin: str = "") -> str:
     away = command("cn withdraw {}", f"{peer}:{item.topic}")
     if get("status") == "refused" and NOT_PUBLISHED in get("reason"):
         lays = f"{command('cn rebase {}', f'{peer}:{item.topic}')} lays it upon what {peer} publishes now"
-        return f"with the URL of that as its hub:, {lays}; or mend it, then {again}; {away} takes it back"
+        left = f"'git rebase --onto FETCH_HEAD START' does, START being where it left {peer}'s own main"
+        return (
+            f"with the URL of that as its hub:, {lays}; where it began on more than that, {left}, after "
+            f"{command('git fetch {}', 'URL')}; then {again}; {away} takes it back"
+        )
     return f"{mend}, then {again} moves it there; {away} takes it back"

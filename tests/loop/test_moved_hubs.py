@@ -113,6 +113,24 @@ def test_what_is_decided_before_its_creator_knows_the_new_url_is_decided_once(
     assert not sigma.threads()
 
 
+def test_what_comes_to_origin_after_another_mailbox_was_taken_is_told(
+    world: World, sigma: Node, pi: Node, work: Path, box: Path
+) -> None:
+    take_mailbox(sigma, box)
+    pi.cn("send", "sigma", "are you there")
+    told = " ".join(sigma.sync().stdout.split())
+    assert "pi/are-you-there at origin, where nobody looks: what peers send goes to" in told
+    assert "tell pi to write the URL of" in told
+    assert "at origin, where nobody looks" in shown(sigma)
+    sigma.sync()
+    write_url(pi, sigma, box)
+    pi.sync()
+    (step,) = set(re.findall(r"'(git push origin :refs/heads/pi/[^']*)'", told))
+    git(sigma.root, *shlex.split(step)[1:])
+    assert "received pi/are-you-there" in sigma.sync().stdout
+    assert "nobody looks" not in shown(sigma)
+
+
 def test_who_works_on_follows_what_was_laid_upon_another_main(sigma: Node, pi: Node, work: Path, box: Path) -> None:
     old = propose_by_cn(pi, work, "first")
     take_mailbox(sigma, box)
