@@ -30,11 +30,11 @@ from cn.git.remote import (
 )
 from cn.git.told import ORIGIN, mailbox_ref
 from cn.outbox.guarded_push import Guard
-from cn.outbox.our_names import AWAY, PLACE
+from cn.outbox.our_names import AWAY, FORWARD, LOST, PLACE, TAKEN_DOWN
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_renamed, plan_rerouted, plan_returned
 from cn.outbox.push_in_halves import push_in_halves
 from cn.peers.known_mains import is_known_there
-from cn.peers.observe import has_box_alone, without_emptied
+from cn.peers.observe import has_box_alone, head_name, without_emptied
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
@@ -539,7 +539,7 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
             _failed(run, path, entry, outcome.reason, outcome.hint, tell=force)
         else:
             run.memory.attempts.worked(path.rpartition("/")[2])
-            run.memory.conditions.clear(AWAY, f"{entry.to}/{topic_of(entry.branch)}")
+            _forget_told(run, entry)
             run.memory.section(PLACE).setdefault(entry.to, run.settings.peers[entry.to].hub)
     confirmed = {path: entry for path, entry in ready if not outcomes[path].reason}
     if not (confirmed or taken):
@@ -566,6 +566,18 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
 
     run.commit(plan)
     return renamed
+
+
+def _forget_told(run: Run, entry: Entry) -> None:
+    """What is through is not missed, nor moved on by somebody, any more: a step for that would undo it.
+
+    What stood in its place stays told until a sync looks: what was answered about the other counts from then on.
+    """
+    key, conditions = (entry.to, topic_of(entry.branch)), run.memory.conditions
+    conditions.clear(AWAY, "/".join(key))
+    conditions.clear(FORWARD, ":".join(key))
+    for kind in (LOST, TAKEN_DOWN):
+        conditions.clear(kind, head_name(key, entry_head(entry)))
 
 
 def _told(run: Run, entry: Entry, another: str) -> str:

@@ -10,7 +10,7 @@ from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
 from cn.git.remote import HEADS
 from cn.git.taken_in import held
-from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN, UNLISTED
+from cn.outbox.our_names import FORWARD, LOST, REPLACED, TAKEN_DOWN, UNLISTED
 from cn.outbox.plan.receipts import (
     LEFT,
     Arrival,
@@ -53,8 +53,6 @@ from cn.values.shell_words import command, push_step
 from cn.values.text import in_quotes, one_line, some_of
 from cn.values.timestamps import is_old
 
-LOST = "gone"
-"""The kind of condition that a message of ours is gone where it was delivered, and nobody has it."""
 UNHEARD = "unheard"
 """The kind of condition that a message of ours was refused after it was cleaned up: it has to be said anew."""
 _ANSWERS = ("delivered", "answered")
