@@ -169,10 +169,15 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
             continue
         branch = item.get("branch")
         url = executor.settings.delivery_url(executor.hub, executor.settings.peers[peer], branch)
-        brings = bring_pinned(executor.hub.git, peer, OUT, known.topic, item.head)
-        back = ", then ".join([*brings, push_step(url, item.head, f"{HEADS}{branch}", tip)])
         gone = command("git push {} {}", url, f":{HEADS}{branch}")
         tell = partial(_tell_at, executor, seen, (peer, known.topic))
+        if not _is_from_here(executor, peer, item, tip) and (became := _took_in(executor, seen, peer, item)):
+            text = f"our {branch} at {peer} is not what we sent: {tip[:8]} stands there; {became}, {item.head[:8]}"
+            plain = f"nothing of ours is missing there; where nobody needs {tip[:8]}, that branch can be deleted"
+            forward[f"{peer}:{known.topic}"] = tell(text, f"{plain}: {gone}", plain)
+            continue
+        brings = bring_pinned(executor.hub.git, peer, OUT, known.topic, item.head)
+        back = ", then ".join([*brings, push_step(url, item.head, f"{HEADS}{branch}", tip)])
         if may_be_ours(executor, seen, peer, item, tip):
             if item.state == "deleting":
                 continue  # the outbox tells why it waits
@@ -210,6 +215,19 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
     over = [name.partition(":") for name in conditions.names(REPLACED) if name not in found]
     conditions.tell(REPLACED, found, executor.notes)
     return list(dict.fromkeys([*moved, *((Name(peer), topic) for peer, _, topic in over)]))
+
+
+def _took_in(executor: Executor, seen: Observation, peer: Name, item: Item) -> str:
+    """That the peer's main holds a proposal of ours, in whose place another's commit stands: it is merged. Else empty.
+
+    Its branch stays: it is another's now.
+    """
+    if item.get("kind") not in ("", PROPOSAL) or not (became := _is_in_main(executor, seen, peer, item)):
+        return ""
+    if item.state in _ANSWERS and (item.get("status") != "merged" or item.get("unproven")):
+        executor.perform(plan_proven(peer, item, "merged", executor.now, final=False))
+        executor.notes.done(f"{item.get('branch')} is merged, by {peer}'s main", source=f"{peer}/{item.topic}")
+    return became
 
 
 _Sent = dict[str, list[Event]]
@@ -724,6 +742,8 @@ def apply_notice(
     proof = check_claim(executor, seen, peer, about, arrival.signature, said) if is_ours or deleted else None
     taken_name = ours is None and _is_taken(past)
     strange = ours is not None and listed is not None and not may_be_ours(executor, seen, peer.name, ours, listed[1])
+    if strange and ours is not None and proof is None and about.status == "merged":
+        strange = not _is_part_of(executor, seen, peer.name, ours, about.head)
     tip = listed[1] if listed and not taken_name and not strange else None
     arrival = arrival._replace(left=left_head(about, ours, expected, tip, deleted=deleted))
     before = _said_of_ended(executor, peer.name, about, ours, past) if about.branch == expected else None
@@ -763,6 +783,15 @@ def apply_notice(
     else:
         executor.notes.info(f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source)
     return arrival
+
+
+def _is_part_of(executor: Executor, seen: Observation, peer: Name, ours: Item, merged: Oid) -> bool:
+    """Did the peer merge what we sent as a part of this commit, which somebody made upon it before we looked? Then it
+    decided ours with it, and of neither is anything lost with the branch.
+    """
+    if not _is_in_main(executor, seen, peer, ours) or read_info(executor.hub.git, [merged]) == [None]:
+        return False
+    return is_ancestor(executor.hub.git, ours.head, merged)
 
 
 def _was_a_message(executor: Executor, peer: Name, topic: str, past: Sequence[Event]) -> bool:

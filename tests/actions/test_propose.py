@@ -914,6 +914,57 @@ def test_a_commit_upon_our_proposal_is_told_as_long_as_it_stands_there(desk: Des
     assert "which we sent" not in pi.cn("status").stdout
 
 
+def fix_up(desk: Desk) -> str:
+    """A maintainer of sigma's commits upon our proposal and pushes to its branch, as forges let them; the commit."""
+    ws = desk.world.folder / "maintainer"
+    if not ws.is_dir():
+        identify(clone(desk.sigma.url, ws), "Sigmund", "sigmund@people.example")
+    git(ws, "fetch", "-q", "origin")
+    git(ws, "checkout", "-q", "-B", "fix", "origin/pi/fix")
+    head = commit(ws, {"docs/fixed.md": "fixed up\n"}, "Fix it up")
+    push(ws, desk.sigma.url, "HEAD:refs/heads/pi/fix")
+    return head
+
+
+def test_what_was_merged_with_a_commit_upon_it_before_we_looked_is_merged(desk: Desk) -> None:
+    sigma, pi = desk.sigma, desk.pi
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    sigma.sync()
+    other = fix_up(desk)
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    told = pi.sync().stdout
+    assert f"sigma says pi/fix is merged; that is about {other[:8]}, and ours was at {head[:8]}" in told
+    assert "deleted pi/fix at sigma" in told
+    assert desk.there() is None
+    assert "merged as" in pi.cn("why", "sigma:fix").stdout
+    pi.cn("status", "--check")
+    desk.world.settle(sigma, pi)
+
+
+def test_what_the_peers_main_holds_is_merged_whatever_stands_in_its_place(desk: Desk) -> None:
+    """As where its host merges what somebody fixed up, keeps the branch, and no cn says so."""
+    sigma, pi = desk.sigma, desk.pi
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    other = fix_up(desk)
+    git(sigma.home, "update-ref", "refs/heads/main", other)
+    told = pi.sync().stdout
+    assert "pi/fix is merged, by sigma's main" in told
+    shown = " ".join(pi.cn("status").stdout.split())
+    assert f"is not what we sent: {other[:8]} stands there; sigma's main holds it, {head[:8]}" in shown
+    assert "force-with-lease" not in shown
+    assert "no answer" not in shown
+    assert "merged" in pi.cn("why", "sigma:fix").stdout
+    pi.idle()
+    (gone,) = set(re.findall(r"'(git push .*?)'", shown))
+    git(pi.root, *shlex.split(gone)[1:])
+    pi.sync()
+    assert "pi/fix" not in pi.cn("status").stdout
+    pi.cn("status", "--check")
+
+
 def test_what_was_merged_is_not_ours_to_be_moved_by_whoever_builds_upon_that_main(desk: Desk) -> None:
     """Every commit upon the peer's main holds what it merged."""
     sigma, pi = desk.sigma, desk.pi
@@ -927,8 +978,10 @@ def test_what_was_merged_is_not_ours_to_be_moved_by_whoever_builds_upon_that_mai
     push(stranger, sigma.url, "+HEAD:refs/heads/pi/fix")
     sigma.sync()
     sigma.decide("pi/fix", "delete:no")
-    told = pi.cn("sync", check=None)
-    assert f"{other[:8]} stands there" in told.stdout + told.stderr
+    pi.cn("sync", check=None)
+    shown = " ".join(pi.cn("status").stdout.split())
+    assert f"{other[:8]} stands there; sigma's main holds it" in shown
+    assert "force-with-lease" not in shown, "what is merged needs not to be brought back"
     assert "adopted" not in pi.cn("why", "sigma:fix").stdout
     assert "merged" in pi.cn("why", "sigma:fix").stdout
     assert "; discarded" not in pi.cn("why", "sigma:fix").stdout
