@@ -184,10 +184,11 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
             if not _is_from_here(executor, peer, item, tip):
                 look = command("git fetch {} {}", url, f"{HEADS}{branch}")
                 text = f"our {branch} at {peer} is at {tip[:8]}, upon {item.head[:8]}, which we sent"
-                plain = (
-                    f"{command('cn propose {} {}', known.topic, peer)}, where it is checked out, says that it is ours"
-                )
-                remedy = f"{look} shows it; {plain}; {back} brings back what we sent, and {gone} ends it where it was"
+                again = command("cn propose {} {}", known.topic, peer)
+                plain = f"{again}, where it is checked out, tells how to go on from it"
+                takes = f"{look} and 'git rebase FETCH_HEAD', where {known.topic} is checked out, go on from it, "
+                remedy = f"{takes}then {again} says that it is ours; "
+                remedy += f"{back} brings back what we sent, and {gone} ends it where it was"
                 forward[f"{peer}:{known.topic}"] = tell(text, remedy, plain)
             elif _is_back(executor, peer, item, tip):
                 text = f"our {branch} at {peer} is back at {tip[:8]}, which we sent before {item.head[:8]}"
