@@ -21,7 +21,7 @@ from cn.git.repository import Hub, open_hub, share
 from cn.git.told import OWN_CLONE
 from cn.git.work_clone import WorkClone, find_work_clone, work_trees
 from cn.inbox.merges import own_base, read_facts
-from cn.outbox.deliver import deliver
+from cn.outbox.deliver import deliver, is_ours, was_there
 from cn.outbox.moved_hubs import is_upon_former_main
 from cn.outbox.our_names import told_of
 from cn.outbox.plan.receipts import plan_ours_gone
@@ -142,7 +142,8 @@ def propose(
 ) -> Report:
     """Propose a commit of ``work`` (HEAD, or ``rev``) to a peer, under the topic; one that is there moves.
 
-    What is there and was never in ``work``, another clone's, is replaced only where ``replaces`` says so.
+    What is there and was never in ``work``, another clone's, or what somebody else pushed there, is replaced only where
+    ``replaces`` says so.
     """
 
     def may_replace(old: Oid) -> bool:
@@ -165,11 +166,12 @@ def propose(
         if left := [path for path in work.uncommitted() if not (rev or is_owned(path))]:
             run.report.info(f"not part of it: {some_of(left, 3, 80)}, with changes that are not committed")
         before = run.snapshot.item(target.peer.name, OUT, target.topic)
-        queued = queue_proposal(run, target, head, may_replace, message=message)
+        there = _look_there(run, target, before)
+        queued = queue_proposal(run, target, head, may_replace, message=message, there=there, replaces=replaces)
         if queued and before is not None and not is_ancestor(work.git, before.head, head):
             title = f" ({title})" if (title := one_line(before.get("subject"), 80)) else ""
             run.report.info(f"it replaces {before.head[:8]}{title}, which is no part of it", source=target.source)
-        deliver(run, force=True)
+        deliver(run, force=True, over={(target.peer.name, target.branch): there} if replaces and there else {})
         if queued and (now := run.snapshot.item(target.peer.name, OUT, target.topic)) and not dry_run:
             _tell_what_follows(run, target, now)
     return run.report
@@ -262,15 +264,20 @@ def queue_proposal(
     *,
     message: str = "",
     subject: str = "cn: propose",
+    there: Oid | None = None,
+    replaces: bool = False,
 ) -> bool:
     """Put it into the outbox in one commit; refuses what can never be merged, and what was answered already.
 
-    ``may_replace`` is asked about the commit that was proposed before. False: it is there as it is.
+    ``may_replace`` is asked about the commit that was proposed before, ``there`` is what :func:`_look_there` found, and
+    ``replaces`` says that it may go, whoever pushed it. False: it is there as it is.
     """
     peer = target.peer.name
     told = _settled(run, run.snapshot, target, head, may_replace)
-    if (lost := _lost(run, target, head) if told else None) is not None:
-        run.report.info(f"{target.branch} is not there any more: it goes there again", source=target.source)
+    if (lost := _lost(run, target, head, there, replaces=replaces) if told else None) is not None:
+        gone = f"{target.branch} is not there any more"
+        gone = f"{target.branch} is at {there[:8]} there, which is replaced" if there else gone
+        run.report.info(f"{gone}: it goes there again", source=target.source)
     elif told:
         if message.strip():
             raise Refused(f"{told}, and the message was not sent", f"{command('cn send {} MESSAGE', peer)} sends it")
@@ -279,6 +286,9 @@ def queue_proposal(
     if twin := _twin(run.snapshot, target, head):
         raise _same_as(target, twin, head)
     base = _check(run, target, head)
+    entry = Propose(peer, target.branch, head, run.now, "")
+    if there and not replaces and there != head and not is_ours(run, entry, there):
+        raise _moved_there(run, target, there)
     history = read_histories(run.hub.git, target.tip, [head], Patience()).get(head)
     others = {item.head for to, item in run.snapshot.outbound() if to == peer and item.topic != target.topic}
     title = first_title(history, others) if history is not None else ""
@@ -308,22 +318,47 @@ def queue_proposal(
     return run.commit_for(propose_it)
 
 
-def _lost(run: Run, target: Target, head: Oid) -> Item | None:
-    """Our record of a proposal that is not there any more, as its next sync would find; None: it is there, or nobody
-    can tell. Raises :class:`Refused` where somebody else's commit stands in its place.
-    """
-    item = run.snapshot.item(target.peer.name, OUT, target.topic)
-    if item is None or item.head != head or item.state not in THERE:
+def _look_there(run: Run, target: Target, item: Item | None) -> Oid | None:
+    """Where the branch of what we sent is now; empty: nowhere, None: nobody can tell, or it was never there."""
+    entry = Propose(target.peer.name, target.branch, item.head, run.now, "") if item is not None else None
+    if item is None or entry is None or item.state not in (*THERE, "queued") or not was_there(run.snapshot, entry):
         return None
     ref, url = HEADS + target.branch, run.settings.delivery_url(run.hub, target.peer, target.branch)
     there = list_refs_of(run.hub.git, url, [ref], run.settings.config.limits.peer_seconds)
-    if isinstance(there, str) or there.get(ref) == head:
+    return None if isinstance(there, str) else Oid(there.get(ref, ""))
+
+
+def _lost(run: Run, target: Target, head: Oid, there: Oid | None, *, replaces: bool) -> Item | None:
+    """Our record of a proposal that is not there any more, as its next sync would find; None: it is there, or nobody
+    can tell. Raises :class:`Refused` where somebody else's commit stands in its place, and stays.
+    """
+    item = run.snapshot.item(target.peer.name, OUT, target.topic)
+    if item is None or item.head != head or item.state not in THERE or there is None or there == head:
         return None
-    if tip := there.get(ref):
-        text = f"{target.branch} is at {tip[:8]} there, and cn knows {head[:8]}: nothing was proposed"
-        moved = told_of(run.memory.conditions, f"{target.peer.name}:{target.topic}")
-        raise Refused(text, moved.remedy if moved else "'cn sync' and 'cn status' tell what may be done")
+    if there and not replaces:
+        raise _moved_there(run, target, there)
     return item
+
+
+def _moved_there(run: Run, target: Target, tip: Oid) -> Refused:
+    """Somebody pushed to our branch there, as a forge lets its maintainers: on what to go on, and what ends it."""
+    item = run.snapshot.item(target.peer.name, OUT, target.topic)
+    knows = f", and cn knows {item.head[:8]}" if item is not None else ""
+    text = f"{target.branch} is at {tip[:8]} there{knows}: nothing was proposed"
+    gone = command("git push {} {}", target.place, f":{HEADS}{target.branch}")
+    back = command("cn withdraw {}", f"{target.peer.name}:{target.topic}")
+    over = command("cn propose {} {} --replace", target.topic, target.peer.name)
+    return Refused(text, f"{take_there(target)}; {over} replaces it; {gone}, then {back}, ends it")
+
+
+def take_there(target: Target) -> str:
+    """How one goes on from what somebody pushed to a branch of ours: where nothing of one's own is new it is a plain
+    move forward.
+    """
+    fetch = command("git fetch {} {}", target.place, HEADS + target.branch)
+    again = command("cn propose {} {}", target.topic, target.peer.name)
+    onto = f"'git rebase FETCH_HEAD', where {target.topic} is checked out, goes on from it"
+    return f"{fetch} and 'git log ..FETCH_HEAD' show what somebody pushed there; {onto}, then {again}"
 
 
 def _is_of(entry: object, target: Target) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cn.actions.drafts import telling_what_waits
-from cn.actions.propose import Target, comparing, find_target, follow_moved, open_run_for, queue_proposal
+from cn.actions.propose import Target, comparing, find_target, follow_moved, open_run_for, queue_proposal, take_there
 from cn.git.entries import diff_commits
 from cn.git.fetch import fetch_commits
 from cn.git.objects import is_ancestor, merge_bases, read_info
@@ -15,7 +15,7 @@ from cn.git.work_clone import WorkClone
 from cn.inbox.merges import own_main
 from cn.outbox.deliver import deliver
 from cn.outbox.moved_hubs import is_upon_former_main
-from cn.outbox.our_names import find_ours, told_of
+from cn.outbox.our_names import find_ours
 from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import OUT, Item
 from cn.run.run import Run
@@ -151,10 +151,8 @@ def _require_there(run: Run, target: Target, item: Item, *, may_lack: bool) -> N
         return
     if tip != item.head:
         there = f"is at {tip[:8]} there, and cn knows {item.head[:8]}" if tip else "is not there any more"
-        look = command("git fetch {} {}", target.place, HEADS + target.branch) + " shows it; " if tip else ""
         again = command("cn propose {}", target.topic)
-        moved = told_of(run.memory.conditions, f"{target.peer.name}:{target.topic}")
-        remedy = moved.remedy if moved and tip else f"{look}propose it from your clone, with {again}"
+        remedy = take_there(target) if tip else f"propose it from your clone, with {again}"
         raise Refused(f"{target.branch} {there}", remedy)
     remote = MAILBOX_KEY if lies_at_mailbox(target.peer.name, target.branch) else target.peer.name
     told = run.settings.told_to(run.hub, remote, [target.peer.name])

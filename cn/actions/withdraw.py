@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cn.actions.drafts import telling_what_waits
+from cn.git.objects import is_ancestor, read_info
 from cn.git.remote import HEADS, list_refs_of
 from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
@@ -12,8 +13,9 @@ from cn.outbox.our_branches import UNHEARD, forget_lost
 from cn.outbox.our_names import find_ours, told_of
 from cn.outbox.plan.receipts import plan_end_lost, plan_seen_again, plan_unasked, plan_withdrawn
 from cn.peers.observe import head_name
-from cn.protocol.layout import FINAL, NOTICE, TO_MEND
+from cn.protocol.layout import FINAL, NOTICE, PROPOSAL, TO_MEND
 from cn.protocol.ledger import OUT, Event, Item
+from cn.protocol.outbox_entry import is_deletion_of
 from cn.protocol.sent_life import last_state, sent_lives
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
@@ -40,12 +42,51 @@ def withdraw(hub: Hub, sent: str, *, dry_run: bool = False) -> Report:
         again = None
         if run.snapshot.item(peer, OUT, topic) is None and (again := _find_again(run, peer, topic)) is None:
             _end_lost(run, peer, topic)
-        elif (moved := told_of(run.memory.conditions, f"{peer}:{topic}")) is not None:
-            raise Refused(moved.text, f"{moved.remedy}; 'cn sync' looks again")
         else:
+            _require_ours(run, peer, topic)
             run.commit(lambda executor: _take_back(executor, peer, topic, again))
             deliver(run, force=True)
     return run.report
+
+
+def _require_ours(run: Run, peer: Name, topic: str) -> None:
+    """What somebody else pushed to our branch is not deleted as if it were ours. Raises :class:`Refused` where that
+    stands there, before anything is taken out of the outbox; where nobody can tell, by what was seen last.
+    """
+    item, known = run.snapshot.item(peer, OUT, topic), run.settings.peers.get(peer)
+    if item is None or known is None or item.get("kind") == NOTICE:
+        return
+    if any(is_deletion_of(entry, peer, topic) for _, entry in run.snapshot.outbox()[0]):
+        return  # the outbox tells why it waits
+    branch, moved = Branch(item.get("branch")), told_of(run.memory.conditions, f"{peer}:{topic}")
+    url, ref = run.settings.delivery_url(run.hub, known, branch), f"{HEADS}{branch}"
+    again = command("cn withdraw {}", f"{peer}:{topic}")
+    there = list_refs_of(run.hub.git, url, [ref], run.settings.config.limits.peer_seconds)
+    if isinstance(there, str):
+        if moved is not None:
+            raise Refused(moved.text, f"{moved.remedy}; 'cn sync' looks again")
+        return
+    tip, ours = there.get(ref), item.head
+    if item.state == "queued":
+        last = _last_there(run.snapshot.events_of_topic(peer, OUT, topic))
+        if last is None and (not tip or not _holds(run, Oid(tip), ours)):
+            return  # it never came there, whoever has its name
+        ours = last or ours
+    if not tip or tip in (ours, item.head):
+        return
+    if moved is not None and f" {tip[:8]}" in moved.text:
+        raise Refused(moved.text, f"{moved.remedy}; {again} after that takes it back")
+    gone = command("git push {} {}", url, f":{ref}")
+    steps = f"{gone} deletes that, too, where the host lets you, then {again} ends it here"
+    if item.get("kind") in ("", PROPOSAL):
+        onto = f"'git rebase FETCH_HEAD', where {one_line(topic, 80)} is checked out, goes on from it, then "
+        onto += command("cn propose {} {}", topic, peer)
+        steps = f"{command('git fetch {} {}', url, ref)} shows it: {onto}; {steps}"
+    raise Refused(f"{branch} is at {tip[:8]} there, and cn sent {ours[:8]}: nothing was taken back", steps)
+
+
+def _holds(run: Run, tip: Oid, head: Oid) -> bool:
+    return None not in read_info(run.hub.git, [tip, head]) and is_ancestor(run.hub.git, head, tip)
 
 
 def _check(peer: Name, item: Item, waiting: Sequence[HubPath], *, known: bool) -> None:

@@ -20,8 +20,8 @@ from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
 from cn.inbox.in_conflict import find_conflicts
 from cn.outbox.deliver import PUBLISH
-from cn.outbox.our_branches import LOST, UNHEARD
-from cn.outbox.our_names import AWAY, FORWARD, REPLACED, TAKEN_DOWN
+from cn.outbox.our_branches import UNHEARD
+from cn.outbox.our_names import AWAY, FORWARD, LOST, REPLACED, TAKEN_DOWN
 from cn.outbox.told_again import UNTOLD
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
 from cn.peers.links import ONE_NAME, find_former, find_routes, open_at

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cn.git import needed_rights
@@ -30,11 +31,11 @@ from cn.git.remote import (
 )
 from cn.git.told import ORIGIN, mailbox_ref
 from cn.outbox.guarded_push import Guard
-from cn.outbox.our_names import AWAY, PLACE
+from cn.outbox.our_names import AWAY, FORWARD, LOST, PLACE, TAKEN_DOWN
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_renamed, plan_rerouted, plan_returned
 from cn.outbox.push_in_halves import push_in_halves
 from cn.peers.known_mains import is_known_there
-from cn.peers.observe import has_box_alone, without_emptied
+from cn.peers.observe import has_box_alone, head_name, without_emptied
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
@@ -58,11 +59,16 @@ from cn.values.text import counted, one_line
 from cn.values.timestamps import format_age
 
 Pair = tuple[HubPath, Entry]
+Over = Mapping[tuple[Name, Branch], Oid]
+"""Commits of somebody else that a proposal of ours, by its peer and branch, may replace."""
+_NOTHING: Over = MappingProxyType({})
 
 
 class Outcome(NamedTuple):
     """What became of one entry: what was executed, or why nothing was (``hint``: and never will be).
 
+    ``plain`` is the hint that names no URL, where the other does: it is shown as long as this waits, and the URL may be
+    another one by then.
     ``another`` is the branch of somebody else that has its name, as one names it there: a message goes by another, and
     what was to be deleted never was there.
     """
@@ -71,10 +77,13 @@ class Outcome(NamedTuple):
     reason: str = ""
     hint: str = ""
     another: str = ""
+    plain: str = ""
 
 
-def deliver(run: Run, *, force: bool = False, waited: Collection[HubPath] | None = None) -> None:
+def deliver(run: Run, *, force: bool = False, waited: Collection[HubPath] | None = None, over: Over = _NOTHING) -> None:
     """Deliver what main's outbox holds; confirmed entries go to ``sent/`` in one commit.
+
+    ``over`` are commits of somebody else that a proposal of this name replaces, since somebody just said so.
 
     ``waited`` is what was in it before somebody said something: for whom that is, back-off or not, it is tried.
     """
@@ -93,7 +102,7 @@ def deliver(run: Run, *, force: bool = False, waited: Collection[HubPath] | None
         _commit(run, ready, {path: _taken(entry) for path, entry in ready}, force=force)
     elif ready:
         write_messages(run.hub.git, run.snapshot.algorithm, [entry for _, entry in ready])
-        renamed = _commit(run, ready, _perform(run, ready, force=force), force=force)
+        renamed = _commit(run, ready, _perform(run, ready, force=force, over=over), force=force)
         if renamed:  # one that is taken again waits for the next run
             _commit(run, renamed, _perform(run, renamed), force=force)
 
@@ -148,7 +157,7 @@ def _reroute(run: Run) -> None:
             return False
         if item.head != entry_head(entry):
             return False
-        return isinstance(entry, Deliver) or not _was_there(run.snapshot, entry)
+        return isinstance(entry, Deliver) or not was_there(run.snapshot, entry)
 
     if not any(has_moved(entry) for _, entry in run.snapshot.outbox()[0]):
         return
@@ -165,7 +174,7 @@ def _reroute(run: Run) -> None:
     run.commit(plan)
 
 
-def _was_there(snapshot: Snapshot, entry: Propose | Remove) -> bool:
+def was_there(snapshot: Snapshot, entry: Propose | Remove) -> bool:
     """Was its branch ever seen where it goes?"""
     past = snapshot.events_of_topic(entry.to, OUT, topic_of(entry.branch))
     return bool(past) and any(event.kind in ("delivered", "adopted") for event in sent_lives(past)[-1])
@@ -253,12 +262,14 @@ def _secret(run: Run, snapshot: Snapshot, path: HubPath, entry: Deliver) -> Refu
     return check_entry(path, data, entry, topics, run.settings)
 
 
-def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False) -> None:
+def _failed(
+    run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False, plain: str = ""
+) -> None:
     needed = needed_rights.of_branches(entry.branch.partition("/")[0])
     hint = hint or remedy_of(reason, "", say_moved, needed)
     peer = run.settings.peers.get(entry.to)
     # It is shown as long as this waits, and the URL may be another one by then.
-    kept = "" if peer is not None and escape(peer.hub) in hint else hint
+    kept = plain if peer is not None and escape(peer.hub) in hint else hint
     new = run.memory.attempts.failed(path.rpartition("/")[2], reason, kept)
     text = f"{entry.branch} for {entry.to} is not {confirmed_kind(entry)}: {reason}"
     hint = hint or "it stays in the outbox"
@@ -269,7 +280,7 @@ _AFTER_HANGING = 10.0
 """Seconds for the question what became of a push that took all its time."""
 
 
-def _perform(run: Run, ready: Sequence[Pair], *, force: bool = False) -> dict[HubPath, Outcome]:
+def _perform(run: Run, ready: Sequence[Pair], *, force: bool = False, over: Over = _NOTHING) -> dict[HubPath, Outcome]:
     """Push with what we know, each ref with its lease; ask a remote only about what it did not take."""
     git, seconds = run.hub.git, run.settings.config.limits.peer_seconds
     # One remote may stand for several peers (pickup): the key is the URL.
@@ -292,7 +303,10 @@ def _perform(run: Run, ready: Sequence[Pair], *, force: bool = False) -> dict[Hu
             continue
         if _refusal(run, entry):
             continue
-        if isinstance(entry, Propose) and isinstance(listing, Listing) and (known := _looked_at(run, entry, listing)):
+        known = None
+        if isinstance(entry, Propose) and isinstance(listing, Listing):
+            known = _looked_at(run, entry, listing, over)
+        if known is not None:
             settled[path] = known
             continue
         hoped[place] = path
@@ -401,7 +415,7 @@ def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, li
                     gone, out = command("git push {} {}", url, f":{HEADS}{entry.branch}"), command("git rm -- {}", path)
                     hint = f"{refusal.remedy}: {gone} deletes that, too, where the host lets you; "
                     hint += f"{out}, and a commit, ends that cn asks for it"
-                return Outcome("", f"{refusal.rule}: {refusal.reason}", hint)
+                return Outcome("", f"{refusal.rule}: {refusal.reason}", hint, plain=hint.rpartition("; ")[2])
     reason = (result.reason if result else "") or "the remote did not take it"
     if isinstance(entry, Remove) and _is_near(entry) is (run.settings.peers[entry.to].deliver == MAILBOX):
         where = "here" if _is_near(entry) else "in its hub"
@@ -410,19 +424,28 @@ def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, li
     return Outcome("", reason, _make_room(run, entry, way) if way else "")
 
 
-def _looked_at(run: Run, entry: Propose, listing: Listing) -> Outcome | None:
+def _looked_at(run: Run, entry: Propose, listing: Listing, over: Over = _NOTHING) -> Outcome | None:
     """What a listing says of a proposal; None: it can be pushed over what is there."""
     tip = listing.get(entry.branch)
     if tip == entry.head:
         return _taken(entry)
     if _prefix(entry) in listing.cut:
         return Outcome("", f"asked for the branches under {_prefix(entry)}/, {TOO_MUCH}")
-    if tip is not None and not _is_ours(run, entry, tip):
-        url = _url(run, entry)
+    if tip is not None and tip != over.get((entry.to, entry.branch)) and not is_ours(run, entry, tip):
+        url, topic = _url(run, entry), topic_of(entry.branch)
         look = command("git fetch {} {}", url, HEADS + entry.branch)
         reason = f"it is at {tip[:8]} there, which cn did not propose"
-        other = command("cn propose {} {}", "OTHER", entry.to)
-        return Outcome("", reason, f"it waits; {look} shows what somebody pushed there, {other} proposes ours anew")
+        if was_there(run.snapshot, entry):
+            again = f"{command('cn propose {} {}', topic, entry.to)}, where it is checked out,"
+            gone = command("git push {} {}", url, f":{HEADS}{entry.branch}")
+            over_it = command("cn propose {} {} --replace", topic, entry.to)
+            ends = f"{gone}, then {command('cn withdraw {}', f'{entry.to}:{topic}')}, ends it"
+            hint = f"it waits; {look} shows what somebody pushed there: 'git rebase FETCH_HEAD', where it is checked "
+            hint += f"out, puts ours onto it, then {command('cn propose {} {}', topic, entry.to)}; {over_it} replaces "
+            return Outcome("", reason, f"{hint}it; {ends}", plain=f"{again} tells what may be done")
+        ends = f"{command('cn withdraw {}', f'{entry.to}:{topic}')} takes this out"
+        anew = f"{command('cn propose {} {}', 'OTHER', entry.to)} proposes ours anew, {ends}"
+        return Outcome("", reason, f"it waits; {look} shows what somebody pushed there, {anew}", plain=anew)
     return _no_room(run, entry, listing) or _lacking(run, entry)
 
 
@@ -469,7 +492,7 @@ def _in_its_place(entry: Deliver, listing: Listing) -> str:
     return f"{one_line(found[0], 100)} at {listing[found[0]][:8]}" if found else ""
 
 
-def _is_ours(run: Run, entry: Propose, tip: Oid) -> bool:
+def is_ours(run: Run, entry: Propose, tip: Oid) -> bool:
     """Is this tip an earlier state of the proposal, by our ledger, or a part of what is proposed now?"""
     if any(event.head == tip for event in run.snapshot.events_of_topic(entry.to, OUT, topic_of(entry.branch))):
         return True
@@ -480,7 +503,7 @@ def _is_ours(run: Run, entry: Propose, tip: Oid) -> bool:
 def _never_came(run: Run, entry: Remove, tip: Oid) -> bool:
     """Did what is to be deleted wait in the outbox only, since somebody else's commit, ``tip``, had its name?"""
     past = run.snapshot.events_of_topic(entry.to, OUT, topic_of(entry.branch))
-    if not _is_recorded(run, entry) or _was_there(run.snapshot, entry) or any(event.head == tip for event in past):
+    if not _is_recorded(run, entry) or was_there(run.snapshot, entry) or any(event.head == tip for event in past):
         return False
     infos = read_info(run.hub.git, [tip, entry.tip])
     return None in infos or not is_ancestor(run.hub.git, entry.tip, tip)
@@ -536,10 +559,10 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
         if path in taken:
             run.memory.attempts.worked(path.rpartition("/")[2])
         elif outcome.reason:
-            _failed(run, path, entry, outcome.reason, outcome.hint, tell=force)
+            _failed(run, path, entry, outcome.reason, outcome.hint, tell=force, plain=outcome.plain)
         else:
             run.memory.attempts.worked(path.rpartition("/")[2])
-            run.memory.conditions.clear(AWAY, f"{entry.to}/{topic_of(entry.branch)}")
+            _forget_told(run, entry)
             run.memory.section(PLACE).setdefault(entry.to, run.settings.peers[entry.to].hub)
     confirmed = {path: entry for path, entry in ready if not outcomes[path].reason}
     if not (confirmed or taken):
@@ -566,6 +589,18 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
 
     run.commit(plan)
     return renamed
+
+
+def _forget_told(run: Run, entry: Entry) -> None:
+    """What is through is not missed, nor moved on by somebody, any more: a step for that would undo it.
+
+    What stood in its place stays told until a sync looks: what was answered about the other counts from then on.
+    """
+    key, conditions = (entry.to, topic_of(entry.branch)), run.memory.conditions
+    conditions.clear(AWAY, "/".join(key))
+    conditions.clear(FORWARD, ":".join(key))
+    for kind in (LOST, TAKEN_DOWN):
+        conditions.clear(kind, head_name(key, entry_head(entry)))
 
 
 def _told(run: Run, entry: Entry, another: str) -> str:

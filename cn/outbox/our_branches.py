@@ -10,7 +10,7 @@ from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
 from cn.git.remote import HEADS
 from cn.git.taken_in import held
-from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN, UNLISTED
+from cn.outbox.our_names import FORWARD, LOST, REPLACED, TAKEN_DOWN, UNLISTED
 from cn.outbox.plan.receipts import (
     LEFT,
     Arrival,
@@ -53,8 +53,6 @@ from cn.values.shell_words import command, push_step
 from cn.values.text import in_quotes, one_line, some_of
 from cn.values.timestamps import is_old
 
-LOST = "gone"
-"""The kind of condition that a message of ours is gone where it was delivered, and nobody has it."""
 UNHEARD = "unheard"
 """The kind of condition that a message of ours was refused after it was cleaned up: it has to be said anew."""
 _ANSWERS = ("delivered", "answered")
@@ -171,20 +169,26 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
             continue
         branch = item.get("branch")
         url = executor.settings.delivery_url(executor.hub, executor.settings.peers[peer], branch)
-        brings = bring_pinned(executor.hub.git, peer, OUT, known.topic, item.head)
-        back = ", then ".join([*brings, push_step(url, item.head, f"{HEADS}{branch}", tip)])
         gone = command("git push {} {}", url, f":{HEADS}{branch}")
         tell = partial(_tell_at, executor, seen, (peer, known.topic))
+        if not _is_from_here(executor, peer, item, tip) and (became := _took_in(executor, seen, peer, item)):
+            text = f"our {branch} at {peer} is not what we sent: {tip[:8]} stands there; {became}, {item.head[:8]}"
+            plain = f"nothing of ours is missing there; where nobody needs {tip[:8]}, that branch can be deleted"
+            forward[f"{peer}:{known.topic}"] = tell(text, f"{plain}: {gone}", plain)
+            continue
+        brings = bring_pinned(executor.hub.git, peer, OUT, known.topic, item.head)
+        back = ", then ".join([*brings, push_step(url, item.head, f"{HEADS}{branch}", tip)])
         if may_be_ours(executor, seen, peer, item, tip):
             if item.state == "deleting":
                 continue  # the outbox tells why it waits
             if not _is_from_here(executor, peer, item, tip):
                 look = command("git fetch {} {}", url, f"{HEADS}{branch}")
                 text = f"our {branch} at {peer} is at {tip[:8]}, upon {item.head[:8]}, which we sent"
-                plain = (
-                    f"{command('cn propose {} {}', known.topic, peer)}, where it is checked out, says that it is ours"
-                )
-                remedy = f"{look} shows it; {plain}; {back} brings back what we sent, and {gone} ends it where it was"
+                again = command("cn propose {} {}", known.topic, peer)
+                plain = f"{again}, where it is checked out, tells how to go on from it"
+                takes = f"{look} and 'git rebase FETCH_HEAD', where {known.topic} is checked out, go on from it, "
+                remedy = f"{takes}then {again} says that it is ours; "
+                remedy += f"{back} brings back what we sent, and {gone} ends it where it was"
                 forward[f"{peer}:{known.topic}"] = tell(text, remedy, plain)
             elif _is_back(executor, peer, item, tip):
                 text = f"our {branch} at {peer} is back at {tip[:8]}, which we sent before {item.head[:8]}"
@@ -212,6 +216,19 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
     over = [name.partition(":") for name in conditions.names(REPLACED) if name not in found]
     conditions.tell(REPLACED, found, executor.notes)
     return list(dict.fromkeys([*moved, *((Name(peer), topic) for peer, _, topic in over)]))
+
+
+def _took_in(executor: Executor, seen: Observation, peer: Name, item: Item) -> str:
+    """That the peer's main holds a proposal of ours, in whose place another's commit stands: it is merged. Else empty.
+
+    Its branch stays: it is another's now.
+    """
+    if item.get("kind") not in ("", PROPOSAL) or not (became := _is_in_main(executor, seen, peer, item)):
+        return ""
+    if item.state in _ANSWERS and (item.get("status") != "merged" or item.get("unproven")):
+        executor.perform(plan_proven(peer, item, "merged", executor.now, final=False))
+        executor.notes.done(f"{item.get('branch')} is merged, by {peer}'s main", source=f"{peer}/{item.topic}")
+    return became
 
 
 _Sent = dict[str, list[Event]]
@@ -726,6 +743,8 @@ def apply_notice(
     proof = check_claim(executor, seen, peer, about, arrival.signature, said) if is_ours or deleted else None
     taken_name = ours is None and _is_taken(past)
     strange = ours is not None and listed is not None and not may_be_ours(executor, seen, peer.name, ours, listed[1])
+    if strange and ours is not None and proof is None and about.status == "merged":
+        strange = not _is_part_of(executor, seen, peer.name, ours, about.head)
     tip = listed[1] if listed and not taken_name and not strange else None
     arrival = arrival._replace(left=left_head(about, ours, expected, tip, deleted=deleted))
     before = _said_of_ended(executor, peer.name, about, ours, past) if about.branch == expected else None
@@ -765,6 +784,15 @@ def apply_notice(
     else:
         executor.notes.info(f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source)
     return arrival
+
+
+def _is_part_of(executor: Executor, seen: Observation, peer: Name, ours: Item, merged: Oid) -> bool:
+    """Did the peer merge what we sent as a part of this commit, which somebody made upon it before we looked? Then it
+    decided ours with it, and of neither is anything lost with the branch.
+    """
+    if not _is_in_main(executor, seen, peer, ours) or read_info(executor.hub.git, [merged]) == [None]:
+        return False
+    return is_ancestor(executor.hub.git, ours.head, merged)
 
 
 def _was_a_message(executor: Executor, peer: Name, topic: str, past: Sequence[Event]) -> bool:

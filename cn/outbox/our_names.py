@@ -16,6 +16,9 @@ REPLACED = "replaced"
 FORWARD = "forward"
 """The kind of condition that a branch of ours was moved on by git: by a person here, or by who can push there."""
 
+LOST = "gone"
+"""The kind of condition that a message of ours is gone where it was delivered, and nobody has it."""
+
 TAKEN_DOWN = "taken-down"
 """The kind of condition that a proposal of ours is gone without an answer: a person here deleted it, or its host."""
 

@@ -475,6 +475,18 @@ def test_who_is_no_peer_there_is_told_so(desk: Desk) -> None:
     assert "sigma's main lists no peer pi: its cn leaves pi/fix alone until its people run 'cn peer add pi URL'" in told
 
 
+def fix_up(desk: Desk) -> str:
+    """A maintainer of sigma's commits upon our proposal and pushes to its branch, as forges let them; the commit."""
+    ws = desk.world.folder / "maintainer"
+    if not ws.is_dir():
+        identify(clone(desk.sigma.url, ws), "Sigmund", "sigmund@people.example")
+    git(ws, "fetch", "-q", "origin")
+    git(ws, "checkout", "-q", "-B", "fix", "origin/pi/fix")
+    head = commit(ws, {"docs/fixed.md": "fixed up\n"}, "Fix it up")
+    push(ws, desk.sigma.url, "HEAD:refs/heads/pi/fix")
+    return head
+
+
 def test_what_somebody_else_pushed_is_not_overwritten(desk: Desk) -> None:
     desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")
@@ -482,11 +494,94 @@ def test_what_somebody_else_pushed_is_not_overwritten(desk: Desk) -> None:
     git(desk.sigma.home, "update-ref", "refs/heads/pi/fix", foreign)
     head = commit(desk.root, {"docs/fix.md": "two\n"})
     refused = desk.cn("propose", "fix", check=1).stderr
-    assert f"it is at {foreign[:8]} there, which cn did not propose" in refused
+    assert f"pi/fix is at {foreign[:8]} there" in refused
     assert desk.there() == foreign
+    assert not desk.pi.outbox()
     git(desk.sigma.home, "update-ref", "-d", "refs/heads/pi/fix")
-    desk.pi.sync()
+    desk.cn("propose", "fix")
     assert desk.there() == head
+
+
+@pytest.mark.parametrize("looked", [False, True])
+@pytest.mark.parametrize("way", ["goes on", "replaces", "same", "ends"])
+def test_what_a_maintainer_committed_upon_it_is_gone_on_from_replaced_or_ended(
+    desk: Desk, looked: bool, way: str
+) -> None:
+    """Each step that is told works as it stands; nothing waits in the outbox for what cannot go."""
+    sigma, pi = desk.sigma, desk.pi
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    sigma.sync()
+    other = fix_up(desk)
+    more = commit(desk.root, {"docs/fix.md": "one\ntwo\n"}) if way != "same" else desk.there()
+    if looked:
+        pi.sync()
+    told = " ".join(desk.cn("propose", "fix", check=1).stderr.split())
+    assert f"pi/fix is at {other[:8]} there" in told
+    assert not pi.outbox()
+    fetch_it, again = "git fetch origin refs/heads/pi/fix", "cn propose fix sigma"
+    assert f"'{fetch_it}'" in told
+    assert f"'git rebase FETCH_HEAD', where fix is checked out, goes on from it, then '{again}'" in told
+    if way in ("goes on", "same"):
+        git(desk.root, *shlex.split(fetch_it)[1:])
+        git(desk.root, "rebase", "-q", "FETCH_HEAD")
+        assert "delivered pi/fix" in desk.cn(*shlex.split(again)[1:]).stdout
+        there = desk.there()
+        assert there == tip(desk.root, "fix")
+        git(desk.root, "merge-base", "--is-ancestor", other, str(there))
+    elif way == "replaces":
+        assert f"'{again} --replace' replaces it" in told
+        assert "delivered pi/fix" in desk.cn(*shlex.split(again)[1:], "--replace").stdout
+        assert desk.there() == more
+    else:
+        refused = " ".join(pi.cn("withdraw", "sigma:fix", check=1).stderr.split())
+        assert f"is at {other[:8]}" in refused
+        assert not pi.outbox(), "a deletion of what is another's cannot go"
+        gone, back = re.findall(r"'(git push origin :.*?)', then '(cn withdraw .*?)', ends it", told)[0]
+        git(desk.root, *shlex.split(gone)[1:])
+        assert "deleted pi/fix" in desk.cn(*shlex.split(back)[1:]).stdout
+        assert desk.there() is None
+    assert "which we sent" not in pi.cn("status").stdout, "what it was told of is over"
+    assert not pi.outbox()
+    pi.sync()
+    assert "pi/fix at sigma is" not in pi.cn("status").stdout
+
+
+def test_what_was_replaced_with_words_is_only_what_was_seen(desk: Desk) -> None:
+    """The same commit takes its place again, too."""
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    fix_up(desk)
+    told = desk.cn("propose", "fix", "--replace").stdout
+    assert "which is replaced: it goes there again" in told
+    assert desk.there() == head
+    assert "delivered" in desk.pi.cn("why", "sigma:fix").stdout
+
+
+def test_what_waited_while_somebody_pushed_upon_it_names_what_helps(desk: Desk) -> None:
+    """It was queued while its host took nothing."""
+    sigma, pi = desk.sigma, desk.pi
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    commit(desk.root, {"docs/fix.md": "one\ntwo\n"})
+    git(sigma.home, "config", "receive.maxInputSize", "1")
+    desk.cn("propose", "fix", check=1)
+    git(sigma.home, "config", "--unset", "receive.maxInputSize")
+    fix_up(desk)
+    told = " ".join(pi.cn("outbox", "flush", check=1).stderr.split())
+    assert "which cn did not propose" in told
+    assert "'cn propose fix sigma --replace' replaces it" in told
+    shown = " ".join(pi.cn("doctor", check=None).stdout.split())
+    assert "'cn propose fix sigma', where it is checked out, tells what may be done" in shown
+    refused = " ".join(pi.cn("withdraw", "sigma:fix", check=1).stderr.split())
+    assert "nothing was taken back" in refused
+    assert len(pi.outbox()) == 1
+    told = " ".join(desk.cn("propose", "fix", check=1).stderr.split())
+    assert "'git fetch origin refs/heads/pi/fix'" in told
+    git(sigma.home, "update-ref", "-d", "refs/heads/pi/fix")
+    desk.cn("withdraw", "sigma:fix")
+    assert not pi.outbox()
+    pi.cn("status", "--check")
 
 
 def test_what_another_clone_proposed_is_not_replaced_unless_that_is_said(desk: Desk) -> None:
@@ -899,7 +994,7 @@ def test_a_commit_upon_our_proposal_is_told_as_long_as_it_stands_there(desk: Des
     assert said in refused
     for again in ("propose", "rebase"):
         told = " ".join(desk.cn(again, "fix", check=1).stderr.split())
-        assert "'cn propose fix sigma', where it is checked out, says that it is ours" in told
+        assert "'git rebase FETCH_HEAD', where fix is checked out, goes on from it, then 'cn propose fix sigma'" in told
     (lease,) = set(re.findall(r"'(git push --force-with-lease.*?)' brings back what we sent", refused))
     git(pi.root, *shlex.split(lease)[1:])
     assert desk.there() == head
@@ -912,6 +1007,45 @@ def test_a_commit_upon_our_proposal_is_told_as_long_as_it_stands_there(desk: Des
     desk.cn("propose", "fix", "sigma")
     pi.sync()
     assert "which we sent" not in pi.cn("status").stdout
+
+
+def test_what_was_merged_with_a_commit_upon_it_before_we_looked_is_merged(desk: Desk) -> None:
+    sigma, pi = desk.sigma, desk.pi
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    sigma.sync()
+    other = fix_up(desk)
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    told = pi.sync().stdout
+    assert f"sigma says pi/fix is merged; that is about {other[:8]}, and ours was at {head[:8]}" in told
+    assert "deleted pi/fix at sigma" in told
+    assert desk.there() is None
+    assert "merged as" in pi.cn("why", "sigma:fix").stdout
+    pi.cn("status", "--check")
+    desk.world.settle(sigma, pi)
+
+
+def test_what_the_peers_main_holds_is_merged_whatever_stands_in_its_place(desk: Desk) -> None:
+    """As where its host merges what somebody fixed up, keeps the branch, and no cn says so."""
+    sigma, pi = desk.sigma, desk.pi
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    other = fix_up(desk)
+    git(sigma.home, "update-ref", "refs/heads/main", other)
+    told = pi.sync().stdout
+    assert "pi/fix is merged, by sigma's main" in told
+    shown = " ".join(pi.cn("status").stdout.split())
+    assert f"is not what we sent: {other[:8]} stands there; sigma's main holds it, {head[:8]}" in shown
+    assert "force-with-lease" not in shown
+    assert "no answer" not in shown
+    assert "merged" in pi.cn("why", "sigma:fix").stdout
+    pi.idle()
+    (gone,) = set(re.findall(r"'(git push .*?)'", shown))
+    git(pi.root, *shlex.split(gone)[1:])
+    pi.sync()
+    assert "pi/fix" not in pi.cn("status").stdout
+    pi.cn("status", "--check")
 
 
 def test_what_was_merged_is_not_ours_to_be_moved_by_whoever_builds_upon_that_main(desk: Desk) -> None:
@@ -927,8 +1061,10 @@ def test_what_was_merged_is_not_ours_to_be_moved_by_whoever_builds_upon_that_mai
     push(stranger, sigma.url, "+HEAD:refs/heads/pi/fix")
     sigma.sync()
     sigma.decide("pi/fix", "delete:no")
-    told = pi.cn("sync", check=None)
-    assert f"{other[:8]} stands there" in told.stdout + told.stderr
+    pi.cn("sync", check=None)
+    shown = " ".join(pi.cn("status").stdout.split())
+    assert f"{other[:8]} stands there; sigma's main holds it" in shown
+    assert "force-with-lease" not in shown, "what is merged needs not to be brought back"
     assert "adopted" not in pi.cn("why", "sigma:fix").stdout
     assert "merged" in pi.cn("why", "sigma:fix").stdout
     assert "; discarded" not in pi.cn("why", "sigma:fix").stdout

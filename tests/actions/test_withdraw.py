@@ -155,7 +155,13 @@ def test_what_its_peer_moved_can_be_taken_back_again_once_it_is_what_we_sent(
     sigma.cn("send", "pi", "Early word", "--body", "x")
     ours, other = branches(pi.home)["sigma/early-word"], branches(pi.home)["main"]
     git(pi.home, "update-ref", "refs/heads/sigma/early-word", other)
-    told = " ".join(sigma.cn("withdraw", "early-word", check=1).stderr.split())
+    refused = " ".join(sigma.cn("withdraw", "early-word", check=1).stderr.split())
+    assert f"sigma/early-word is at {other[:8]} there, and cn sent {ours[:8]}: nothing was taken back" in refused
+    assert not sigma.outbox()
+    away = pi.home.rename(pi.home.with_name("away"))
+    sigma.cn("withdraw", "early-word", check=1)  # nobody can tell what is there
+    away.rename(pi.home)
+    told = " ".join(sigma.cn("outbox", "flush", check=1).stderr.split())
     assert "creator-only-delete" in told
     (entry,) = sigma.outbox()
     assert f"'git rm -- threads/mail/outbox/{entry}', and a commit, ends that" in told
@@ -183,8 +189,11 @@ def test_what_its_peer_moved_is_over_once_nothing_stands_there(world: World, sig
     identify(work, "Sia", "sia@people.example")
     commit(work, {"docs/fix.md": "one\n"})
     cn("propose", "fix", "--hub", sigma.root, cwd=work, check=0)
-    git(pi.home, "update-ref", "refs/heads/sigma/fix", branches(pi.home)["main"])
+    away = pi.home.rename(pi.home.with_name("away"))
     sigma.cn("withdraw", "pi:fix", check=1)
+    away.rename(pi.home)
+    git(pi.home, "update-ref", "refs/heads/sigma/fix", branches(pi.home)["main"])
+    sigma.cn("outbox", "flush", check=1)
     (entry,) = sigma.outbox()
     git(sigma.root, "rm", "-q", "--", f"threads/mail/outbox/{entry}")
     git(sigma.root, "commit", "-qm", "let it stand")

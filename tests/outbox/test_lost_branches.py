@@ -106,7 +106,7 @@ def proposed(world: World, sigma: Node, pi: Node, *, name: str = "work") -> str:
 
 
 @pytest.mark.parametrize("came_in", [False, True])
-@pytest.mark.parametrize("end", ["back", "taken back", "another"])
+@pytest.mark.parametrize("end", ["back", "taken back", "again", "another"])
 def test_a_proposal_that_is_gone_is_shown_and_nothing_is_wrong(
     world: World, sigma: Node, pi: Node, came_in: bool, end: str
 ) -> None:
@@ -124,6 +124,9 @@ def test_a_proposal_that_is_gone_is_shown_and_nothing_is_wrong(
         git(sigma.root, *shlex.split(said.split("'")[1])[1:])  # what the remedy says
     elif end == "taken back":
         sigma.cn("withdraw", "pi:fix")
+    elif end == "again":
+        cn("propose", "fix", cwd=world.folder / "work", check=0)
+        assert text not in " ".join(sigma.cn("status").stdout.split()), "its step would be about what is there"
     else:
         proposed(world, sigma, pi, name="anew")
     sigma.sync()
