@@ -336,6 +336,10 @@ def _lost(run: Run, target: Target, head: Oid, there: Oid | None, *, replaces: b
     if item is None or item.head != head or item.state not in THERE or there is None or there == head:
         return None
     if there and not replaces:
+        moved = told_of(run.memory.conditions, f"{target.peer.name}:{target.topic}")
+        if moved is not None and is_ours(run, Propose(target.peer.name, target.branch, head, run.now, ""), there):
+            knows = f"{target.branch} is at {there[:8]} there, and cn knows {head[:8]}"
+            raise Refused(f"{knows}: nothing was proposed", moved.remedy)  # its host set it back
         raise _moved_there(run, target, there)
     return item
 

@@ -54,12 +54,13 @@ def refuse_withdrawn(run: Run, peer: Peer, tip: Oid, topic: Topic, head: Oid) ->
 
 
 def _remedy(us: Name, base: Oid, key: str, ours: str) -> str:
-    """How to sign what is committed; first how to sign with that key at all, where the hub does not."""
+    """How to sign what is committed; first how to sign with that key at all."""
     amend = "git commit --amend --no-edit -S"
-    begin = "" if key == ours else f"'cn sign KEY' with that key, or {command('cn peer key {} KEY', us)} there; then "
+    begin = "'cn sign KEY' in this clone, where git does not sign with that key yet"
+    if key != ours:
+        begin = f"'cn sign KEY' with that key, or {command('cn peer key {} KEY', us)} there"
     each = command("git rebase --exec {} {}", amend, base)
-    setup = "'cn sign KEY' in this clone sets git up for it"
-    return f"{begin}'{amend}' signs the last commit, which is enough, {each} all of them; {setup}; then propose again"
+    return f"{begin}; then '{amend}' signs the last commit, which is enough, {each} all of them; then propose again"
 
 
 def pinned_key(git: Git, tip: Oid, us: Name) -> str | None:

@@ -593,7 +593,7 @@ def _say_anew(is_message: bool, arrival: Arrival) -> str:
     (:mod:`cn.outbox.told_again`).
     """
     if not is_message:
-        return "'git commit --amend --no-edit -S', then propose it again"
+        return "'cn sign KEY', then 'git commit --amend --no-edit -S', then propose it again"
     message = arrival.message
     is_reply = message is not None and message.about is not None and message.about.status == REPLIED
     if message is not None and (message.kind == NOTICE or is_reply):

@@ -688,6 +688,7 @@ def publish_main(run: Run) -> None:
     name = run.settings.mailbox
     mark = mailbox_ref(name)
     if not text or list_refs(run.hub.git, mark).get(mark) == text:
+        run.memory.conditions.clear(PUBLISH)  # another clone may have published it
         return
     if not run.hub.config.last(f"remote.{name}.url"):
         raise ConfigError(f"{CONFIG}: mailbox: there is no remote {name}", command("git remote add {} URL", name))

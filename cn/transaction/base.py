@@ -452,7 +452,8 @@ def _refuse_pointers(hub: Hub, origin: Oid, local: Oid) -> None:
     """
     if pointers := find_pointers(hub.git, origin, local):
         contents = command("git lfs push origin {}", hub.main_ref)
-        push, pull = command("git push origin {}", hub.main_ref), command("git pull origin {}", hub.main_ref)
+        push = command("git push origin {}", hub.main_ref)
+        pull = command("git pull --no-rebase origin {}", hub.main_ref)
         raise Blocked(
             f"commits made here on {hub.main} hold files of git-lfs, whose contents cn does not bring to origin: "
             f"{some_of(pointers, 3, 80)}",

@@ -237,7 +237,7 @@ def test_a_proposal_that_was_pushed_unsigned_is_told_how_to_sign(pinned: tuple[N
     sigma, _, desk, _ = pinned
     git(desk, "push", "--quiet", "origin", "HEAD:pi/by-hand")
     refused = sigma.sync().stderr
-    assert "If it is pi's: 'git commit --amend --no-edit -S', then propose it again" in refused
+    assert "If it is pi's: 'cn sign KEY', then 'git commit --amend --no-edit -S', then propose it again" in refused
 
 
 def test_a_proposal_that_was_refused_since_it_is_not_signed_is_signed_as_is_told(
