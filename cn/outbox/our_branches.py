@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from cn.git.entries import merge_trees
 from cn.git.objects import OUTPUT_BYTES, is_ancestor, read_info
 from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
@@ -223,7 +224,9 @@ def _took_in(executor: Executor, seen: Observation, peer: Name, item: Item) -> s
 
     Its branch stays: it is another's now.
     """
-    if item.get("kind") not in ("", PROPOSAL) or not (became := _is_in_main(executor, seen, peer, item)):
+    if item.get("kind") not in ("", PROPOSAL):
+        return ""
+    if not (became := _is_in_main(executor, seen, peer, item) or _has_all(executor, seen, peer, item)):
         return ""
     if item.state in _ANSWERS and (item.get("status") != "merged" or item.get("unproven")):
         executor.perform(plan_proven(peer, item, "merged", executor.now, final=False))
@@ -596,6 +599,20 @@ def _is_in_main(executor: Executor, seen: Observation, peer: Name, item: Item) -
     return f"{peer}'s {main} holds it" if held(executor.hub.git, commit, [item.head]) else ""
 
 
+def _has_all(executor: Executor, seen: Observation, peer: Name, item: Item) -> str:
+    """Has the peer's main all that a proposal of ours changes, under other commits? Empty: not known."""
+    git = executor.hub.git
+    if peer not in fetch_mains(executor, seen, [peer]) or read_info(git, [item.head]) == [None]:
+        return ""
+    name, main = seen.mains[peer]
+    try:
+        merged = merge_trees(git, main, item.head, max_out=OUTPUT_BYTES)
+    except GitError:
+        return ""  # no history in common, or more than it takes
+    (now,) = read_info(git, [f"{main}^{{tree}}"])
+    return f"{peer}'s {name} has all that it changes" if now is not None and merged.tree == now.oid else ""
+
+
 def forget_lost(run: Run | Executor) -> None:
     """What was lost is shown until it is back, its peer says after all what became of it, somebody says that it was
     taken back, in whichever clone, its peer is none any more, or it is old; a proposal also until another one is made
@@ -787,12 +804,14 @@ def apply_notice(
 
 
 def _is_part_of(executor: Executor, seen: Observation, peer: Name, ours: Item, merged: Oid) -> bool:
-    """Did the peer merge what we sent as a part of this commit, which somebody made upon it before we looked? Then it
-    decided ours with it, and of neither is anything lost with the branch.
+    """Did the peer merge what we sent as a part of this commit, which somebody made upon it or of it by a rebase before
+    we looked? Then it decided ours with it, and of neither is anything lost with the branch.
     """
-    if not _is_in_main(executor, seen, peer, ours) or read_info(executor.hub.git, [merged]) == [None]:
+    if read_info(executor.hub.git, [merged]) == [None]:
         return False
-    return is_ancestor(executor.hub.git, ours.head, merged)
+    if _is_in_main(executor, seen, peer, ours):
+        return is_ancestor(executor.hub.git, ours.head, merged)
+    return bool(_has_all(executor, seen, peer, ours))
 
 
 def _was_a_message(executor: Executor, peer: Name, topic: str, past: Sequence[Event]) -> bool:

@@ -99,6 +99,18 @@ def test_what_is_delivered_is_named_by_commit_number_and_title(desk: Desk) -> No
     assert f"✓ delivered {said}" in " ".join(desk.cn("propose", "fix").stdout.split())
 
 
+def test_the_name_by_which_status_shows_it_is_understood(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    moved = commit(desk.root, {"docs/fix.md": "two\n"})
+    for words in (("sigma:fix",), ("sigma:fix", "sigma")):
+        desk.cn("propose", *words)
+        assert desk.there() == moved
+        moved = commit(desk.root, {"docs/fix.md": f"{words}\n"})
+    assert "nobody" in desk.cn("propose", "nobody:fix", check=1).stderr
+    assert len(branches(desk.sigma.url)) == 2
+
+
 def test_what_git_lfs_keeps_is_told_not_to_go_with_it(desk: Desk) -> None:
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 9\n"
     desk.begin({"docs/big.bin": pointer, "docs/small.md": "small\n"})
@@ -1026,6 +1038,36 @@ def test_what_was_merged_with_a_commit_upon_it_before_we_looked_is_merged(desk: 
     desk.world.settle(sigma, pi)
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_what_was_merged_as_somebody_rebased_it_before_we_looked_is_merged(desk: Desk, told: bool) -> None:
+    """As by a forge's "Rebase branch"; ``told``: by a notice, else the peer's main alone shows it."""
+    sigma, pi = desk.sigma, desk.pi
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    sigma.sync()
+    sigma.write({"docs/other.md": "other\n"})
+    stranger = clone(sigma.url, desk.world.folder / "stranger", "omega")
+    git(stranger, "switch", "-q", "-c", "fix", "origin/pi/fix")
+    git(stranger, "rebase", "-q", "origin/main")
+    push(stranger, sigma.url, "+HEAD:refs/heads/pi/fix")
+    if told:
+        sigma.sync()
+        sigma.decide("pi/fix", "do:merge")
+    else:
+        push(stranger, sigma.url, "HEAD:refs/heads/main")
+    said = pi.cn("sync").stdout
+    assert "merged" in said
+    shown = " ".join(pi.cn("status").stdout.split())
+    assert "force-with-lease" not in shown
+    assert "no answer" not in shown
+    assert "merged" in pi.cn("why", "sigma:fix").stdout
+    if told:
+        assert desk.there() is None
+        desk.world.settle(sigma, pi)
+    else:
+        assert "sigma's main has all that it changes" in shown
+
+
 def test_what_the_peers_main_holds_is_merged_whatever_stands_in_its_place(desk: Desk) -> None:
     """As where its host merges what somebody fixed up, keeps the branch, and no cn says so."""
     sigma, pi = desk.sigma, desk.pi
@@ -1121,7 +1163,8 @@ def test_what_was_answered_before_a_branch_moved_by_hand_was_ours_counts_once_it
     desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")
     pi.sync()
-    git(desk.root, "commit", "--quiet", "--amend", "--message", "Mend it well")
+    (desk.root / "docs/fix.md").write_text("one, well\n")
+    git(desk.root, "commit", "--quiet", "--all", "--amend", "--message", "Mend it well")
     amended = tip(desk.root)
     push(desk.root, sigma.url, "+HEAD:refs/heads/pi/fix")
     sigma.sync()

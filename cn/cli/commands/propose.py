@@ -22,9 +22,13 @@ def propose_command(env: Env, topic: str, peer: str, message: str, rev: str, *, 
 
     Work in a clone of the peer's hub, commit, then propose; PEER may be left out there. The first time --hub names
     your own hub, and the clone remembers it. Proposed again, the branch moves. 'cn withdraw TOPIC' takes it back.
+    PEER:TOPIC, as 'cn status' names it, is understood too.
     """
     from cn.actions.propose import find_proposing_hub, propose
 
+    before, colon, after = topic.partition(":")
+    if colon and peer in ("", before):  # as 'cn status' and 'cn rebase' name it; no topic has a colon
+        topic, peer = after, before
     with refused_as_usage():
         hub, work = find_proposing_hub(env.hub_path, Path.cwd())
         note_place(hub)
