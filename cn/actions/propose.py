@@ -355,6 +355,13 @@ def _moved_there(run: Run, target: Target, tip: Oid) -> Refused:
     return Refused(text, f"{take_there(target)}; {over} replaces it; {gone}, then {back}, ends it")
 
 
+def take_later(target: Target) -> str:
+    """How a branch at an earlier state comes to the later one. Nothing of it is laid upon that: what was taken out
+    since would come back.
+    """
+    return f"{command('git fetch {} {}', target.place, HEADS + target.branch)}, then 'git reset --keep FETCH_HEAD'"
+
+
 def take_there(target: Target) -> str:
     """How one goes on from what somebody pushed to a branch of ours: where nothing of one's own is new it is a plain
     move forward.
@@ -540,7 +547,7 @@ def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event]
         if ended := _ended(target, topic, events, head):
             return ended
     if item is not None and item.head != head and any(e.head == head for e in past):
-        pull = command("git pull --rebase {} {}", target.place, HEADS + target.branch)
+        pull = take_later(target)
         if read_info(run.hub.git, [item.head]) != [None] and not merge_bases(run.hub.git, head, item.head):
             pull = follow_moved(target, head)
         text = f"{head[:8]} is an earlier state of {target.branch}, which is at {item.head[:8]} now"

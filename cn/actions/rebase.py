@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from cn.actions.drafts import telling_what_waits
-from cn.actions.propose import Target, comparing, find_target, follow_moved, open_run_for, queue_proposal, take_there
+from cn.actions.propose import (
+    Target,
+    comparing,
+    find_target,
+    follow_moved,
+    open_run_for,
+    queue_proposal,
+    take_later,
+    take_there,
+)
 from cn.git.entries import diff_commits
 from cn.git.fetch import fetch_commits
-from cn.git.objects import is_ancestor, merge_bases, read_info
+from cn.git.objects import is_ancestor, merge_bases, read_info, resolve
 from cn.git.process import Git, GitError
 from cn.git.rebase import commits_to_rebase, rebase, says_the_same
 from cn.git.remote import HEADS, list_remotes
 from cn.git.repository import Hub
+from cn.git.signatures import own_key, read_signatures
 from cn.git.work_clone import WorkClone
 from cn.inbox.merges import own_main
 from cn.outbox.deliver import deliver
@@ -18,6 +28,7 @@ from cn.outbox.moved_hubs import is_upon_former_main
 from cn.outbox.our_names import find_ours
 from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import OUT, Item
+from cn.protocol.sent_life import sent_lives
 from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY, lies_at_mailbox
 from cn.transaction.mailbox_main import private_in
@@ -34,6 +45,7 @@ def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_r
         name, item = _find(run, f"{peer}:{topic}" if peer else topic)
         target = find_target(run, run.settings.peer(name), item.topic, work)
         base = _base_of_another_main(run, target, item)
+        _require_signed(run, target, item)
         _require_there(run, target, item, may_lack=bool(base))
         if not base and (needless := _needless(run, target, item.head)):
             run.report.info(needless, source=target.source)
@@ -46,9 +58,33 @@ def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_r
         now = run.snapshot.item(name, OUT, item.topic)
         if now is not None and now.state == "delivered" and not dry_run:
             follow = follow_moved(target, item.head) if base else ""
+            if not follow and _is_earlier(run, target, work, item):
+                follow = take_later(target)
             follow = follow or command("git pull --rebase {} {}", target.place, HEADS + target.branch)
             run.report.info(f"your own branch is as it was; on it, {follow} brings it there", source=target.source)
     return run.report
+
+
+def _is_earlier(run: Run, target: Target, work: WorkClone, item: Item) -> bool:
+    """Is what is checked out an earlier state of the proposal than the one that was rebased?"""
+    tip = resolve(work.git, "HEAD")
+    past = run.snapshot.events_of_topic(target.peer.name, OUT, target.topic)
+    return tip != item.head and any(event.head == tip for event in past)
+
+
+def _require_signed(run: Run, target: Target, item: Item) -> None:
+    """A rebase signs the new commits with our key, where cn signs here: not what somebody pushed upon what we sent, of
+    which nobody here said that it is ours. Raises :class:`Refused`.
+    """
+    key = own_key(run.hub.config) if run.hub.signs else ""
+    life = sent_lives(run.snapshot.events_of_topic(target.peer.name, OUT, target.topic))[-1]
+    adopted = [n for n, event in enumerate(life) if event.kind == "adopted" and event.head == item.head]
+    if not key or not adopted or not any(event.kind == "queued" for event in life[: adopted[-1]]):
+        return
+    (sign,) = read_signatures(run.hub.git, [item.head], {str(run.settings.us): key})
+    if not sign.good:
+        text = f"{item.head[:8]}, which somebody pushed upon what we sent, is {sign.how}: a rebase would sign it for us"
+        raise Refused(text, take_there(target))
 
 
 def _where_one_works(hub: Hub, work: WorkClone) -> str:

@@ -753,6 +753,34 @@ def test_a_rebase_keeps_authors_and_messages_and_touches_no_branch_of_ours(desk:
     assert content(desk.sigma, MAIN_FILE) == b"yours\nstart\nmine\n"
 
 
+@pytest.mark.parametrize("way", ["propose", "rebase"])
+def test_a_clone_at_an_earlier_state_comes_to_the_later_one_as_told_and_brings_nothing_back(
+    desk: Desk, way: str
+) -> None:
+    """A colleague, or the same person's laptop, took something out of the proposal by an amend."""
+    desk.begin({"docs/fix.md": "one\n", "docs/debug.md": "debug\n"})
+    desk.cn("propose", "fix")
+    laptop = clone(desk.sigma.url, desk.world.folder / "laptop", "pia")
+    git(laptop, "config", "cn.hub", str(desk.pi.root))
+    git(laptop, "switch", "-q", "-c", "fix", "origin/pi/fix")
+    git(laptop, "rm", "-q", "docs/debug.md")
+    git(laptop, "commit", "-q", "--amend", "--no-edit")
+    cn("propose", "fix", cwd=laptop)
+    if way == "rebase":
+        desk.sigma.write({"docs/other.md": "moved\n"})
+        desk.sigma.sync()
+        told = desk.cn("rebase", "fix").stdout
+    else:
+        told = desk.cn("propose", "fix", check=1).stderr
+    steps = re.findall(r"'(git (?:fetch|reset) [^']*)'", told)
+    assert len(steps) == 2, told
+    for step in steps:
+        git(desk.root, *shlex.split(step)[1:])
+    assert tip(desk.root) == desk.there()
+    assert not (desk.root / "docs/debug.md").exists()
+    assert "nothing to do" in desk.cn("propose", "fix").stdout
+
+
 def test_records_of_the_peers_hub_call_for_no_rebase(desk: Desk) -> None:
     head = desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")

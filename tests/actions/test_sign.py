@@ -265,3 +265,27 @@ def test_a_proposal_that_was_refused_since_it_is_not_signed_is_signed_as_is_told
     sigma.sync()
     sigma.decide("pi/fix", "do:merge")
     assert git(sigma.root, "show", "main:docs/fix.md") == "one"
+
+
+def test_a_rebase_signs_nothing_that_somebody_pushed_upon_a_proposal(
+    world: World, pinned: tuple[Node, Node, Path, Path]
+) -> None:
+    """sigma refuses it for its signature, and by the notice of that it counts as moved by hand."""
+    sigma, pi, desk, private = pinned
+    cn("sign", private, cwd=desk)
+    git(desk, "commit", "--quiet", "--amend", "--no-edit")
+    cn("propose", "fix", cwd=desk)
+    pi.sync()
+    sigma.sync()
+    stranger = clone(sigma.url, world.folder / "stranger", "omega")
+    git(stranger, "switch", "-q", "-c", "fix", "origin/pi/fix")
+    evil = commit(stranger, {"docs/evil.md": "evil\n"}, "more")
+    git(stranger, "push", "-q", "origin", "HEAD:refs/heads/pi/fix")
+    assert "signature-policy" in sigma.cn("sync", check=None).stderr
+    pi.cn("sync", check=None)
+    sigma.write({"docs/other.md": "moved\n"})
+    sigma.cn("sync", check=None)
+    refused = " ".join(cn("rebase", "fix", cwd=desk, check=1).stderr.split())
+    said = f"{evil[:8]}, which somebody pushed upon what we sent, is not signed"
+    assert f"{said}: a rebase would sign it for us" in refused
+    assert branches(sigma.url)["pi/fix"] == evil
