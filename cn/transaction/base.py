@@ -103,10 +103,12 @@ def observe_base(
     if hub.origin:
         heads = None if hope else _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run, listed, fetched)
         origin = refs.get(ORIGIN_REF) if heads is None else heads.get(hub.main)
-        if hope and origin is not None and find_pointers(hub.git, origin, local):  # somebody may have pushed them
+        if origin is not None and (pointers := find_pointers(hub.git, origin, local)):
+            if not hope:
+                raise _holding_pointers(hub, pointers)
+            # Somebody may have pushed them: origin is asked.
             return observe_base(hub, dry_run=dry_run, check_trust=check_trust, listed=listed, fetched=fetched)
         if origin is not None:
-            _refuse_pointers(hub, origin, local)
             commit, reports = _integrated(hub, origin, local, keep=not dry_run)
             reports = [*reports, *_published_with(hub, origin, local)]
     commit = _restored(hub, commit)
@@ -446,19 +448,18 @@ def _former(hub: Hub, origin: Oid, local: Oid) -> list[Oid]:
 _MOST_TITLES = 3
 
 
-def _refuse_pointers(hub: Hub, origin: Oid, local: Oid) -> None:
+def _holding_pointers(hub: Hub, pointers: Sequence[str]) -> Blocked:
     """Commits made here that hold files of git-lfs go to origin by ``git push``, whose hook brings their contents:
     without these nobody else can check main out.
     """
-    if pointers := find_pointers(hub.git, origin, local):
-        contents = command("git lfs push origin {}", hub.main_ref)
-        push = command("git push origin {}", hub.main_ref)
-        pull = command("git pull --no-rebase origin {}", hub.main_ref)
-        raise Blocked(
-            f"commits made here on {hub.main} hold files of git-lfs, whose contents cn does not bring to origin: "
-            f"{some_of(pointers, 3, 80)}",
-            f"{contents}, then {push} (where origin has moved, {pull} before), then run again",
-        )
+    contents = command("git lfs push origin {}", hub.main_ref)
+    push = command("git push origin {}", hub.main_ref)
+    pull = command("git pull --no-rebase origin {}", hub.main_ref)
+    return Blocked(
+        f"commits made here on {hub.main} hold files of git-lfs, whose contents cn does not bring to origin: "
+        f"{some_of(pointers, 3, 80)}",
+        f"{contents}, then {push} (where origin has moved, {pull} before), then run again",
+    )
 
 
 def _published_with(hub: Hub, origin: Oid, local: Oid) -> list[str]:
