@@ -20,7 +20,7 @@ from cn.git.process import Git, GitError
 from cn.git.rebase import commits_to_rebase, rebase, says_the_same
 from cn.git.remote import HEADS, list_remotes
 from cn.git.repository import Hub
-from cn.git.signatures import own_key, read_signatures
+from cn.git.signatures import lacks_our_key
 from cn.git.work_clone import WorkClone
 from cn.inbox.merges import own_main
 from cn.outbox.deliver import deliver
@@ -45,7 +45,10 @@ def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_r
         name, item = _find(run, f"{peer}:{topic}" if peer else topic)
         target = find_target(run, run.settings.peer(name), item.topic, work)
         base = _base_of_another_main(run, target, item)
-        _require_signed(run, target, item)
+        sent = _sent_below(run, target, item)
+        if sent and (how := lacks_our_key(run.hub, item.head)):
+            text = f"{item.head[:8]}, which somebody pushed upon what we sent, is {how}"
+            raise Refused(f"{text}: a rebase would sign it for us", take_there(target))
         _require_there(run, target, item, may_lack=bool(base))
         if not base and (needless := _needless(run, target, item.head)):
             run.report.info(needless, source=target.source)
@@ -57,6 +60,10 @@ def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_r
         deliver(run, force=True)
         now = run.snapshot.item(name, OUT, item.topic)
         if now is not None and now.state == "delivered" and not dry_run:
+            if sent:
+                look = command("git log {}", f"{sent}..{item.head}")
+                text = f"what somebody pushed upon {sent[:8]}, which we sent, went along; {look} shows it"
+                run.report.info(text, source=target.source)
             follow = follow_moved(target, item.head) if base else ""
             if not follow and _is_earlier(run, target, work, item):
                 follow = take_later(target)
@@ -72,19 +79,12 @@ def _is_earlier(run: Run, target: Target, work: WorkClone, item: Item) -> bool:
     return tip != item.head and any(event.head == tip for event in past)
 
 
-def _require_signed(run: Run, target: Target, item: Item) -> None:
-    """A rebase signs the new commits with our key, where cn signs here: not what somebody pushed upon what we sent, of
-    which nobody here said that it is ours. Raises :class:`Refused`.
-    """
-    key = own_key(run.hub.config) if run.hub.signs else ""
+def _sent_below(run: Run, target: Target, item: Item) -> str:
+    """What we sent, where that was adopted which somebody pushed upon it, of whom nobody here said who it is."""
     life = sent_lives(run.snapshot.events_of_topic(target.peer.name, OUT, target.topic))[-1]
     adopted = [n for n, event in enumerate(life) if event.kind == "adopted" and event.head == item.head]
-    if not key or not adopted or not any(event.kind == "queued" for event in life[: adopted[-1]]):
-        return
-    (sign,) = read_signatures(run.hub.git, [item.head], {str(run.settings.us): key})
-    if not sign.good:
-        text = f"{item.head[:8]}, which somebody pushed upon what we sent, is {sign.how}: a rebase would sign it for us"
-        raise Refused(text, take_there(target))
+    sent = [event.head for event in life[: adopted[-1]] if event.kind == "queued"] if adopted else []
+    return sent[-1] if sent else ""
 
 
 def _where_one_works(hub: Hub, work: WorkClone) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from cn.git.encodings import encoding_of, is_readable, read_words
 from cn.git.objects import ensure_not_killed, read_in_halves, read_info, read_raw
 from cn.git.process import Git, GitConfig, GitError
+from cn.git.repository import Hub
 from cn.values.errors import CnError
 from cn.values.names import Oid
 from cn.values.text import one_line
@@ -232,6 +233,15 @@ def own_key(config: GitConfig) -> str:
     with suppress(KeyRefused):
         return read_key(config.last("user.signingkey").strip())
     return ""
+
+
+def lacks_our_key(hub: Hub, commit: Oid) -> str:
+    """How a commit is signed, where this hub signs and that is not by its own key; else empty."""
+    key = own_key(hub.config) if hub.signs else ""
+    if not key:
+        return ""
+    (found,) = read_signatures(hub.git, [commit], {"us": key})
+    return "" if found.good else found.how
 
 
 def signing_settings(key: str) -> dict[str, str]:

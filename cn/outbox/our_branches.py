@@ -10,6 +10,7 @@ from cn.git.objects import OUTPUT_BYTES, is_ancestor, read_info
 from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
 from cn.git.remote import HEADS
+from cn.git.signatures import lacks_our_key
 from cn.git.taken_in import held
 from cn.outbox.our_names import FORWARD, LOST, REPLACED, TAKEN_DOWN, UNLISTED
 from cn.outbox.plan.receipts import (
@@ -33,7 +34,7 @@ from cn.peers.their_records import read_theirs, route_told, sent_about
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
 from cn.protocol.hub_config import PATH as CONFIG
-from cn.protocol.layout import ACKED, FINAL, NOTICE, PROPOSAL, TO_MEND
+from cn.protocol.layout import ACKED, FINAL, NOT_FINAL, NOTICE, PROPOSAL, TO_MEND
 from cn.protocol.ledger import AGAIN, IN, OUT, Event, Item, topics
 from cn.protocol.message import About, MessageRefused, parse_message
 from cn.protocol.outbox_entry import is_deletion_of
@@ -745,7 +746,7 @@ def apply_notice(
 
     ``past`` is what the ledger has of that branch. Returns the arrival, which says whether it was left.
     """
-    peer = executor.settings.peers[arrival.peer]
+    peer, hub = executor.settings.peers[arrival.peer], executor.hub
     topic = topic_of(about.branch)
     ours = executor.item(peer.name, OUT, topic)
     expected = join_branch(executor.settings.outbound_prefix(peer), Topic(topic))
@@ -760,6 +761,8 @@ def apply_notice(
     proof = check_claim(executor, seen, peer, about, arrival.signature, said) if is_ours or deleted else None
     taken_name = ours is None and _is_taken(past)
     strange = ours is not None and listed is not None and not may_be_ours(executor, seen, peer.name, ours, listed[1])
+    if ours is not None and listed is not None and about.status in NOT_FINAL and not strange:
+        strange = not _is_from_here(executor, peer.name, ours, listed[1]) and bool(lacks_our_key(hub, listed[1]))
     if strange and ours is not None and proof is None and about.status == "merged":
         strange = not _is_part_of(executor, seen, peer.name, ours, about.head)
     tip = listed[1] if listed and not taken_name and not strange else None

@@ -267,24 +267,74 @@ def test_a_proposal_that_was_refused_since_it_is_not_signed_is_signed_as_is_told
     assert git(sigma.root, "show", "main:docs/fix.md") == "one"
 
 
-def test_a_rebase_signs_nothing_that_somebody_pushed_upon_a_proposal(
+def push_upon(world: World, sigma: Node) -> str:
+    """A commit upon pi/fix, of somebody who may push to sigma's mailbox."""
+    stranger = clone(sigma.url, world.folder / "stranger", "omega")
+    git(stranger, "switch", "-q", "-c", "fix", "origin/pi/fix")
+    evil = commit(stranger, {"docs/evil.md": "evil\n"}, "more")
+    git(stranger, "push", "-q", "origin", "HEAD:refs/heads/pi/fix")
+    return evil
+
+
+def test_what_is_refused_since_it_is_not_signed_is_not_ours_by_that_refusal(
     world: World, pinned: tuple[Node, Node, Path, Path]
 ) -> None:
-    """sigma refuses it for its signature, and by the notice of that it counts as moved by hand."""
+    """Somebody pushed it upon our proposal: cn asks nobody here to sign it, and a rebase does not."""
     sigma, pi, desk, private = pinned
     cn("sign", private, cwd=desk)
     git(desk, "commit", "--quiet", "--amend", "--no-edit")
     cn("propose", "fix", cwd=desk)
     pi.sync()
     sigma.sync()
-    stranger = clone(sigma.url, world.folder / "stranger", "omega")
-    git(stranger, "switch", "-q", "-c", "fix", "origin/pi/fix")
-    evil = commit(stranger, {"docs/evil.md": "evil\n"}, "more")
-    git(stranger, "push", "-q", "origin", "HEAD:refs/heads/pi/fix")
+    head = branches(sigma.url)["pi/fix"]
+    evil = push_upon(world, sigma)
     assert "signature-policy" in sigma.cn("sync", check=None).stderr
-    pi.cn("sync", check=None)
+    told = pi.cn("sync", check=None)
+    assert f"ours is {head[:8]}, and nobody here made the other" in " ".join((told.stdout + told.stderr).split())
+    status = " ".join(pi.cn("status").stdout.split())
+    assert f"our pi/fix at sigma is at {evil[:8]}, upon {head[:8]}, which we sent" in status
+    assert "cn sign" not in status
+    assert "pushed by hand" not in pi.cn("why", "sigma:fix").stdout
     sigma.write({"docs/other.md": "moved\n"})
     sigma.cn("sync", check=None)
+    refused = " ".join(cn("rebase", "fix", cwd=desk, check=1).stderr.split())
+    assert f"pi/fix is at {evil[:8]} there, and cn knows {head[:8]}" in refused
+    assert branches(sigma.url)["pi/fix"] == evil
+    (back,) = set(re.findall(r"'(git push --force-with-lease.*?)' brings back what we sent", status))
+    git(pi.root, *shlex.split(back)[1:])
+    sigma.sync()
+    pi.sync()
+    cn("rebase", "fix", cwd=desk, check=0)
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    assert (sigma.root / "docs/fix.md").exists()
+    assert not (sigma.root / "docs/evil.md").exists()
+
+
+@pytest.mark.parametrize("signs", [True, False])
+def test_a_rebase_signs_nothing_that_somebody_pushed_upon_a_proposal(
+    world: World, sigma: Node, pi: Node, tmp_path: Path, *, signs: bool
+) -> None:
+    """It counts as moved by hand by an answer about it, where nobody signed then."""
+    private, _ = make_ssh_key(tmp_path / "key")
+    desk = clone(sigma.url, world.folder / "desk")
+    identify(desk, "Pia", "pia@people.example")
+    head = commit(desk, {"docs/fix.md": "one\n"}, "One")
+    cn("propose", "fix", "sigma", "--hub", pi.root, cwd=desk, check=0)
+    sigma.sync()
+    evil = push_upon(world, sigma)
+    sigma.sync()
+    sigma.decide("pi/fix", "defer:later")
+    pi.sync()
+    assert "pushed by hand" in pi.cn("why", "sigma:fix").stdout
+    sigma.write({"docs/other.md": "moved\n"})
+    sigma.sync()
+    if not signs:
+        told = " ".join(cn("rebase", "fix", cwd=desk, check=0).stdout.split())
+        assert f"what somebody pushed upon {head[:8]}, which we sent, went along" in told
+        assert f"'git log {head}..{evil}' shows it" in told
+        return
+    pi.cn("sign", private)
     refused = " ".join(cn("rebase", "fix", cwd=desk, check=1).stderr.split())
     said = f"{evil[:8]}, which somebody pushed upon what we sent, is not signed"
     assert f"{said}: a rebase would sign it for us" in refused
