@@ -336,12 +336,22 @@ def _lost(run: Run, target: Target, head: Oid, there: Oid | None, *, replaces: b
     if item is None or item.head != head or item.state not in THERE or there is None or there == head:
         return None
     if there and not replaces:
-        moved = told_of(run.memory.conditions, f"{target.peer.name}:{target.topic}")
-        if moved is not None and is_ours(run, Propose(target.peer.name, target.branch, head, run.now, ""), there):
+        if back := bring_back(run, target, item, there):
             knows = f"{target.branch} is at {there[:8]} there, and cn knows {head[:8]}"
-            raise Refused(f"{knows}: nothing was proposed", moved.remedy)  # its host set it back
+            raise Refused(f"{knows}: nothing was proposed", back)
         raise _moved_there(run, target, there)
     return item
+
+
+def bring_back(run: Run, target: Target, item: Item, there: Oid) -> str:
+    """What brings what we sent last there again, where an earlier state of it stands: its host has an old copy, or
+    somebody set it back. It is for the clone in which that is checked out. Empty: no state of ours stands there.
+    """
+    if not is_ours(run, Propose(target.peer.name, target.branch, item.head, run.now, ""), there):
+        return ""
+    push = push_step(target.place, item.head, HEADS + target.branch, there)
+    gone = command("git push {} {}", target.place, f":{HEADS}{target.branch}")
+    return f"{push} brings there what we sent last; {gone} ends it where it was"
 
 
 def _moved_there(run: Run, target: Target, tip: Oid) -> Refused:
@@ -551,7 +561,9 @@ def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event]
         if read_info(run.hub.git, [item.head]) != [None] and not merge_bases(run.hub.git, head, item.head):
             pull = follow_moved(target, head)
         text = f"{head[:8]} is an earlier state of {target.branch}, which is at {item.head[:8]} now"
-        return Refused(text, f"{pull} brings your branch there")
+        again = command("cn propose {} {}", target.topic, target.peer.name)
+        anew = f"to take out what came since, 'git commit --amend --no-edit', then {again}"
+        return Refused(text, f"{pull} brings your branch there; {anew}")
     return None
 
 

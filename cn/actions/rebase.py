@@ -5,6 +5,7 @@ from __future__ import annotations
 from cn.actions.drafts import telling_what_waits
 from cn.actions.propose import (
     Target,
+    bring_back,
     comparing,
     find_target,
     follow_moved,
@@ -49,7 +50,7 @@ def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_r
         if sent and (how := lacks_our_key(run.hub, item.head)):
             text = f"{item.head[:8]}, which somebody pushed upon what we sent, is {how}"
             raise Refused(f"{text}: a rebase would sign it for us", take_there(target))
-        _require_there(run, target, item, may_lack=bool(base))
+        _require_there(run, target, work, item, may_lack=bool(base))
         if not base and (needless := _needless(run, target, item.head)):
             run.report.info(needless, source=target.source)
             return run.report
@@ -175,7 +176,7 @@ def _find(run: Run, text: str) -> tuple[Name, Item]:
     return found[0], item
 
 
-def _require_there(run: Run, target: Target, item: Item, *, may_lack: bool) -> None:
+def _require_there(run: Run, target: Target, work: WorkClone, item: Item, *, may_lack: bool) -> None:
     """The branch has to be where we know it, and its commits here; ``may_lack``: or not yet where the peer is now."""
     git, url = run.hub.git, run.settings.delivery_url(run.hub, target.peer, target.branch)
     seconds, prefix = run.settings.config.limits.peer_seconds, target.branch.partition("/")[0]
@@ -189,6 +190,9 @@ def _require_there(run: Run, target: Target, item: Item, *, may_lack: bool) -> N
         there = f"is at {tip[:8]} there, and cn knows {item.head[:8]}" if tip else "is not there any more"
         again = command("cn propose {}", target.topic)
         remedy = take_there(target) if tip else f"propose it from your clone, with {again}"
+        if tip and (back := bring_back(run, target, item, tip)):
+            is_here = read_info(work.git, [item.head]) != [None]
+            remedy = back if is_here else f"{again}, where {item.head[:8]} is checked out, tells how it comes back"
         raise Refused(f"{target.branch} {there}", remedy)
     remote = MAILBOX_KEY if lies_at_mailbox(target.peer.name, target.branch) else target.peer.name
     told = run.settings.told_to(run.hub, remote, [target.peer.name])

@@ -197,6 +197,7 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
                 plain = f"ask {peer}, by another way"
                 remedy = f"{back} brings there what we sent last; {gone} ends it where it was"
                 forward[f"{peer}:{known.topic}"] = tell(text, remedy, plain)
+                continue
             pinned = executor.settings.peers[peer].key
             if not executor.memory.told(LEFT, peer, known.topic, tip, pinned):  # it stays so until somebody answers
                 moved.append((peer, known.topic))
@@ -746,7 +747,7 @@ def apply_notice(
 
     ``past`` is what the ledger has of that branch. Returns the arrival, which says whether it was left.
     """
-    peer, hub = executor.settings.peers[arrival.peer], executor.hub
+    peer = executor.settings.peers[arrival.peer]
     topic = topic_of(about.branch)
     ours = executor.item(peer.name, OUT, topic)
     expected = join_branch(executor.settings.outbound_prefix(peer), Topic(topic))
@@ -760,9 +761,7 @@ def apply_notice(
     deleted = about.branch == expected and not known and any(e.head == about.head for e in past)
     proof = check_claim(executor, seen, peer, about, arrival.signature, said) if is_ours or deleted else None
     taken_name = ours is None and _is_taken(past)
-    strange = ours is not None and listed is not None and not may_be_ours(executor, seen, peer.name, ours, listed[1])
-    if ours is not None and listed is not None and about.status in NOT_FINAL and not strange:
-        strange = not _is_from_here(executor, peer.name, ours, listed[1]) and bool(lacks_our_key(hub, listed[1]))
+    strange = ours is not None and listed is not None and _is_strange(executor, seen, peer.name, ours, listed[1], about)
     if strange and ours is not None and proof is None and about.status == "merged":
         strange = not _is_part_of(executor, seen, peer.name, ours, about.head)
     tip = listed[1] if listed and not taken_name and not strange else None
@@ -804,6 +803,21 @@ def apply_notice(
     else:
         executor.notes.info(f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source)
     return arrival
+
+
+def _is_strange(executor: Executor, seen: Observation, peer: Name, ours: Item, tip: Oid, about: About) -> bool:
+    """Is what stands in the place of what we sent no state of it that an answer makes ours?
+
+    What we sent before it is not: nobody here took back what is missing there. A commit upon it may be a colleague's,
+    but no answer short of an end says so of one without our key, where we sign: a refusal for that least of all.
+    """
+    if tip == ours.head:
+        return False
+    if _is_back(executor, peer, ours, tip) or not may_be_ours(executor, seen, peer, ours, tip):
+        return True
+    if about.status not in NOT_FINAL or _is_from_here(executor, peer, ours, tip):
+        return False
+    return bool(lacks_our_key(executor.hub, tip))
 
 
 def _is_part_of(executor: Executor, seen: Observation, peer: Name, ours: Item, merged: Oid) -> bool:

@@ -644,6 +644,53 @@ def test_what_its_host_set_back_is_shown_with_what_brings_it_there_again(desk: D
     assert "is back at" not in desk.pi.cn("status").stdout
 
 
+def test_the_last_commit_of_a_proposal_is_taken_out_as_is_told(desk: Desk) -> None:
+    first = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    commit(desk.root, {"docs/more.md": "two\n"})
+    desk.cn("propose", "fix")
+    desk.sigma.sync()
+    git(desk.root, "reset", "--quiet", "--hard", "HEAD~1")
+    assert tip(desk.root) == first
+    refused = desk.cn("propose", "fix", check=1).stderr
+    (steps,) = re.findall(r"to take out what came since, '(git [^']*)', then '(cn [^']*)'", refused)
+    for step in steps:
+        program, *words = step.split()
+        desk.cn(*words) if program == "cn" else git(desk.root, *words, "--date=2026-01-01T00:00:00Z")
+    assert desk.there() == tip(desk.root) != first
+    desk.sigma.sync()
+    desk.sigma.decide("pi/fix", "do:merge")
+    assert (desk.sigma.root / "docs/fix.md").exists()
+    assert not (desk.sigma.root / "docs/more.md").exists()
+
+
+def test_what_was_set_back_and_merged_so_ends_nothing_that_was_sent_since(desk: Desk) -> None:
+    """Somebody pushed the first state over the later one, which sigma never saw."""
+    first = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    desk.sigma.sync()
+    last = commit(desk.root, {"docs/more.md": "two\n"})
+    desk.cn("propose", "fix")
+    git(desk.sigma.home, "update-ref", "refs/heads/pi/fix", first)
+    desk.sigma.sync()
+    desk.sigma.decide("pi/fix", "do:merge")
+    told = desk.pi.sync().stdout
+    assert "deleted" not in told
+    assert f"sigma says pi/fix is merged; that was at {first[:8]}, and it has moved since" in told
+    text = f"our pi/fix at sigma is back at {first[:8]}, which we sent before {last[:8]}"
+    for shown in (desk.pi.cn("status"), desk.pi.cn("why", "sigma:fix")):
+        assert text in " ".join(shown.stdout.split())
+    (step,) = re.findall(r"'git (push --force-with-lease[^']*)' brings there", desk.pi.cn("status").stdout)
+    git(desk.pi.root, *step.split())
+    desk.pi.sync()
+    desk.sigma.sync()
+    desk.sigma.decide("pi/fix", "do:merge")
+    desk.pi.sync()
+    assert (desk.sigma.root / "docs/more.md").exists()
+    assert not desk.there(), "that one is over"
+    assert "nothing pending" in desk.pi.cn("status").stdout
+
+
 def test_what_both_clones_hold_is_not_moved_upon_itself(desk: Desk) -> None:
     """Another clone went on with the branch, in the file that it brings; this one went on elsewhere."""
     desk.begin({"docs/fix.md": "one\n"})

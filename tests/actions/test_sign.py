@@ -339,3 +339,46 @@ def test_a_rebase_signs_nothing_that_somebody_pushed_upon_a_proposal(
     said = f"{evil[:8]}, which somebody pushed upon what we sent, is not signed"
     assert f"{said}: a rebase would sign it for us" in refused
     assert branches(sigma.url)["pi/fix"] == evil
+
+
+def test_an_earlier_commit_that_somebody_pushed_back_is_not_ours_by_the_refusal_of_it(
+    pinned: tuple[Node, Node, Path, Path],
+) -> None:
+    """It bears our signature: whoever may push to the mailbox can push it again over the one that mended it."""
+    sigma, pi, desk, private = pinned
+    cn("sign", private, cwd=desk)
+    git(desk, "commit", "--quiet", "--amend", "--no-edit")
+    first = git(desk, "rev-parse", "HEAD")
+    cn("propose", "fix", cwd=desk)
+    sigma.sync()
+    (desk / "docs/fix.md").write_text("mended\n")
+    git(desk, "commit", "--quiet", "--amend", "--all", "--no-edit")
+    last = git(desk, "rev-parse", "HEAD")
+    cn("propose", "fix", cwd=desk)
+    sigma.sync()
+    git(desk, "push", "--quiet", "--force", sigma.url, f"{first}:refs/heads/pi/fix")
+    assert "went back to the earlier commit" in sigma.cn("sync").stdout
+    pi.sync()
+    status = " ".join(pi.cn("status").stdout.split())
+    assert f"our pi/fix at sigma is back at {first[:8]}, which we sent before {last[:8]}" in status
+    assert "refused at a peer" not in status
+    (back,) = set(re.findall(r"'(git push --force-with-lease.*?)' brings there what we sent last", status))
+    for again in ("propose", "rebase"):
+        told = cn(again, "fix", cwd=desk, check=1).stderr
+        assert f"pi/fix is at {first[:8]} there, and cn knows {last[:8]}" in told
+        assert "brings there what we sent last" in told
+        assert "FETCH_HEAD" not in told
+    git(pi.root, *shlex.split(back)[1:])
+    sigma.sync()
+    pi.sync()
+    status = " ".join(pi.cn("status").stdout.split())
+    assert "is back at" not in status
+    assert "its creator pushes a new commit, signed" in status, "as at sigma nobody can tell who pushed it again"
+    assert "mend it, then 'cn propose fix sigma' moves it there" in status
+    git(desk, "commit", "--quiet", "--amend", "--no-edit", "--date=2026-01-01T00:00:00Z")
+    cn("propose", "fix", cwd=desk)
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    pi.sync()
+    assert (sigma.root / "docs/fix.md").read_text() == "mended\n"
+    assert "nothing pending" in pi.cn("status").stdout
