@@ -415,16 +415,17 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         if item is not None and item.head == head and item.get("base") and is_upon_former_main(run, peer, item):
             remedy = f"{command('cn rebase {}', f'{peer.name}:{target.topic}')} lays it upon that"
         raise Refused(f"{head[:8]} has no history in common with {whose}", remedy)
+    takes = ""
+    if run.snapshot.item(peer.name, OUT, target.topic) is not None:  # it waits at an older head
+        moved = told_of(run.memory.conditions, f"{peer.name}:{target.topic}")
+        back = f"{command('cn withdraw {}', f'{peer.name}:{target.topic}')} takes back what is there"
+        takes = f"; {moved.remedy if moved else back}"
     if facts.merged_already or facts.all_there:
-        remedy = "commit something new, then propose that"
-        if run.snapshot.item(peer.name, OUT, target.topic) is not None:  # it waits at an older head
-            moved = told_of(run.memory.conditions, f"{peer.name}:{target.topic}")
-            takes = f"{command('cn withdraw {}', f'{peer.name}:{target.topic}')} takes back what is there"
-            remedy += f"; {moved.remedy if moved else takes}"
+        remedy = f"commit something new, then propose that{takes}"
         has = head[:8] if facts.merged_already else f"all that {head[:8]} changes"
         raise Refused(f"{whose} has {has} already", remedy)
     if not facts.changes and not facts.conflicts:
-        raise Refused(f"{head[:8]} changes nothing against {whose}", "commit something, then propose that")
+        raise Refused(f"{head[:8]} changes nothing against {whose}", f"commit something, then propose that{takes}")
     found = [rules.no_protected_path(facts.changes), rules.only_fit_names(facts.changes), rules.clean(facts)]
     if refused := rules.join_refusals(found):
         fetch, onto = command("git fetch {} {}", target.hub, HEADS + target.main), "git rebase --onto FETCH_HEAD"

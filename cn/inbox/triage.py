@@ -48,7 +48,7 @@ from cn.values.names import HubPath, NameRefused, Oid, ThreadName, parse_name
 from cn.values.report import Report
 from cn.values.shell_words import command
 from cn.values.text import is_text, one_line, visible
-from cn.values.timestamps import StampRefused, parse_until
+from cn.values.timestamps import StampRefused, format_stamp, parse_until
 
 
 class Changed(Refused):
@@ -101,7 +101,8 @@ def write_triage(
         written = _write(held, settings, thread, triage, head, dry_run=dry_run, shown=shown)
     name = written.thread
     ends = f"final, the thread ends and {written.end}"
-    ends = f"({ends if is_final(parsed, settings.config) else 'it stays'}); head {written.head[:8]}"
+    stays = f"it stays, until {format_stamp(parse_until(until, triage.at))}" if until else "it stays"
+    ends = f"({ends if is_final(parsed, settings.config) else stays}); head {written.head[:8]}"
     ends += f"; in place of '{written.instead}'" if written.instead else ""
     if dry_run:
         report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)} {ends}")

@@ -235,7 +235,8 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
     missing = [key for key in ("decision", "actor", "timestamp") if not fields.get(key)]
     if missing:
         raise TriageRefused(
-            f"the Triage section lacks {' and '.join(missing)}", "give decision, actor and timestamp, a line each"
+            f"the Triage section lacks {' and '.join(missing)}",
+            "give decision, actor and timestamp, a line each, or delete the section to decide later",
         )
     theirs = {line.strip() for line in peer_lines}
     if all(raw[key] in theirs for key in ("decision", "actor", "timestamp")):

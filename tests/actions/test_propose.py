@@ -664,6 +664,15 @@ def test_the_last_commit_of_a_proposal_is_taken_out_as_is_told(desk: Desk) -> No
     assert not (desk.sigma.root / "docs/more.md").exists()
 
 
+def test_a_proposal_that_is_undone_in_full_is_taken_back_as_is_told(desk: Desk) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    git(desk.root, "revert", "--no-edit", "HEAD")
+    refused = desk.cn("propose", "fix", check=1).stderr
+    assert "changes nothing against sigma's main" in refused
+    assert "'cn withdraw sigma:fix' takes back what is there" in refused
+
+
 def test_what_was_set_back_and_merged_so_ends_nothing_that_was_sent_since(desk: Desk) -> None:
     """Somebody pushed the first state over the later one, which sigma never saw."""
     first = desk.begin({"docs/fix.md": "one\n"})

@@ -64,9 +64,11 @@ def test_a_time_to_come_back_is_for_a_deferral_and_its_forms_are_told(world: Wor
     told = sigma.cn("log", "--since", "tomorrow", check=2).stderr
     assert "a date (2026-02-05), a time (2026-02-05T15:00Z, UTC), today, yesterday" in told
     sigma.cn("log", "--since", "yesterday")
-    sigma.decide("pi/proposal", "defer:later", "--until", "next tuesday")
+    told = sigma.triage("pi/proposal", "defer:later", "--until", "next tuesday").stdout
+    sigma.process()
     (until,) = re.findall(r'"until": "(.*)T00:00:00Z"', sigma.cn("inbox", "show", "pi/proposal", "--json").stdout)
     assert date.fromisoformat(until).isoweekday() == 2
+    assert f"(it stays, until {until}T00:00Z)" in told
 
 
 def test_what_was_assigned_to_a_reviewer_who_was_taken_out_comes_back(world: World, sigma: Node, pi: Node) -> None:

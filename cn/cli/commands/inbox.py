@@ -75,7 +75,7 @@ do:reply:<branch> or do:custom:<description>.
 defer, and delegate to a reviewer, keep the thread. All others are final: the thread is
 done, its creator is told and deletes the branch. 'cn comment' says something and
 decides nothing. Nothing is executed before 'cn inbox process'; until then another
-decision takes the place of this one.
+decision takes the place of this one, and 'git restore threads/inbox/FILE' takes it back.
 
 It is about the head that --head says, else about the one that you were shown last:
 where the branch moved since, nothing is written.
