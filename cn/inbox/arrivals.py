@@ -905,7 +905,7 @@ def renew_stale(executor: Executor, peer: Name, item: Item, working: Working | N
     name = ThreadName(item.fields["thread"])
     path = inbox_path(name)
     data = working.data if working is not None else executor.snapshot.read(path)
-    if data is None or not is_stale(executor.snapshot, path, data, item):
+    if data is None or not is_stale(executor.snapshot, path, data, peer, item):
         return ""
     mains = read_mains(executor, path)
     text = mask_thread(executor, name, lenient_text(data), mains)

@@ -173,7 +173,7 @@ def _write(
         raise Refused(f"{path} is missing", "'cn inbox sync' puts it back")
     if shown is not None and data != shown:
         raise Changed(f"{path} has changed since it was shown", "nothing was written; read it again")
-    if is_stale(snapshot, path, data, item):  # whoever read it saw another branch, or an old copy
+    if is_stale(snapshot, path, data, peer, item):  # whoever read it saw another branch, or an old copy
         text, why = renewed(snapshot, settings.us, peer, item, lenient_text(data))
         if not dry_run:
             _save(hub, path, text, working)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.git.objects import read_raw
 from cn.git.repository import Hub
 from cn.protocol.layout import INBOX, inbox_path
-from cn.protocol.ledger import Item
+from cn.protocol.ledger import OUT, Item, names
 from cn.run.snapshot import Snapshot
 from cn.system.closed import is_closed
 from cn.system.files import blocked_parent, read_below
@@ -38,6 +39,8 @@ _EMPTY = re.compile(
     re.M,
 )
 """The form that cn writes, as long as nobody has."""
+_CLOCKS = timedelta(days=2)
+"""By so much the clocks of a hub's clones may differ."""
 
 
 class Working(NamedTuple):
@@ -114,26 +117,50 @@ def shows_item(data: bytes, item: Item) -> bool:
     return shows(lenient_text(data), showing_of(item))
 
 
-def is_stale(snapshot: Snapshot, path: HubPath, data: bytes, item: Item) -> bool:
-    """Does a thread's file show something else than is there, lack words that main shows, or decide what main keeps as
-    decided before?
+def is_stale(snapshot: Snapshot, path: HubPath, data: bytes, peer: Name, item: Item) -> bool:
+    """Does a thread's file show something else than is there, lack words that main showed there, or decide what main
+    keeps as decided before?
     """
     if not shows_item(data, item):
         return True
     main = snapshot.read(path) or b""
-    if data == main or not (b" wrote, " in main or _holds_section(data)):
+    if data != main and _holds_section(data):
+        from cn.protocol.thread_file import was_executed
+
+        if was_executed(lenient_text(data), lenient_text(main)):
+            return True
+    return lacks_said(snapshot, Working(path, data), peer, item)
+
+
+def lacks_said(snapshot: Snapshot, working: Working, peer: Name, item: Item) -> bool:
+    """Was something said in main's thread that this text of it does not show?
+
+    Main's own may be such a text: somebody had it open in an editor when words came, saved it, and committed that. What
+    is said there goes to its creator, or is told as shown, so that the ledger names the thread: else main's past, which
+    is long, is not asked.
+    """
+    if not names(snapshot.history(peer, f"{item.since - _CLOCKS:%Y%m}"), OUT, "thread", item.get("thread")):
         return False
-    from cn.protocol.thread_file import lacks_words, was_executed
-
-    text, there = lenient_text(data), lenient_text(main)
-    return was_executed(text, there) or lacks_words(text, there)
-
-
-def lacks_said(snapshot: Snapshot, working: Working) -> bool:
-    """Was something said in main's thread that its working copy does not show?"""
     from cn.protocol.thread_file import lacks_words
 
-    return lacks_words(lenient_text(working.data), lenient_text(snapshot.read(working.path) or b""))
+    text, main = lenient_text(working.data), lenient_text(snapshot.read(working.path) or b"")
+    if lacks_words(text, main):
+        return True
+    known = [lenient_text(data) for data in versions(snapshot, working.path)]
+    return lacks_words(text, _shown(known, item))
+
+
+def _shown(known: Sequence[str], item: Item) -> str:
+    """What the thread of an item shows, of what main had of it, newest first: all that was said in it belongs to it,
+    also where somebody's commit has taken words out. Empty where none shows what is there.
+    """
+    from cn.protocol.thread_file import lacks_words, showing_of, shows, with_words
+
+    newest, *earlier = [one for one in known if shows(one, showing_of(item))] or [""]
+    for one in earlier:
+        if lacks_words(newest, one):
+            newest = with_words(newest, one)
+    return newest
 
 
 def lenient_text(data: bytes) -> str:
@@ -145,11 +172,10 @@ def own_text(snapshot: Snapshot, us: Name, peer: Name, item: Item) -> tuple[str,
     """A pending thread as main last had it for this head, and for the last time that it came back, and all that main
     had of it. Where a rewritten history has none, the ledger tells.
     """
-    from cn.protocol.thread_file import Header, add_form, format_thread, showing_of, shows
+    from cn.protocol.thread_file import Header, add_form, format_thread
 
     known = [lenient_text(data) for data in versions(snapshot, inbox_path(ThreadName(item.get("thread"))))]
-    fresh = next((one for one in known if shows(one, showing_of(item))), "")
-    if fresh:
+    if fresh := _shown(known, item):
         return fresh, known
     branch, signature = Branch(item.get("branch")), item.get("signature") or "unverified"
     header = Header(peer, item.topic, branch, item.since, item.head, signature, item.get("earlier"), item.get("back"))

@@ -207,7 +207,7 @@ def _read_decided(executor: Executor, later: Container[ThreadKey]) -> list[Decid
         is_current = shows_item(working.data, facts.item)
         if is_current and not decides:
             continue
-        unread = is_current and lacks_said(executor.snapshot, working)
+        unread = is_current and lacks_said(executor.snapshot, working, facts.peer, facts.item)
         why = renew_stale(executor, facts.peer, facts.item, working)
         if why and decides:
             if unread:

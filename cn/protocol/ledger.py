@@ -307,6 +307,12 @@ def events_with(history: str, side: str, words: Collection[str]) -> list[Event]:
     return [parse_event(line) for _, _, line in _rows(history, side) if any(word in line for word in words)]
 
 
+def names(history: str, side: str, key: str, value: str) -> bool:
+    """Does an event of this side say ``value`` of this field?"""
+    word = f" {key}={quote(value, safe=_SAFE)}"
+    return word in history and any(f"{line} ".find(f"{word} ") > 0 for _, _, line in _rows(history, side))
+
+
 def topics(history: str, side: str) -> set[str]:
     """All topics of one side."""
     return {unquote(topic) for topic, _, _ in _rows(history, side)}

@@ -788,13 +788,28 @@ def lacks_words(text: str, main: str) -> bool:
 
 def add_words(text: str, words: Words) -> str:
     """The thread with these words below all that was said, each line behind ``> ``, and above a Triage section."""
+    line = WROTE.format(words.who, format_stamp(words.at), _shown(words.what))
+    return _add_said(text, f"{line}\n\n{quote(words.text)}")
+
+
+def with_words(text: str, other: str) -> str:
+    """The thread with the :class:`Words` of another state of it which it lacks."""
+    here = Counter(line.rstrip() for line, *_ in said_in(text))
+    for line, *quoted in said_in(other):
+        if here[line.rstrip()]:
+            here[line.rstrip()] -= 1
+        else:
+            text = _add_said(text, "\n".join([line, "", *quoted]))
+    return text
+
+
+def _add_said(text: str, said: str) -> str:
     before, section = _cut(text)
     form = _FORM.search(text)
     if not section and form and _FILLED.search(form[1]):  # somebody is about to decide there
         before, section = text[: form.start()], text[form.start() :]
-    line = WROTE.format(words.who, format_stamp(words.at), _shown(words.what))
     end = f"---\n\n{section}" if section else _split_form(text)[1]
-    return "\n\n".join([_trimmed(before), f"{line}\n\n{quote(words.text)}", end]).rstrip("\n") + "\n"
+    return "\n\n".join([_trimmed(before), said, end]).rstrip("\n") + "\n"
 
 
 def append_section(text: str, heading: str, lines: list[str]) -> str:

@@ -16,7 +16,7 @@ from cn.protocol.effects import Edit, Plan, WorkingCopy
 from cn.protocol.layout import DRAFTS, KEPT_BY_MAIN, inbox_path
 from cn.protocol.ledger import Item
 from cn.protocol.message import object_id
-from cn.protocol.thread_file import showing_of, why_void
+from cn.protocol.thread_file import holds_section, lacks_words, showing_of, why_void, with_words
 from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.run.secret_gate import check_texts, mask_line, mask_path
@@ -162,15 +162,23 @@ def _take_one(
     if one.index != one.head and not staged:
         return _staged(path)
     mains = [] if main is None else [decode(main)]
-    void = why_void(decode(data).replace("\r\n", "\n"), showing_of(item))[0] if item is not None else ""
+    said = decode(data).replace("\r\n", "\n")
+    void = why_void(said, showing_of(item))[0] if item is not None else ""
+    if item is not None and main is not None and known is None and not void and lacks_words(said, decode(main)):
+        # It was open in an editor when they came.
+        if holds_section(said):
+            void = "void: words came meanwhile that it does not show"
+        else:
+            data = with_words(said, decode(main)).encode("utf-8", "surrogateescape")
+            executor.notes.info(f"{path} was open when words came: they are in it too now")
     if known is not None and main is not None and not (staged and known.found != oid):
         # Merged with main's text, a decision about what was shown before would be one about what is there now.
         merged = data if void else merge_file(executor.hub.git, known.base, data, main)
         if merged is None:
+            mixed = f"see {command('git diff HEAD -- {}', path)}, take over what shall stay, 'git add' it, run again"
+            mine = command("git commit --message {} -- {}", "Mine shall stay", path)
             return Left(
-                path,
-                "was changed here and in main, and git cannot merge the two",
-                f"see {command('git diff -- {}', path)}, take over what shall stay, 'git add' it, run again",
+                path, "was changed here and in main, and git cannot merge the two", f"{mixed}; {mine} keeps yours alone"
             )
         if not void:
             executor.notes.info(f"{path} was changed here and in main: both are in it now")

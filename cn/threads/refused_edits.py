@@ -12,6 +12,7 @@ from cn.values.names import digest
 from cn.values.text import one_line
 
 if TYPE_CHECKING:  # who only looks has none of them
+    from cn.git.repository import Hub
     from cn.run.run import Run
     from cn.threads.plan.edits import Left
 
@@ -30,11 +31,18 @@ def note_edits(run: Run, refused: Iterable[Left]) -> None:
     run.memory.conditions.replace(_EDIT, found)
 
 
-def drop_mended(conditions: Conditions, root: Path) -> None:
-    """Forget refused edits whose file is another by now: whether that may be committed is not known."""
-    for name in conditions.names(_EDIT):
-        state, _, path = name.partition(" ")
-        if _state(root, path) != state:
+def drop_mended(conditions: Conditions, hub: Hub) -> None:
+    """Forget refused edits whose file is another by now, of which nobody knows whether it may be committed, and those
+    that somebody committed with git.
+    """
+    names = {name: name.partition(" ") for name in conditions.names(_EDIT)}
+    if not names:
+        return
+    from cn.threads.read_edits import read_edits  # few looks find any
+
+    edited = {one.edit.path for one in read_edits(hub, [path for _, _, path in names.values()])}
+    for name, (state, _, path) in names.items():
+        if _state(hub.root, path) != state or path not in edited:
             conditions.clear(_EDIT, name)
 
 

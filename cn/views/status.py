@@ -130,7 +130,7 @@ class Status(NamedTuple):
 def read_status(view: View) -> Status:
     """Gather it from main, the working copies of pending threads, and this clone's memory."""
     conditions = view.memory.conditions  # what is dropped here is not written
-    drop_mended(conditions, view.hub.root)
+    drop_mended(conditions, view.hub)
     queue: QueueView | None = None
     if has_agent(view):
         from cn.views.queue import read_queue

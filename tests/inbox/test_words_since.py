@@ -17,7 +17,7 @@ from cn.protocol.thread_file import Words, add_words, count_words, keep_mains, l
 from cn.values.names import Name, Oid
 from tests.support.desk import answer, current, events, queue, shown, work_queue
 from tests.support.forked import ROOT
-from tests.support.hubs import branches, push, write_commit
+from tests.support.hubs import branches, git, push, write_commit
 from tests.support.world import Node, World, is_in_main
 
 AT = datetime(2026, 2, 5, 12, tzinfo=UTC)
@@ -237,6 +237,45 @@ def test_a_decision_that_is_saved_over_words_is_void_and_they_are_there_again(si
     sigma.decide(path.name, "do:merge")
     assert is_in_main(sigma, head)
     assert told(pi, "re-proposal", "re-two") == [True, False]
+
+
+@pytest.mark.parametrize("how", ["cn", "git", "git, and words again"])
+@pytest.mark.parametrize("decides", [True, False])
+def test_words_that_a_commit_took_out_of_the_thread_are_shown_before_it_is_decided(
+    sigma: Node, head: str, how: str, decides: bool
+) -> None:
+    """Who committed the thread had it open in an editor when they came, and nobody has read them."""
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    opened = path.read_text()
+    say(sigma, head, "STOP")
+    sigma.sync()
+    opened = opened.replace("<!-- To decide", "A note of mine.\n\n<!-- To decide")
+    if decides:
+        save_over(path, opened)
+    else:
+        path.write_text(opened)
+    if how == "cn":
+        said = sigma.cn("commit", check=1 if decides else 0)
+        told = said.stdout + said.stderr
+        assert ("void: words came meanwhile" if decides else "they are in it too now") in told
+        assert "> > STOP" in git(sigma.root, "show", f"main:threads/inbox/{path.name}"), "main shows them in any case"
+    else:
+        git(sigma.root, "commit", "--quiet", "--message", "A note", "--", f"threads/inbox/{path.name}")
+    if how == "git, and words again":
+        say(sigma, head, "again", "re-two")
+        sigma.sync()
+    if decides:
+        sigma.process(0 if "again" in how else 1)
+        assert not is_in_main(sigma, head)
+    elif how == "git":
+        assert "void: words came meanwhile" in sigma.triage("pi/proposal", "do:merge", check=1).stderr
+    text = path.read_text()
+    assert "A note of mine." in text
+    assert "\n> > STOP\n" in text
+    sigma.process()
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+    assert "> > STOP" in git(sigma.root, "show", f"main:threads/inbox/done/{path.name}")
 
 
 def test_notes_that_are_saved_over_words_keep_them_in_the_thread(sigma: Node, head: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -381,6 +383,22 @@ def overtaken(world: World, sigma: Node, mine: str, yours: str) -> Node:
     assert "your text stays" in other.sync().stdout
     assert (other.root / NOTE).read_text() == yours
     return other
+
+
+def test_of_two_edits_of_one_line_one_stays_as_is_told(world: World, sigma: Node) -> None:
+    other = overtaken(world, sigma, "ONE\n", "one of mine\n")
+    refused = other.cn("commit", check=1).stderr
+    assert "was changed here and in main, and git cannot merge the two" in refused
+    assert f"'git diff HEAD -- {NOTE}'" in refused
+    (mine,) = re.findall(r"'(git commit .*)' keeps yours alone", refused)
+    git(other.root, "add", NOTE)
+    assert mine in other.cn("commit", check=1).stderr, "nothing was taken over, and git add alone says nothing new"
+    assert "git cannot merge the two" in other.cn("status").stdout
+    git(other.root, *shlex.split(mine)[1:])
+    assert "git cannot merge the two" not in other.cn("status").stdout
+    other.sync()
+    assert read(sigma.home, f"main:{NOTE}") == b"one of mine\n"
+    assert "nothing to commit" in other.cn("commit").stdout
 
 
 def test_an_older_edit_takes_nothing_back(world: World, sigma: Node) -> None:
