@@ -229,9 +229,21 @@ def gives_way(root: Path, path: str, main: Collection[str]) -> bool:
     return True
 
 
-def untracked(root: Path, folder: str, index: Collection[str]) -> str:
-    """The first file below ``folder`` that git does not know; empty if there is none, or it is no folder."""
-    for here, folders, names in os.walk(root / folder):
+def in_the_way(root: Path, change: Change, index: Collection[str]) -> str:
+    """What git does not track where a new file is to come: at its path, above it, or the first below it; or nothing.
+
+    Where git ignores it, it is neither committed nor stashed.
+    """
+    if change.old is not None:
+        return ""
+    for place in (*folders_above(change.path), change.path):
+        mode = _mode(root / place)
+        if mode is None:
+            return ""
+        if not stat.S_ISDIR(mode):
+            return "" if place in index else place
+    for here, folders, names in os.walk(root / change.path):
+        names += [name for name in folders if Path(here, name).is_symlink()]
         folders.sort()
         for name in sorted(names):
             path = str(Path(here, name).relative_to(root))

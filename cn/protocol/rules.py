@@ -68,9 +68,9 @@ class MergeFacts:
 
     ``stale`` are paths at which main holds something else than the branch began with (with ``rebase: always`` all
     that main changed outside cn's folders), ``conflicts`` new paths that main has as a folder, or a folder of theirs
-    as a file, ``dirty`` touched paths with local changes, ``untracked`` those of them that are new and where a file
-    lies that git does not track, ``shown_by`` the commands that let git see those again at which it was told not to
-    look, ``clashes`` pairs of names that are one on a file system without case. ``changes``
+    as a file, ``dirty`` touched paths with local changes, ``untracked`` what lies where new files are to come and git
+    does not track, ``shown_by`` the commands that let git see those again at which it was told not to look,
+    ``clashes`` pairs of names that are one on a file system without case. ``changes``
     is what the branch changes, which is what its merge does. ``people`` are authors and signers of the commits
     merged, ``unknown`` the commits among them whose signatures have no form that git knows, ``garbled`` those in an
     encoding in which git shows no author. ``swallowed`` are waiting threads that came before it,
@@ -262,9 +262,9 @@ def clean(facts: MergeFacts) -> Refusal | None:
     if facts.clashes:
         why = f"{_some(facts.clashes)} are one name on a file system without case"
         return Refusal(CLEAN_MERGE, why, "rename it in the branch and push it again", notify=True)
-    if facts.dirty and facts.dirty == facts.untracked:
-        lie = "lie here and are" if len(facts.dirty) > 1 else "lies here and is"
-        why = f"{_some(facts.dirty)} {lie} untracked, where the merge puts a file"
+    if facts.untracked:
+        lie = "lie here and are" if len(facts.untracked) > 1 else "lies here and is"
+        why = f"{_some(facts.untracked)} {lie} untracked, where the merge puts a file"
         return Refusal(CLEAN_MERGE, why, "move it elsewhere, or delete it")
     if facts.dirty:
         why = f"your {_some(facts.dirty)} {'have' if len(facts.dirty) > 1 else 'has'} local changes"
