@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from cn.git.entries import Change, Entry, diff_commits, in_the_way, list_entries, merge_trees, read_index
 from cn.git.fast_import import CommitStream, build_commit, set_entry
+from cn.git.filters import find_failing, mend_filter, uncompared
 from cn.git.objects import OUTPUT_BYTES, contained, list_tree, merge_bases, read_in_halves, read_info, read_kinds
 from cn.git.process import Git, GitError
 from cn.git.repository import Hub
@@ -512,6 +513,7 @@ class Merges:
             conflicts=tuple(crossing),
             dirty=tuple(c.path for c in changes if c.path in self._dirty),
             untracked=self._untracked(changes),
+            uncompared=self._uncompared(changes),
             shown_by=tuple(self._shown_by[c.path] for c in changes if c.path in self._shown_by),
             clashes=tuple(clashing),
             changes=tuple(_tree_change(c) for c in changes if c.path not in stale),  # a rebase may take the others out
@@ -529,6 +531,10 @@ class Merges:
         dirty = (change for change in changes if change.path in self._dirty)
         ways = (in_the_way(self._hub.root, change, self._known) for change in dirty)
         return tuple(dict.fromkeys(filter(None, ways)))
+
+    def _uncompared(self, changes: Sequence[Change]) -> tuple[str, str] | None:
+        failing = find_failing(self._hub.git, [c.path for c in changes if c.path in self._dirty])
+        return (uncompared(*failing), f"{mend_filter(*failing)}; the next run tries again") if failing else None
 
     def _is_all_there(self, asked: Asked) -> bool:
         """Has main all of it? What the run itself merged at these paths is no commit that git could be asked about."""

@@ -77,6 +77,7 @@ class MergeFacts:
     whose heads it would put into main's history without what they change. ``all_there``: main has all that it changes,
     by other commits. ``commit`` is the prepared merge, ``published`` the published commit for it where the mailbox is a
     remote of its own, and ``private`` a commit with cn's own folders that would be published with it there.
+    ``uncompared``: of one of the ``dirty``, why nobody can tell whether it was changed, and what helps.
     ``taken_back``: main's history has the head, and its files have nothing of it any more.
     """
 
@@ -98,6 +99,7 @@ class MergeFacts:
     untracked: tuple[str, ...] = ()
     shown_by: tuple[str, ...] = ()
     private: str = ""
+    uncompared: tuple[str, str] | None = None
     taken_back: bool = False
 
 
@@ -266,6 +268,8 @@ def clean(facts: MergeFacts) -> Refusal | None:
         lie = "lie here and are" if len(facts.untracked) > 1 else "lies here and is"
         why = f"{_some(facts.untracked)} {lie} untracked, where the merge puts a file"
         return Refusal(CLEAN_MERGE, why, "move it elsewhere, or delete it")
+    if facts.uncompared:
+        return Refusal(CLEAN_MERGE, *facts.uncompared)
     if facts.dirty:
         why = f"your {_some(facts.dirty)} {'have' if len(facts.dirty) > 1 else 'has'} local changes"
         shows = ", then ".join(facts.shown_by[:_MOST_SHOWN])

@@ -22,6 +22,7 @@ from cn.git.entries import (
     read_tree,
 )
 from cn.git.fast_import import EntryChange, FileChange, build_commit, written_paths
+from cn.git.filters import find_failing, mend_filter, uncompared
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.protocol.layout import INBOX
 from cn.system.closed import blocked_by
@@ -264,6 +265,8 @@ def _refuse_local_changes(hub: Hub, journal: Journal) -> None:
                 f"{names}{more} {lie}",
                 f"move {it} elsewhere (git neither commits nor stashes what it ignores), then run again",
             )
+        if failing := find_failing(hub.git, changed):
+            raise Blocked(uncompared(*failing), f"{mend_filter(*failing)}; then run again")
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         shows = list(shown_by(hub, changed).values())[:_MOST_SHOWN]
         first = f"{', then '.join(shows)} lets git look there again; then " if shows else ""
