@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from cn.git.environment import quote_path
-from cn.git.process import Git, GitConfig
+from cn.git.process import Done, Git, GitConfig
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact, visible, without_escapes
 
@@ -61,20 +61,28 @@ def mend_filter(path: str, reason: str) -> str:
         mend += (
             "; where its program is found at a terminal and not by cron, 'cn cron install' typed there adds its folder"
         )
+    elif "lfs" in reason:
+        mend += ", or, where its content is not at the host, ask who proposed it for 'git lfs push --all URL'"
     return mend
 
 
 def find_failing(git: Git, paths: Sequence[str]) -> tuple[str, str] | None:
     """The first of the paths whose filter cannot say what git would store of it, and why."""
-    for path, name in filters_of(git, paths).items():
-        done = git.run(
-            "hash-object", "--stdin-paths", stdin=quote_path(path) + b"\n", check=False, seconds=git.filter_seconds
-        )
+    filters = {path: name for path, name in filters_of(git, paths).items() if (git.root / path).is_file()}
+    if not filters or _ask(git, list(filters)).ok:
+        return None
+    for path, name in filters.items():
+        done = _ask(git, [path])
         if done.limited:
             return path, f"its {FILTER} {visible(name)} fails: {done.reason}"
         if not done.ok and (git.root / path).is_file():
             return path, why_filter_failed(name, done.err)
     return None
+
+
+def _ask(git: Git, paths: Sequence[str]) -> Done:
+    names = b"".join(quote_path(path) + b"\n" for path in paths)
+    return git.run("hash-object", "--stdin-paths", stdin=names, check=False, seconds=git.filter_seconds)
 
 
 def uncompared(path: str, why: str) -> str:

@@ -10,6 +10,7 @@ import shutil
 
 import pytest
 
+from cn.git.filters import mend_filter, why_filter_failed
 from tests.support.hubs import git
 from tests.support.world import Node, World, is_in_main
 
@@ -138,3 +139,15 @@ def test_a_merge_that_brings_such_a_file_tells_it_of_the_filter(
     filtered.sync()
     assert (filtered.root / path).read_text() == "theirs\n"
     assert git(filtered.root, *STATUS) == ""
+
+
+def test_what_helps_fits_what_the_filter_says() -> None:
+    hung_up = "fatal: the remote end hung up unexpectedly\n"
+    gone = why_filter_failed("lfs", f"git-lfs filter-process: 1: git-lfs: not found\n{hung_up}")
+    assert gone == "its filter lfs fails: git-lfs filter-process: 1: git-lfs: not found"
+    assert "cn cron install" in mend_filter("a", gone)
+    said = "Error downloading object: a: [404] Object does not exist: not found\n"
+    lost = why_filter_failed("lfs", f"{said}error: external filter 'git-lfs smudge' failed\n")
+    assert "git lfs push --all URL" in mend_filter("a", lost)
+    assert "cn cron install" not in mend_filter("a", lost)
+    assert "hung up" in why_filter_failed("x", hung_up)
