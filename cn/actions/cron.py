@@ -252,15 +252,27 @@ def schedule(minutes: int, option: str) -> str:
 
 
 def _wanted(hub: Hub, sync_every: int, process_every: int) -> dict[str, str]:
-    """The lines of both jobs by their names. What the wake command starts finds cn, and it itself is found."""
+    """The lines of both jobs by their names. What the wake command starts finds cn, and it itself is found, as are
+    the programs that files go through.
+    """
     words = cn_command()
-    path = find_dirs([words[0], "git", "ssh", "ssh-keygen", *hub.config.last("cn.wake").split()[:1]])
+    wake = hub.config.last("cn.wake").split()[:1]
+    path = find_dirs([words[0], "git", "ssh", "ssh-keygen", *wake, *_filter_programs(hub)])
     head = " ".join([f"PATH={quote(':'.join(path))}", *(quote(word) for word in words)])
     lines = {}
     for name, minutes in (("sync", sync_every), ("process", process_every)):
         command = f"{head} inbox {name} {quote(str(hub.root))} -q"
         lines[name] = format_job(name, schedule(minutes, f"--{name}-every"), command, hub.root)
     return lines
+
+
+def _filter_programs(hub: Hub) -> list[str]:
+    """What git looks for in ``PATH`` to bring files to the work tree and to compare them (gitattributes(5))."""
+    found = list[str]()
+    for value in (s.value for s in hub.config.settings if s.key.startswith("filter.")):
+        words = _words(value)
+        found += [f"git-{words[1]}"] if words[:1] == ["git"] and len(words) > 1 else words[:1]
+    return [name for name in dict.fromkeys(found) if "/" not in name]
 
 
 def cn_command() -> list[str]:

@@ -245,7 +245,7 @@ def check_objects(facts: HubFacts) -> Iterator[Finding]:
     oids = list(dict.fromkeys(e.oid for e in entries if e.kind == "blob"))
     missing = {o for o, found in zip(oids, read_info(git, oids), strict=True) if found is None}
     names = [visible(e.path) for e in entries if e.oid in missing]
-    damaged, again = "the repository is damaged", mend_objects(str(facts.hub.git_dir / "objects"))
+    damaged, again = "the repository is damaged", mend_objects(str(facts.hub.git_dir / "objects"), facts.hub.main_ref)
     if not git.run("rev-parse", "--verify", "--quiet", f"{main}^{{tree}}", check=False).ok or missing:
         what = f"objects of main are missing: {_few(names) or 'its tree'}"
         yield problem(what, damaged, again)

@@ -36,14 +36,15 @@ def find_damage(git: Git, folder: Path) -> Blocked | None:
     for index in _empty(objects, "pack/pack-*.idx"):
         return Blocked(f"{visible(str(index))} {_EMPTY}", mend_pack_index(str(index.with_suffix(""))))
     for path in _empty(objects, "??/[0-9a-f]*"):
-        return Blocked(f"{visible(str(path))} {_EMPTY}", mend_objects(str(objects)))
+        return Blocked(f"{visible(str(path))} {_EMPTY}", mend_objects(str(objects), git.main_ref))
     listed = git.run("for-each-ref", "--format=%(objecttype)", check=False)
     try:
         refuse_broken_ref(folder, listed)
     except Blocked as broken:
         return broken
     if lost := _LOST_OBJECT.search(listed.err):
-        return Blocked(f"{visible(lost[2])} names {lost[1][:12]}, which is not here", mend_objects(str(objects)))
+        again = mend_objects(str(objects), git.main_ref)
+        return Blocked(f"{visible(lost[2])} names {lost[1][:12]}, which is not here", again)
     if not git.bare and not git.run("ls-files", "--", ".cn/hub.yaml", check=False).ok:
         return Blocked("git cannot read its index", MEND_INDEX)
     return None

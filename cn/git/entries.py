@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.environment import quote_path
+from cn.git.filters import without_filters
 from cn.git.objects import OUTPUT_BYTES, read_info, read_object
 from cn.git.process import Done, Git, GitError
 from cn.git.repository import Hub
@@ -229,9 +230,21 @@ def gives_way(root: Path, path: str, main: Collection[str]) -> bool:
     return True
 
 
-def untracked(root: Path, folder: str, index: Collection[str]) -> str:
-    """The first file below ``folder`` that git does not know; empty if there is none, or it is no folder."""
-    for here, folders, names in os.walk(root / folder):
+def in_the_way(root: Path, change: Change, index: Collection[str]) -> str:
+    """What git does not track where a new file is to come: at its path, above it, or the first below it; or nothing.
+
+    Where git ignores it, it is neither committed nor stashed.
+    """
+    if change.old is not None:
+        return ""
+    for place in (*folders_above(change.path), change.path):
+        mode = _mode(root / place)
+        if mode is None:
+            return ""
+        if not stat.S_ISDIR(mode):
+            return "" if place in index else place
+    for here, folders, names in os.walk(root / change.path):
+        names += [name for name in folders if Path(here, name).is_symlink()]
         folders.sort()
         for name in sorted(names):
             path = str(Path(here, name).relative_to(root))
@@ -266,7 +279,7 @@ def read_files(hub: Hub, like: Oid, wanted: Mapping[str, Sequence[Entry | None]]
             if known and raw not in known:
                 unsure.append(path)
     cleaned = _clean_ids(hub, unsure)
-    odd = [path for path, clean in cleaned.items() if clean not in {e.oid for e in wanted[path] if e is not None}]
+    odd = [path for path in unsure if cleaned.get(path) not in {e.oid for e in wanted[path] if e is not None}]
     for path, clean in (cleaned | find_untouched(hub.git, odd)).items():
         file = found[path]
         assert file is not None
@@ -290,7 +303,14 @@ def find_untouched(git: Git, paths: Sequence[str]) -> dict[str, Oid]:
         return {}
     named = ("--", *paths) if len(paths) <= _MOST_NAMED else ()
     words = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all")
-    changed = {line[3:] for line in git.run(*words, *named, seconds=git.filter_seconds).fields if line[1] != " "}
+    done = git.run(*words, *named, check=False, seconds=git.filter_seconds)
+    if (
+        not done.ok and git.config and git.config.has_filters
+    ):  # one of them cannot run: who is not asked holds up nothing
+        done = without_filters(git).run(*words, *named)
+    elif not done.ok:
+        raise GitError(done, git.main_ref)
+    changed = {line[3:] for line in done.fields if line[1] != " "}
     asked = set(paths)
     found: dict[str, Oid] = {}
     for line in git.run("ls-files", "-v", "-s", "-z", "--full-name", *named).fields:

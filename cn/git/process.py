@@ -118,13 +118,15 @@ _GONE = ("Not a valid commit", "nonexistent object", "fatal: bad object", "unabl
 MEND_INDEX = "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"
 _EMPTY_OBJECT = re.compile(r"object file (\S.*?/objects)/[0-9a-f]{2}/[0-9a-f]+ is empty")
 _CORRUPT_OBJECT = re.compile(r"loose object [0-9a-f]+ \(stored in (\S.*?)\) is corrupt")
+_NO_COMMIT = re.compile(r"error: Could not read [0-9a-f]{40,64}")
+"""What git says of a commit in a history that it walks, where the commit is not there."""
 _PACK_INDEX = re.compile(r"(\S.*?/pack/pack-[0-9a-f]+)\.idx\b")
+MAIN_REF = "refs/heads/main"
 OTHER = "'cn doctor' looks for the cause; when it is mended, run again"
 """What helps where what git says names nothing that does."""
 RECORDS = "agency.git"
 """Below ``.git/cn``: a repository of its own, whose gits touch nothing of the hub, and whose objects no fetch of the
 hub brings."""
-_REFETCH = "'git fetch --refetch origin' brings again what origin has, or copy .git/objects from another clone"
 _REMEDIES = (
     *((said, f"{PRUNED}; else 'cn doctor' looks for the cause") for said in _GONE),
     ("index file", MEND_INDEX),
@@ -152,10 +154,19 @@ def remedy_here(reason: str) -> str:
     return next((remedy for said, remedy in _REMEDIES if said in reason and said in _HERE), "")
 
 
-def mend_objects(objects: str) -> str:
+def fetch_again(main_ref: str) -> str:
+    """What brings objects that are missing here. git passes over a branch of origin that is what was noted of it, also
+    with ``--refetch``, where others are new: so main is named.
+    """
+    named = command("git fetch --refetch origin {}", main_ref)
+    again = f"{named}, then 'git fetch --refetch origin' bring again what origin has"
+    return f"{again}, or copy .git/objects from another clone"
+
+
+def mend_objects(objects: str, main_ref: str) -> str:
     """What helps where objects are missing here, or a crash left their files empty."""
     find = command('find {} -type f -size 0 -name "[0-9a-f]*" -delete', objects)
-    return f"{find}, then {_REFETCH}"
+    return f"{find}, then {fetch_again(main_ref)}"
 
 
 def mend_pack_index(pack: str) -> str:
@@ -164,7 +175,7 @@ def mend_pack_index(pack: str) -> str:
     return f"{command('rm -f -- {}', f'{pack}.idx')}, then {anew} makes it anew"
 
 
-def _remedy_of_objects(err: str) -> str:
+def _remedy_of_objects(err: str, main_ref: str) -> str:
     """What helps where git could not read a file of objects; it names the first one. Or nothing."""
     if index := _PACK_INDEX.search(err):
         pack = index[1].removeprefix("error: ").removeprefix("fatal: ").removeprefix("index file ")
@@ -173,19 +184,19 @@ def _remedy_of_objects(err: str) -> str:
     if (found := empty or corrupt) and f"/{RECORDS}/" in f"{found[1]}/":
         return "'cn doctor --full' tells how to bring it back: nothing but a copy of the records has their objects"
     if empty:
-        return mend_objects(empty[1])
+        return mend_objects(empty[1], main_ref)
     if corrupt:
-        return f"{command('rm -f -- {}', corrupt[1])}, then {_REFETCH}"
-    return ""
+        return f"{command('rm -f -- {}', corrupt[1])}, then {fetch_again(main_ref)}"
+    return fetch_again(main_ref) if _NO_COMMIT.search(err) else ""
 
 
 class GitError(CnError):
-    """git answered with an error; ``done`` holds the whole answer."""
+    """git answered with an error; ``done`` holds the whole answer, ``main_ref`` is the hub's main."""
 
-    def __init__(self, done: Done) -> None:
+    def __init__(self, done: Done, main_ref: str = MAIN_REF) -> None:
         verb = next((a for a in done.args if not a.startswith("-")), "?")
         found = [remedy for said, remedy in _REMEDIES if said in done.err]
-        found = [objects, *found] if (objects := _remedy_of_objects(done.err)) else found
+        found = [objects, *found] if (objects := _remedy_of_objects(done.err, main_ref)) else found
         found = [RAISE_ULIMIT] if done.reason == BEYOND_ULIMIT else found
         super().__init__(f"git {verb} failed: {done.reason}", next(iter(found), OTHER))
         self.done = done
@@ -423,7 +434,7 @@ class Git(NamedTuple):
     long as they do; children that talk to a network die with cn instead. ``config`` is the
     configuration, once it was read. ``reader``: who answers questions about objects, where
     one does it for a whole run. ``around``: the environment of every child, once it was read. ``logins``: those that
-    connections share. ``children``: who may end what was started.
+    connections share. ``children``: who may end what was started. ``main_ref``: the hub's main, for what is told.
     """
 
     root: Path
@@ -439,6 +450,7 @@ class Git(NamedTuple):
     finds: bool = False
     logins: Logins | None = None
     children: Watches | None = None
+    main_ref: str = MAIN_REF
 
     def is_foreign(self, ids: Iterable[str]) -> bool:
         """Is one of them known to be no id in this repository's object format?"""
@@ -488,7 +500,7 @@ class Git(NamedTuple):
         else:
             done = self._communicate(args, stdin, seconds or LOCAL_SECONDS)
         if (check and not done.ok) or (done.killed and not network):
-            raise GitError(done)
+            raise GitError(done, self.main_ref)
         return done
 
     def run_many(

@@ -119,6 +119,7 @@ class Hub:
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", self.git_dir / "cn")
         object.__setattr__(self, "main_ref", f"refs/heads/{self.main}")
+        object.__setattr__(self, "git", self.git._replace(main_ref=self.main_ref))
 
     @cached_property
     def config(self) -> GitConfig:

@@ -16,7 +16,6 @@ commits, its merge changes nothing and is made.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,8 +24,9 @@ from functools import cached_property
 from types import MappingProxyType, TracebackType
 from typing import NamedTuple
 
-from cn.git.entries import Change, Entry, diff_commits, list_entries, merge_trees, read_index
+from cn.git.entries import Change, Entry, diff_commits, in_the_way, list_entries, merge_trees, read_index
 from cn.git.fast_import import CommitStream, build_commit, set_entry
+from cn.git.filters import find_failing, mend_filter, uncompared
 from cn.git.objects import OUTPUT_BYTES, contained, list_tree, merge_bases, read_in_halves, read_info, read_kinds
 from cn.git.process import Git, GitError
 from cn.git.repository import Hub
@@ -512,7 +512,8 @@ class Merges:
             stale=stale,
             conflicts=tuple(crossing),
             dirty=tuple(c.path for c in changes if c.path in self._dirty),
-            untracked=tuple(c.path for c in changes if c.path in self._dirty and self._lies_unknown(c)),
+            untracked=self._untracked(changes),
+            uncompared=self._uncompared(changes),
             shown_by=tuple(self._shown_by[c.path] for c in changes if c.path in self._shown_by),
             clashes=tuple(clashing),
             changes=tuple(_tree_change(c) for c in changes if c.path not in stale),  # a rebase may take the others out
@@ -526,9 +527,14 @@ class Merges:
             return facts
         return replace(facts, commit=self._commit(tip, head, changes, message))
 
-    def _lies_unknown(self, change: Change) -> bool:
-        """Is it a new file, and one that git does not track lies there?"""
-        return change.old is None and change.path not in self._known and os.path.isfile(self._hub.root / change.path)
+    def _untracked(self, changes: Sequence[Change]) -> tuple[str, ...]:
+        dirty = (change for change in changes if change.path in self._dirty)
+        ways = (in_the_way(self._hub.root, change, self._known) for change in dirty)
+        return tuple(dict.fromkeys(filter(None, ways)))
+
+    def _uncompared(self, changes: Sequence[Change]) -> tuple[str, str] | None:
+        failing = find_failing(self._hub.git, [c.path for c in changes if c.path in self._dirty])
+        return (uncompared(*failing), f"{mend_filter(*failing)}; the next run tries again") if failing else None
 
     def _is_all_there(self, asked: Asked) -> bool:
         """Has main all of it? What the run itself merged at these paths is no commit that git could be asked about."""

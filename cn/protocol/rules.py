@@ -68,15 +68,16 @@ class MergeFacts:
 
     ``stale`` are paths at which main holds something else than the branch began with (with ``rebase: always`` all
     that main changed outside cn's folders), ``conflicts`` new paths that main has as a folder, or a folder of theirs
-    as a file, ``dirty`` touched paths with local changes, ``untracked`` those of them that are new and where a file
-    lies that git does not track, ``shown_by`` the commands that let git see those again at which it was told not to
-    look, ``clashes`` pairs of names that are one on a file system without case. ``changes``
+    as a file, ``dirty`` touched paths with local changes, ``untracked`` what lies where new files are to come and git
+    does not track, ``shown_by`` the commands that let git see those again at which it was told not to look,
+    ``clashes`` pairs of names that are one on a file system without case. ``changes``
     is what the branch changes, which is what its merge does. ``people`` are authors and signers of the commits
     merged, ``unknown`` the commits among them whose signatures have no form that git knows, ``garbled`` those in an
     encoding in which git shows no author. ``swallowed`` are waiting threads that came before it,
     whose heads it would put into main's history without what they change. ``all_there``: main has all that it changes,
     by other commits. ``commit`` is the prepared merge, ``published`` the published commit for it where the mailbox is a
     remote of its own, and ``private`` a commit with cn's own folders that would be published with it there.
+    ``uncompared``: of one of the ``dirty``, why nobody can tell whether it was changed, and what helps.
     ``taken_back``: main's history has the head, and its files have nothing of it any more.
     """
 
@@ -98,6 +99,7 @@ class MergeFacts:
     untracked: tuple[str, ...] = ()
     shown_by: tuple[str, ...] = ()
     private: str = ""
+    uncompared: tuple[str, str] | None = None
     taken_back: bool = False
 
 
@@ -262,10 +264,12 @@ def clean(facts: MergeFacts) -> Refusal | None:
     if facts.clashes:
         why = f"{_some(facts.clashes)} are one name on a file system without case"
         return Refusal(CLEAN_MERGE, why, "rename it in the branch and push it again", notify=True)
-    if facts.dirty and facts.dirty == facts.untracked:
-        lie = "lie here and are" if len(facts.dirty) > 1 else "lies here and is"
-        why = f"{_some(facts.dirty)} {lie} untracked, where the merge puts a file"
+    if facts.untracked:
+        lie = "lie here and are" if len(facts.untracked) > 1 else "lies here and is"
+        why = f"{_some(facts.untracked)} {lie} untracked, where the merge puts a file"
         return Refusal(CLEAN_MERGE, why, "move it elsewhere, or delete it")
+    if facts.uncompared:
+        return Refusal(CLEAN_MERGE, *facts.uncompared)
     if facts.dirty:
         why = f"your {_some(facts.dirty)} {'have' if len(facts.dirty) > 1 else 'has'} local changes"
         shows = ", then ".join(facts.shown_by[:_MOST_SHOWN])

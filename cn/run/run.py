@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from cn.git.entries import read_index
 from cn.git.environment import quote_path
+from cn.git.filters import FILTER, mend_filter
 from cn.git.list_and_fetch import Fetched
 from cn.git.needed_rights import remedy_of_denied
 from cn.git.objects import list_tree, read_objects, reading
@@ -31,7 +32,7 @@ from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.system.closed import blocked_by
 from cn.transaction.base import Base, OriginDeclined, OriginRefused, observe_base
-from cn.transaction.checkout import FILTER, IN_ITS_PLACE, LAYOUT
+from cn.transaction.checkout import IN_ITS_PLACE, LAYOUT
 from cn.transaction.commit import Draft, build, commit, displaced_words
 from cn.transaction.housekeeping import sweep_failed
 from cn.transaction.lock import hub_lock
@@ -256,10 +257,7 @@ def find_unplaced(hub: Hub) -> dict[str, Condition]:
         text = f"the work tree is behind main at {visible(paths[0])}{more}: {reason}"
         blocked = reason.endswith(IN_ITS_PLACE)
         move = f"move {reason.removesuffix(IN_ITS_PLACE).strip()} out of the way"
-        look = command("git check-attr filter -- {}", paths[0])
-        mend = f"see what filters it ({look}; git config --get-regexp ^filter), and mend that"
-        if "lfs" in reason:
-            mend += ", or, where its content is not at the host, ask who proposed it for 'git lfs push --all URL'"
+        mend = mend_filter(paths[0], reason)
         write = f"let cn write in {visible(folder)}/"
         remedy = move if blocked else mend if FILTER in reason else write
         found[f"{folder} {reason}"] = Condition(text, f"{remedy}; the next run brings it there")

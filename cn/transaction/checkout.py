@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 from cn.git.entries import OTHER, SUBMODULE, Change, Entry, WorkFile, find_untouched, read_files, read_tree
+from cn.git.filters import FILTER, filters_of, why_filter_failed
 from cn.git.process import FILTER_SECONDS, LOCAL_SECONDS, Git
 from cn.git.repository import Hub
 from cn.protocol.layout import DONE, INBOX
@@ -43,7 +44,7 @@ from cn.transaction.journal import Journal
 from cn.transaction.unplaced import Edited, Left, read_unplaced, write_unplaced
 from cn.values.names import Oid, folders_above, main_decides, never_blocks
 from cn.values.shell_words import command
-from cn.values.text import one_line, visible
+from cn.values.text import visible
 
 
 def sweep_asides(hub: Hub, current: str = "") -> list[str]:
@@ -239,14 +240,13 @@ def place_again(hub: Hub, main: Oid) -> list[str]:
     return reports
 
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 _SHOWN = 8
 _MOST_REFUSED = 100
 _MOST_HUNG = 2
 """So many paths whose filters hang are passed over in a run; more of them leave all that is filtered to the next."""
 _TORN = "unable to write file"
 """What git says of a file that it began, and could not write to its end: it stays as it is."""
-FILTER = "filter"
-"""In why a file of main cannot be brought, where a program of the user's refuses it (gitattributes(5))."""
 IN_ITS_PLACE = "is something else here"
 """Why a file of main cannot be brought: a folder, a link, a pipe; a person's, which cn does not touch."""
 
@@ -368,12 +368,14 @@ class _Checkout:
         git = self.hub.git.with_env(GIT_INDEX_FILE=index)
         git.run("read-tree", self.journal.new)
         paths = [c.path for c in changes]
-        filtered = _filtered(git, paths)
-        self.fill(git, staged, [path for path in paths if path not in filtered], LOCAL_SECONDS)
-        self.fill(git, staged, [path for path in paths if path in filtered], FILTER_SECONDS)
+        filters = filters_of(git, paths, cached=True)
+        self.fill(git, staged, [path for path in paths if path not in filters], LOCAL_SECONDS)
+        self.fill(git, staged, list(filters), FILTER_SECONDS, filters)
         return staged
 
-    def fill(self, git: Git, staged: Path, paths: Sequence[str], seconds: float) -> None:
+    def fill(
+        self, git: Git, staged: Path, paths: Sequence[str], seconds: float, filters: Mapping[str, str] = _NONE
+    ) -> None:
         """git ends the whole batch at a path that the file system or a filter refuses: without that one it goes on."""
         hung = 0
         for _ in range(_MOST_REFUSED):
@@ -397,7 +399,9 @@ class _Checkout:
                 self.refused[paths[0]] = f"its {FILTER} gave no answer within {seconds:g} s"
                 paths = [*there[-1:], *paths[1:]]
             elif paths:
-                self.refused[paths[0]] = _why_refused(done.err) or done.reason
+                name = filters.get(paths[0])
+                why = why_filter_failed(name, done.err) if name else _why_refused(done.err)
+                self.refused[paths[0]] = why or done.reason
                 paths = paths[1:]
 
     def note_dropped(self, todo: Sequence[tuple[Change, WorkFile | None]]) -> None:
@@ -450,22 +454,10 @@ class _Checkout:
 
 
 def _why_refused(said: str) -> str:
-    """What git says of a path that it could not write; where a filter failed, that one's own words with it."""
+    """What git says of a path that it could not write."""
     lines = said.splitlines()
     own = [line for line in lines if line.startswith(("error: ", "fatal: "))]
-    why = (own or lines or [""])[0].removeprefix("error: ")
-    why = visible(why if why.startswith("external filter ") else why.rpartition(": ")[2])  # behind a path of any length
-    others = [line for line in lines if line not in own and re.search("error|fail", line, re.IGNORECASE)]
-    return f"{why}: {one_line(others[0], 200)}" if FILTER in why and others else why
-
-
-def _filtered(git: Git, paths: Sequence[str]) -> set[str]:
-    """Those of the paths that go through a program of the user's, by the attributes of the index of ``git``."""
-    if not (git.config and git.config.has_filters):
-        return set()
-    fields = git.run("check-attr", "--cached", "-z", "--stdin", FILTER, stdin=_lines(paths)).fields
-    values = zip(fields[::3], fields[2::3], strict=True)
-    return {path for path, value in values if value not in ("unspecified", "unset")}
+    return visible((own or lines or [""])[0].removeprefix("error: ").rpartition(": ")[2])  # behind a path of any length
 
 
 def _lines(paths: Sequence[str]) -> bytes:

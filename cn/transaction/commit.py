@@ -15,13 +15,14 @@ from cn.git.entries import (
     Change,
     find_below,
     gives_way,
+    in_the_way,
     read_changes,
     read_files,
     read_index,
     read_tree,
-    untracked,
 )
 from cn.git.fast_import import EntryChange, FileChange, build_commit, written_paths
+from cn.git.filters import find_failing, mend_filter, uncompared
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.protocol.layout import INBOX
 from cn.system.closed import blocked_by
@@ -38,6 +39,8 @@ from cn.values.shell_words import command
 from cn.values.text import one_line, visible
 
 _ATTEMPTS = 5
+_MOST_NAMED = 20
+"""So many files in the way are named: who learns of them one by one has as many runs that do nothing."""
 _MOST_SHOWN = 3
 """Of so many files git is told to look at them again; the next run names others."""
 
@@ -248,12 +251,22 @@ def _refuse_local_changes(hub: Hub, journal: Journal) -> None:
     touched = [c for c in journal.changes if not never_blocks(c.path)]
     changed = _changed(hub, journal.new, touched, journal.inputs or {})
     if changed:
-        modules = {c.path for c in touched if c.is_of_submodule}
-        if changed[0] not in modules and (stray := untracked(hub.root, changed[0], read_index(hub.git))):
+        index, ours = read_index(hub.git), set(changed)
+        files = (c for c in touched if c.path in ours and not c.is_of_submodule)
+        ways = {way: c.path for c in files if (way := in_the_way(hub.root, c, index))}
+        if ways:
+            file = visible(next(iter(ways.values())))
+            lie, it = f"lies where main has the file {file}, and is untracked", "it"
+            if len(ways) > 1:
+                lie, it = "lie where main has files, and are untracked", "them"
+            names = ", ".join(map(visible, list(ways)[:_MOST_NAMED]))
+            more = f" and {len(ways) - _MOST_NAMED} more" if len(ways) > _MOST_NAMED else ""
             raise Blocked(
-                f"{visible(stray)} lies where main has the file {visible(changed[0])}",
-                "move it elsewhere (git neither commits nor stashes what it ignores), then run again",
+                f"{names}{more} {lie}",
+                f"move {it} elsewhere (git neither commits nor stashes what it ignores), then run again",
             )
+        if failing := find_failing(hub.git, changed):
+            raise Blocked(uncompared(*failing), f"{mend_filter(*failing)}; then run again")
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         shows = list(shown_by(hub, changed).values())[:_MOST_SHOWN]
         first = f"{', then '.join(shows)} lets git look there again; then " if shows else ""

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cn.git.entries import UNMERGED, Change, Entry, find_below, read_index, read_tree
+from cn.git.filters import without_filters
 from cn.git.objects import is_ancestor, read_object, update_refs
 from cn.git.process import PRUNED, Git, GitError
 from cn.git.remote import FOLDER as OUTGOING
@@ -340,7 +341,10 @@ def _edit_index(hub: Hub, git: Git, journal: Journal, changes: Sequence[Change],
         none = f"{_NO_MODE} {'0' * len(journal.new)}"
         rows = (f"{f'{entry.mode} {entry.oid}' if entry else none}\t{path}\0" for path, entry in edits)
         lines = "".join(rows).encode("utf-8", "surrogateescape")
-        git.run("update-index", "--add", "--replace", "--remove", "-z", "--index-info", stdin=lines)
+        # git looks anew at files that changed as late as its index did (its racy-git documentation), by their filters:
+        # one that cannot run would end every run here. Without them git notes that it has to look later.
+        words = ("update-index", "--add", "--replace", "--remove", "-z", "--index-info")
+        without_filters(git).run(*words, stdin=lines)
 
 
 def _keep_staged(hub: Hub, path: str, entry: Entry, reports: list[str]) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cn.git.filters import without_filters
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.system.files import blob_id, place, read_regular, write_file
@@ -157,6 +158,7 @@ LOCKED = b"cn places files\n"
 
 
 def _mark(hub: Hub, git: Git, how: str, paths: Iterable[str]) -> bool:
+    git = without_filters(git)  # of other files, which it would look at anew: one that fails would end it
     words, lines = ("update-index", how, "-z", "--stdin"), b"".join(os.fsencode(path) + b"\0" for path in paths)
     if "GIT_INDEX_FILE" in git.env:
         return git.run(*words, stdin=lines, check=False).ok

@@ -315,6 +315,22 @@ def test_the_folder_of_the_wake_command_is_on_the_path(hub: Path, table: Path, t
     assert str(tool.parent) in lines(table)[0]
 
 
+def test_the_programs_that_files_go_through_are_found(hub: Path, table: Path, tmp_path: Path) -> None:
+    """git-lfs, git-crypt: where cron does not find one, git compares none of its files."""
+    for name in ("my-crypt", "git-own", "git-unused"):
+        tool = tmp_path / f"bin of {name}" / name
+        tool.parent.mkdir()
+        tool.write_text("#!/bin/sh\ncat\n")
+        tool.chmod(0o755)
+    git(hub, "config", "filter.crypt.clean", "'my-crypt' clean %f")
+    git(hub, "config", "filter.own.process", "git own filter")
+    git(hub, "config", "filter.gone.clean", "no-such-program")
+    folders = [str(tmp_path / f"bin of {name}") for name in ("my-crypt", "git-own", "git-unused")]
+    cn("cron", "install", hub=hub, check=0, env={"PATH": ":".join([*folders, os.environ["PATH"]])})
+    sync = lines(table)[0].split(None, 5)[5]
+    assert [folder for folder in folders if folder in sync] == folders[:2]
+
+
 @pytest.mark.parametrize(
     ("minutes", "fields"),
     [

@@ -96,3 +96,23 @@ def test_the_remedy_of_a_damage_mends_it(world: World, sigma: Node, pi: Node, wh
     assert "✓ merged SHA" in [row[2] for row in sigma.rows()]
     assert len(sigma.threads()) == 1, "the other one came in"
     assert "damaged" not in sigma.cn("doctor", check=None).stdout
+
+
+@pytest.mark.parametrize("name", ["HEAD", "HEAD~1"])
+def test_main_comes_back_where_an_older_branch_of_origin_is_new_here(
+    world: World, sigma: Node, pi: Node, name: str
+) -> None:
+    """git asks for what is new alone then, also with ``--refetch``: main was what it had noted of origin."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    empty_object(sigma.root, name)
+    for _ in range(3):
+        said = sigma.cn("doctor", check=None).stdout
+        if "problem" not in said:
+            break
+        type_remedy(sigma.root, "\n".join(part for part in said.split("\nproblem ") if "run again; else" not in part))
+        sigma.cn("sync", check=None)
+    assert "healthy" in said
+    git(sigma.root, "fsck", "--connectivity-only")
+    sigma.sync()

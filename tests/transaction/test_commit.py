@@ -269,7 +269,9 @@ class TestLocalChanges:
             git(place.root, "add", path)
             file.write_text("1\n")
         before = place.status, tip(place.root)
-        with pytest.raises(Refused, match=rf"^your {path} has local changes$") as told:
+        told_of = "new.md lies where main has the file new.md, and is untracked"
+        words = told_of if how == "untracked" else f"your {path} has local changes"
+        with pytest.raises(Refused, match=f"^{words}$") as told:
             place.run(lambda base: draft(base, {path: "new\n"}))
         assert "stash" in told.value.hint
         assert (place.status, tip(place.root)) == before

@@ -16,7 +16,8 @@ TURNS = {"to a folder": (FILE, FOLDER), "to a file": (FOLDER, FILE)}
 
 def turn(repo: Path, old: dict[str, str], new: dict[str, str]) -> str:
     """Commit ``new`` in the place of ``old``."""
-    git(repo, "rm", "-r", "--quiet", "--", *old)
+    if old:
+        git(repo, "rm", "-r", "--quiet", "--", *old)
     return commit(repo, dict(new), "turned")
 
 
@@ -169,3 +170,47 @@ def test_what_is_staged_below_a_thread_that_became_a_file_is_kept(world: World, 
     sigma.sync()
     assert is_clean(sigma)
     assert (sigma.root / path).read_text() == "a file\n"
+
+
+def test_ignored_files_where_main_got_files_are_named_with_a_step_that_works(world: World, sigma: Node) -> None:
+    """git neither commits nor stashes them; a folder and a link of theirs are in the way of files, too."""
+    sigma.write({".gitignore": "*.tmp\nbuild\nlink\n"})
+    (sigma.root / "build").mkdir()
+    (sigma.root / "link").symlink_to("build")
+    for name in ("a.tmp", "b.tmp", "build/mine"):
+        (sigma.root / name).write_text("mine\n")
+    elsewhere(world, sigma, {}, {"a.tmp": "theirs\n"})
+    told = sigma.cn("sync", check=1).stderr
+    assert "a.tmp lies where main has the file a.tmp, and is untracked" in told
+    assert "stash -u" not in told
+    elsewhere(world, sigma, {}, {"b.tmp": "theirs\n", "build": "theirs\n", "link/x": "theirs\n"})
+    told = sigma.cn("sync", check=1).stderr
+    assert "a.tmp, b.tmp, build/mine, link lie where main has files, and are untracked" in told
+    assert "move them elsewhere" in " ".join(told.split())
+    assert told.split("\n")[0].removeprefix("cn: ") in sigma.cn("status").stdout
+    for name in ("a.tmp", "b.tmp", "link", "build"):
+        (sigma.root / name).rename(world.folder / name)
+    sigma.sync()
+    assert (sigma.root / "a.tmp").read_text() == (sigma.root / "link/x").read_text() == "theirs\n"
+    assert is_clean(sigma)
+
+
+@pytest.mark.parametrize("what", ["folder", "ignored folder", "link", "file"])
+def test_what_is_untracked_in_the_way_of_a_merge_is_named(world: World, sigma: Node, pi: Node, what: str) -> None:
+    if what == "ignored folder":
+        sigma.write({".gitignore": "place\n"})
+    path, way = ("place", "place/mine") if "folder" in what else ("place/x", "place")
+    world.propose(pi, sigma, files={path: "theirs\n"})
+    sigma.sync()
+    if "folder" in what:
+        (sigma.root / "place").mkdir()
+    if what == "link":
+        (sigma.root / way).symlink_to("docs")
+    else:
+        (sigma.root / way).write_text("mine\n")
+    sigma.write_refused_triage("pi/proposal", "do:merge")
+    told = sigma.process(check=1).stderr
+    assert f"{way} lies here and is untracked, where the merge puts a file" in told
+    (sigma.root / "place").rename(world.folder / "place")
+    sigma.process()
+    assert (sigma.root / path).read_text() == "theirs\n"
