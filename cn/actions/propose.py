@@ -25,6 +25,7 @@ from cn.outbox.deliver import deliver, is_ours, was_there
 from cn.outbox.moved_hubs import is_upon_former_main
 from cn.outbox.our_names import told_of
 from cn.outbox.plan.receipts import plan_ours_gone
+from cn.peers.known_mains import known_main
 from cn.peers.observe import bring_mains, main_of
 from cn.peers.peer_main import NO_MAIN
 from cn.peers.strangers import refuse_stranger
@@ -42,7 +43,7 @@ from cn.protocol.twins import THERE, is_refused_as_twin, rename_to, twin_of
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_change, check_plan, check_texts
-from cn.run.settings import Settings, lies_at_mailbox, read_settings
+from cn.run.settings import lies_at_mailbox, read_settings
 from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import Text, text_of
 from cn.transaction.protected_files import TRUSTED_REF, refuse_foreign
@@ -158,7 +159,7 @@ def propose(
         _require_branch(work, topic, head)
     nothing = "nothing was proposed, and your commits are as they were"
     with telling_what_waits(nothing), open_run_for(hub, work, dry_run=dry_run) as run:
-        target = find_target(run, _peer(run.settings, work, hub, peer, _open_at(run, topic)), topic, work)
+        target = find_target(run, _peer(run, work, peer, topic, head), topic, work)
         # Whose it is stays known where this proposal is refused.
         if not dry_run and work.git_dir != hub.git_dir and not work.decides and work.note_hub(hub.root):
             run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
@@ -202,17 +203,23 @@ def _open_at(run: Run, topic: str) -> list[Peer]:
     return [peers[name] for name in open_ if name in peers]
 
 
-def _peer(settings: Settings, work: WorkClone, hub: Hub, given: str, before: list[Peer]) -> Peer:
+def _peer(run: Run, work: WorkClone, given: str, topic: str, head: Oid) -> Peer:
     """To whom: who was named, else the peer of whose hub this is a clone, else the one who has that proposal from
-    ``before``, as where its hub has another URL now, else the only one.
+    topic, as where its hub has another URL now, else the only one.
     """
+    settings, hub = run.settings, run.hub
     if given:
         return settings.peer(given)
+    before = _open_at(run, topic)
     found = [peer for peer in settings.peers.values() if work.place(peer.hub) != peer.hub] or before
     if work.git_dir == hub.git_dir and not found:
         found = list(settings.peers.values())
     if len(found) == 1:
         return found[0]
+    if work.git_dir == hub.git_dir and not before and (ours := _to_ourselves(run, topic, head)):
+        fit = [peer.name for peer in found if _may_fit(run, peer, head)]
+        known = f"; for a peer, name it behind the topic: {', '.join(fit)}" if fit else ""
+        raise Refused(f"to whom is not clear: {work.root} is a clone of {settings.us} itself", f"{ours}{known}")
     if work.git_dir != hub.git_dir and not found and (url := work.config.last("remote.origin.url")):
         shown = url if redact(url) == url else "URL"  # a password is never part of a command
         add = command("cn peer add NAME {} --hub {}", shown, str(hub.root))
@@ -222,6 +229,21 @@ def _peer(settings: Settings, work: WorkClone, hub: Hub, given: str, before: lis
         raise Refused(text, f"{add} adds it{known}")
     known = f"name the peer behind the topic: {', '.join(settings.peers)}" if settings.peers else ""
     raise Refused(f"to whom is not clear from {work.root}", known or "add a peer with 'cn peer add'")
+
+
+def _to_ourselves(run: Run, topic: str, head: Oid) -> str:
+    """How a commit upon this hub's own main is proposed to it: by another hub. Empty: it is not upon that."""
+    if not merge_bases(run.hub.git, run.base.tip, head):
+        return ""
+    return f"for {run.settings.us} itself, {command('cn propose {} --hub DIR', topic)}, with DIR your own hub"
+
+
+def _may_fit(run: Run, peer: Peer, head: Oid) -> bool:
+    """Has a commit history in common with the peer's main, as far as that is known here?"""
+    main = known_main(run, peer.hub)
+    if main is None or read_info(run.hub.git, [main.tip]) == [None]:
+        return True
+    return bool(merge_bases(run.hub.git, main.tip, head))
 
 
 def find_target(run: Run, peer: Peer, topic: str, work: WorkClone) -> Target:
@@ -411,6 +433,7 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
     if not facts.common:
         clone = command("git clone {}", peer.hub)
         remedy = f"commit in a clone of its hub ({clone}), and propose from there"
+        remedy = _to_ourselves(run, target.topic, head) or remedy
         item = run.snapshot.item(peer.name, OUT, target.topic)
         if item is not None and item.head == head and item.get("base") and is_upon_former_main(run, peer, item):
             remedy = f"{command('cn rebase {}', f'{peer.name}:{target.topic}')} lays it upon that"

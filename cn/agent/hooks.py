@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cn.agent.model_faults import forget_faults, forget_outdated
 from cn.git.repository import Hub
 from cn.protocol.queue_item import INPUT, OUTPUT, TURN
 from cn.run.memory import Memory
@@ -54,7 +55,10 @@ def execute_output(run: Run, executor: Executor) -> str | None:
         return None
     from cn.agent import execute
 
-    return execute.execute_output(run, executor)
+    executed = execute.execute_output(run, executor)
+    if executed is not None:
+        forget_faults(run.memory)
+    return executed
 
 
 def update_queue(
@@ -65,6 +69,7 @@ def update_queue(
     ``may_give`` tells whether the agent may have an item now; without it, it may. ``keep_expired_turn``: do
     not end a turn that is out of time.
     """
+    forget_outdated(run)
     fed = run.settings.config.interface == "queue"
     if fed or (run.hub.root / INPUT).exists() or executor.read(TURN) is not None:
         from cn.agent import queue

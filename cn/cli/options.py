@@ -119,6 +119,37 @@ def note_place(hub: Hub) -> None:
         started_elsewhere(str(hub.root))
 
 
+@contextmanager
+def naming_hub(env: Env) -> Iterator[None]:
+    """Steps that are printed name the hub that ``--hub`` named, where they are typed in this folder: unless the clone
+    around it leads to that hub by itself, or does at the end, since it was noted there.
+    """
+    try:
+        yield
+    finally:
+        if env.hub_path:
+            _note_named(env.hub_path)
+
+
+def _note_named(path: str) -> None:
+    from pathlib import Path
+
+    from cn.cli.render.text import name_hub
+    from cn.git.repository import open_hub
+    from cn.values.errors import CnError
+
+    try:
+        named = open_hub(Path(path))
+    except CnError:
+        return  # there is none, as the command says
+    try:
+        is_here = open_hub(None).git_dir == named.git_dir
+    except (CnError, OSError):
+        is_here = False
+    if not is_here:
+        name_hub(str(named.root))
+
+
 def _into_env(name: str) -> dict[str, Any]:
     """Store an option in the :class:`Env`, before or after the command's name."""
 

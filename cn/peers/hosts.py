@@ -182,11 +182,11 @@ def _look_at_rights(
 
 def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str, remote: str) -> Lack:
     """``remote``: what the place is called in this clone, if it is ours."""
+    pins = prefix == _PINS_PREFIX
+    all_of_them = needed_rights.PINS if pins else needed_rights.of_branches(prefix.removeprefix(HEADS).rstrip("/"))
     if not lack.told or is_trouble_of_host(lack.reason):
         text = f"whether {us} may {lack.right} {place} could not be tried: {lack.reason}"
         # It could be read a moment ago: who may not write at all gets no further than this.
-        pins = prefix == _PINS_PREFIX
-        all_of_them = needed_rights.PINS if pins else needed_rights.of_branches(prefix.removeprefix(HEADS).rstrip("/"))
         ask = "no right is known to be missing: run it again" if is_broken_off(lack.reason) else ask
         return Lack(text, "", remedy_of(lack.reason, ask, needed=all_of_them), lack.right == "create" and not pins)
     why, needed = {
@@ -194,11 +194,13 @@ def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str, remote: st
         "force": ("a branch of ours that was rebased does not get there", False),
         "delete": ("what is over stays there, since only its creator deletes a branch", False),
     }[lack.right]
-    if prefix == _PINS_PREFIX:
+    if pins:
         why, needed = "pins stay in each clone, and only there they keep reviewed commits alive", False
     if ref := in_the_way(lack.reason):
         take = command("git push {} :{}", remote, ref) if remote else ""
         ask = f"{take} takes it away" if take else f"ask for {ref} to be deleted there"
         return Lack(f"{us} cannot {lack.right} {place}: {ref} there leaves no room for them", why, ask, needed)
     stays = f"; {lack.stays} stays there until it may be deleted" if lack.stays else ""
+    # A host says that one right is missing, and not which others will be.
+    ask = f"{ask}; needed there: {all_of_them}"
     return Lack(f"{us} may not {lack.right} {place}: {lack.reason}{stays}", why, ask, needed)

@@ -20,8 +20,6 @@ from cn.values.names import HubPath
 from cn.values.timestamps import format_second
 
 _MOST_BYTES = 1 << 20
-UNASKED = "unasked"
-"""The name of the condition ``model`` that says why no turn can be made: a key, the model."""
 OFFSET = HubPath("state/telegram.offset")
 
 

@@ -14,13 +14,14 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 
 from cn.agent.daemon_health import is_stopping
 from cn.agent.hooks import update_queue
 from cn.agent.interface import is_answered, note_sent, put_output
+from cn.agent.model_faults import forget_faults, is_unasked, note_no_answer, note_unasked
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.turns import plan_lapsed, plan_rejected, plan_released, rests, source_of, time_limit
 from cn.agent.queue import MayGive, current_turn, failing, note_ended, peek_turn, tell_chat
@@ -40,7 +41,6 @@ from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.settings import Settings
 from cn.run.view import Accepted, View, open_view, require_accepted, require_queue
 from cn.runtime.chat_delivery import Speak, Unsent, send_texts
-from cn.runtime.daemon_files import UNASKED
 from cn.runtime.gather_prompt import Ask, ask_packed, asker, is_due, look_up, pack_item, pack_text
 from cn.secrets.scanner import text_of
 from cn.system.child import GO
@@ -108,12 +108,13 @@ def run_turn(tools: TurnTools, view: View, report: Report) -> bool:
 
 
 def _check(view: View, tools: TurnTools, report: Report) -> bool:
-    """Look the model up where an item waits for it and nobody did lately; was it time to?
+    """Look the model up where an item waits for it and nobody did lately, or where it is told as wrong; was it time to?
 
     What can be done without a model is done first, and nothing is claimed: a wrong name in the
     configuration costs no item an attempt, and holds up no answer that is there.
     """
-    if tools.ask is not None and not (tools.look or is_due(view.memory, tools.config)):
+    look = tools.look or tools.ask is None or is_unasked(view.memory)
+    if not look and not is_due(view.memory, tools.config):
         return False
     wanted: list[Input] = []
 
@@ -121,13 +122,13 @@ def _check(view: View, tools: TurnTools, report: Report) -> bool:
     turn = in_flight(open_view(tools.hub))
     if turn is not None and not is_answered(tools.hub):
         wanted.append(turn.input)
-    if wanted or tools.look or tools.ask is None:
+    if wanted or look:
         try:
             look_up(tools.hub, tools.config, report, tools.accepted)
         except ConfigError as broken:
             _tell_unasked(tools, broken, wanted, report)
             raise
-        _note_reachable(Memory(tools.hub, now()), None)
+        _note_reachable(view, now(), None)
     return True
 
 
@@ -135,7 +136,7 @@ def _tell_unasked(tools: TurnTools, why: ConfigError, waiting: Sequence[Input], 
     """What keeps turns from being made stands in ``cn status``, and is said in each chat that waits, once."""
     unsent: list[Unsent] = []
     with open_run(tools.hub, report) as run:
-        run.memory.conditions.set("model", why.text, why.hint, name=UNASKED)
+        note_unasked(run.memory, run.snapshot, why.text, why.hint)
 
         def plan(executor: Executor) -> str | None:
             turn = current_turn(executor)
@@ -234,7 +235,7 @@ def _ask(view: View, tools: TurnTools, turn: Turn, report: Report) -> None:
         if isinstance(reply, Failure) and reply.kind is not Kind.EMPTY:
             hint = _ALL_REFUSED if outcome.kind is Kind.INVALID else outcome.hint
             outcome = replace(outcome, kind=Kind.PERMISSION, hint=hint)
-    _note_reachable(Memory(view.hub, call.at), outcome)
+    _note_reachable(view, call.at, outcome)
     if isinstance(outcome, Answer) and not _fault(turn, outcome):
         report.info(f"{source}: {outcome.model} answered in {outcome.seconds:.1f} s", source=source)
         # From now on the model is not asked again. Where 'cn out' was first, that answer counts.
@@ -244,13 +245,13 @@ def _ask(view: View, tools: TurnTools, turn: Turn, report: Report) -> None:
         _end(tools, turn, report, outcome)
 
 
-def _note_reachable(memory: Memory, outcome: Answer | Failure | None) -> None:
+def _note_reachable(view: View, at: datetime, outcome: Answer | Failure | None) -> None:
     """Whether a model answers here is shown by ``cn status``."""
+    memory = Memory(view.hub, at)
     if isinstance(outcome, Failure):
-        memory.conditions.set("model", f"the model gave no answer: {outcome.text}", outcome.hint)
+        note_no_answer(memory, view.snapshot, outcome.text, outcome.hint)
     else:
-        memory.conditions.clear("model")
-        memory.conditions.clear("model", UNASKED)
+        forget_faults(memory)
     memory.save()
 
 

@@ -692,7 +692,8 @@ def _merge(hub: Hub, origin: Oid, local: Oid, special: _Special, *, join: bool) 
     if tree is None:
         first = sorted(conflicts)[:10]
         shown = ", ".join(visible(n) for n in first)
-        remedy = f"run {_pull(hub)}, resolve the conflict, commit, and run again"
+        stash, pop = _around_pull(hub, local, special.theirs)
+        remedy = f"run {stash}{_pull(hub)}, resolve the conflict, commit, {pop}and run again"
         if join:  # git's own merge would conflict in the records too, which nobody resolves by hand
             remedy = _as_there(hub, origin, local, first)
         raise Blocked(f"your local commits conflict with origin's main in {shown}", remedy)
@@ -710,6 +711,17 @@ def _as_there(hub: Hub, origin: Oid, local: Oid, paths: Sequence[str]) -> str:
         f"take what origin has ({', then '.join(take)}, then {command('git commit -m {}', 'as at origin')}), run "
         f"again, and then put into it what was here ({', '.join(shown)})"
     )
+
+
+def _around_pull(hub: Hub, local: Oid, theirs: Collection[HubPath | str]) -> tuple[str, str]:
+    """What stands before and after a pull where a thread that origin changed holds a decision that no commit has: git
+    overwrites none. The next run says what becomes of it. Empty: there is none.
+    """
+    done = hub.git.run("diff-index", "--name-only", "-z", local, "--", _INBOX, check=False)
+    if not done.ok or not set(done.fields).intersection(theirs):
+        return "", ""
+    stash = command("git stash push -- {}", _INBOX.rstrip("/"))
+    return f"{stash} for what is decided there, then ", "'git stash pop', "
 
 
 def _pull(hub: Hub) -> str:

@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cn.llm.usage import EVENT as MODEL
+from cn.outbox.our_names import find_ours
 from cn.protocol.log import FOLDER, NOTHING, Row, format_row, parse_rows
 from cn.protocol.thread_life import CONTINUED
 from cn.run.executor import MACHINE_LOG
 from cn.run.view import View
 from cn.system.files import log_lines
-from cn.values.errors import UsageError
+from cn.values.errors import Refused, UsageError
 from cn.values.timestamps import StampRefused, format_day, parse_since, parse_stamp
 from cn.views.thread_page import show_document
 
@@ -125,10 +126,17 @@ def _filter(view: View, since: datetime | None, peer: str, text: str) -> Callabl
 
 
 def _of_thread(view: View, text: str) -> tuple[str, str, datetime | None, datetime | None]:
-    """Source, name, and the span of a thread; any ``peer/topic`` stands for all its rows."""
+    """Source, name, and the span of a thread; any ``peer/topic`` stands for all its rows, and so does what we sent by
+    any of its names.
+    """
     if text.partition("/")[0] in {*view.settings.peers, *view.snapshot.open_items}:
         return text, "", None, None
-    found = show_document(view, text).thread
+    try:
+        found = show_document(view, text).thread
+    except Refused:
+        if (ours := find_ours(view.snapshot, view.settings, text)) is None:
+            raise
+        return "/".join(ours), "", None, None
     after = next((link.at for link in found.chain if link.step == CONTINUED), None)
     return found.source, found.thread, found.received.replace(second=0), after
 

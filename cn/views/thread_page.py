@@ -103,7 +103,7 @@ def _find_done(view: View, text: str, name: str) -> tuple[Name, Life]:
         life = _find_life(view, peer, name, since)
         if life is not None:
             return peer, life
-    raise Refused(f"no thread {one_line(text, 80)!r}", "'cn inbox --all' lists them")
+    raise Refused(f"no thread {one_line(text, 80)!r}", "'cn inbox --all' lists them, 'cn status' what we sent")
 
 
 def _find_life(view: View, peer: Name, name: str, since: str) -> Life | None:

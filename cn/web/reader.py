@@ -152,7 +152,7 @@ class Reader:
             case SentDocument():
                 return sent_page(found)
         config = view.settings.config
-        actors = (*(one.name for one in config.reviewers), config.name, *view.settings.peers)
+        actors = (*(one.name for one in config.reviewers), *view.settings.peers)
         return thread_page(found, actors, given, may_decide=view.on_main, approval=config.explicit_approval)
 
     def _agent(self, view: View, rest: str, query: Query) -> Page:

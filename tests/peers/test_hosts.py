@@ -196,6 +196,7 @@ def test_a_host_that_says_done_and_has_nothing_is_found(hosts: tuple[Node, Node]
     with git_daemon(pi.home.parent, tmp_path) as served:
         done = sigma.cn("peer", "add", "pi", served.url("pi"), "--check", check=1)
     assert "sigma may not create branches sigma/* in pi's hub" in done.stderr
+    assert "write, create, force, delete (W, C, +, D) refs/heads/sigma/*" in " ".join(done.stderr.split())
     assert "the host said that refs/heads/sigma/cn-check-" in done.stderr
     assert "is set, and does not list it" in done.stderr
 
@@ -226,6 +227,8 @@ def test_doctor_finds_what_our_own_host_lacks(hosts: tuple[Node, Node]) -> None:
     assert "the HEAD of origin names no branch that is there; main is main" in done.stdout
     assert "sigma may not create refs/cn/* at origin: [remote rejected] (deny updating a hidden ref)" in done.stdout
     assert "pins stay in each clone" in done.stdout
+    told = " ".join(done.stdout.split())
+    assert "allow it there; needed there: write, create, force, delete (W, C, +, D) refs/cn/*" in told
     git(sigma.home, "config", "--unset", "receive.hideRefs")
     git(sigma.home, "symbolic-ref", "HEAD", "refs/heads/main")
     assert "the host gives what cn needs" in sigma.cn("doctor", "-v").stdout

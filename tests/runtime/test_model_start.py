@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
-from tests.support.desk import queue
+from tests.support.desk import answer, queue, work_queue
 from tests.support.model_server import model_server
 from tests.support.runtime import agent, events, open_item, says, work_runtime
 from tests.support.world import Node, World
@@ -77,3 +78,63 @@ def test_the_level_of_the_configuration_says_how_much_is_told_and_the_command_li
         assert told("debug", "-q") == ""
     hub.write({".cn/agent.yaml": "logging:\n  level: error\n"}, "no model")
     assert "llm.model" in hub.cn("agent", check=3).stderr
+
+
+def healthy(node: Node) -> bool:
+    return node.cn("status", "--check", check=None).returncode == 0
+
+
+def answer_as_another_agent(node: Node) -> None:
+    open_item(node, "First")
+    node.cn("inbox", "process")
+    answer(node, "---\nid: ID\nack: ID\n---\n")
+    node.cn("inbox", "process")
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        lambda hub: work_queue(hub, "triage"),
+        lambda hub: hub.write({".cn/agent.yaml": "llm:\n  model: claude-other-1\n"}, "another model"),
+        lambda hub: hub.write({".cn/agent.yaml": None}, "no model"),
+        answer_as_another_agent,
+    ],
+    ids=["triage", "changed", "removed", "another agent"],
+)
+@pytest.mark.parametrize("process", ["sync", "inbox process"])
+def test_a_missing_key_is_told_as_long_as_it_may_be_needed(
+    hub: Node, over: Callable[[Node], None], process: str
+) -> None:
+    hub.cn("agent", check=3)
+    hub.cn(*process.split())
+    assert not healthy(hub), "it holds still"
+    over(hub)
+    hub.cn(*process.split())
+    assert "llm.api_key" not in hub.cn("status").stdout
+    assert healthy(hub)
+    work_queue(hub, "queue", more="# again\n")
+    hub.cn("agent", check=3)
+    assert not healthy(hub)
+
+
+@pytest.mark.parametrize("words", [(), ("--process",)])
+def test_an_agent_that_finds_its_key_tells_it_as_missing_no_more(hub: Node, words: tuple[str, ...]) -> None:
+    """The printed step, followed literally; no item waits."""
+    with model_server() as server:
+        agent(hub, server)  # the model is known for a day
+        server.requests.clear()
+        hub.cn("agent", *words, check=3)
+        assert "in the environment; then 'cn agent' looks again" in hub.cn("status").stdout
+        agent(hub, server, *words)
+        assert healthy(hub)
+        assert server.calls == [], "no model is asked for it"
+
+
+def test_a_model_that_is_not_there_is_told_until_it_is(hub: Node) -> None:
+    with model_server(models=("other-1",)) as server:
+        agent(hub, server, "--look", check=3)
+        agent(hub, server, check=3)  # nothing waits, and it is wrong still
+        assert not healthy(hub)
+    with model_server() as server:
+        agent(hub, server)
+        assert healthy(hub)

@@ -118,3 +118,14 @@ def test_what_we_sent_and_what_is_not_there_any_more_says_since_when(world: Worl
     assert f"is {gone}; no answer came before" in why
     answered = " ".join(pi.cn("why", "sigma:two").stdout.split())
     assert "(withdrawn, or deleted at the host); deferred: " in answered
+
+
+def test_the_log_takes_what_we_sent_by_all_its_names(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, "fix", {"docs/fix.md": "mended\n"}, message="Mend it")
+    pi.cn("propose", "other", "sigma", "--commit", _clone_commit(world, pi, sigma))
+    rows = pi.cn("log", "--thread", "sigma/other").stdout
+    assert "delivered" in rows
+    for name in ("sigma:other", "pi/other", "other", "sigma:pi/other"):
+        assert pi.cn("log", "--thread", name).stdout == rows
+    said = pi.cn("log", "--thread", "sigma:nothing", check=1).stderr
+    assert "'cn status' what we sent" in " ".join(said.split())

@@ -188,6 +188,16 @@ def test_each_decision_can_be_written_by_a_reviewer(waiting: Node, fields: dict[
     assert said in waiting.thread(waiting.only_thread())
 
 
+def test_it_is_offered_to_whom_it_can_be_handed(waiting: Node) -> None:
+    waiting.configure("reviewers:\n  - name: alice\n")
+    with serving(waiting.root) as site:
+        site.enter()
+        offered = re.findall('<option value="([^"]+)">', site.ask(f"/thread/{THREAD}").text)
+        assert "alice" in offered
+        for name in offered:
+            assert site.send(THREAD, {**site.form(THREAD), "verb": "delegate", "word": name}).status == 303
+
+
 def test_who_may_not_decide_cannot_start_it(waiting: Node) -> None:
     assert "may not decide" in waiting.cn("web", "--actor", "mallory", check=2).stderr
 

@@ -50,7 +50,9 @@ def _status_lines(status: Status, warn_after: int, *, everything: bool) -> list[
 @click.command("log")
 @SINCE
 @click.option("--peer", default="", shell_complete=complete_peer, help="Only what concerns this peer.")
-@click.option("--thread", default="", shell_complete=complete_thread, help="Only this thread, or PEER/TOPIC.")
+@click.option(
+    "--thread", default="", shell_complete=complete_thread, help="Only this thread, or PEER/TOPIC, or PEER:TOPIC."
+)
 @click.option(
     "-n",
     "--count",

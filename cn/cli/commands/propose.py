@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cn.cli.completers import complete_peer, complete_sent
-from cn.cli.options import DRY_RUN, Env, action, note_place, options, refused_as_usage
+from cn.cli.options import DRY_RUN, Env, naming_hub, note_place, options, refused_as_usage
 
 
 @click.command("propose")
@@ -29,7 +29,7 @@ def propose_command(env: Env, topic: str, peer: str, message: str, rev: str, *, 
     before, colon, after = topic.partition(":")
     if colon and peer in ("", before):  # as 'cn status' and 'cn rebase' name it; no topic has a colon
         topic, peer = after, before
-    with refused_as_usage():
+    with naming_hub(env), refused_as_usage():
         hub, work = find_proposing_hub(env.hub_path, Path.cwd())
         note_place(hub)
         report = propose(hub, work, topic, peer, message=message, rev=rev, replaces=replace, dry_run=env.dry_run)
@@ -48,15 +48,24 @@ def rebase_command(env: Env, topic: str, peer: str) -> None:
     from cn.actions.propose import find_proposing_hub
     from cn.actions.rebase import rebase_topic
 
-    hub, work = find_proposing_hub(env.hub_path, Path.cwd())
-    note_place(hub)
-    env.show(rebase_topic(hub, work, topic, peer, dry_run=env.dry_run))
+    with naming_hub(env):
+        hub, work = find_proposing_hub(env.hub_path, Path.cwd())
+        note_place(hub)
+        report = rebase_topic(hub, work, topic, peer, dry_run=env.dry_run)
+    env.show(report)
 
 
-withdraw_command = action(
-    "withdraw",
-    "actions.withdraw:withdraw",
-    "Take back what we sent, SENT: peer:topic, or its topic alone.\n\nIts branch is deleted where it lies, or it goes "
-    "out of the outbox. What its peer has read stays read. Where it is gone already, it is told as lost no more.",
-    click.argument("sent", shell_complete=complete_sent),
-)
+@click.command("withdraw")
+@click.argument("sent", shell_complete=complete_sent)
+@options(DRY_RUN)
+def withdraw_command(env: Env, sent: str) -> None:
+    """Take back what we sent, SENT: peer:topic, or its topic alone.
+
+    Its branch is deleted where it lies, or it goes out of the outbox. What its peer has read stays read. Where it is
+    gone already, it is told as lost no more.
+    """
+    from cn.actions.withdraw import withdraw
+
+    with naming_hub(env):
+        report = withdraw(env.hub(), sent, dry_run=env.dry_run)
+    env.show(report)

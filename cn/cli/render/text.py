@@ -154,10 +154,30 @@ def started_elsewhere(root: str) -> None:
     _elsewhere[:] = [root]
 
 
+_named: list[str] = []
+"""The hub, where a command of cn that is typed in this folder works on it only if it names it."""
+
+
+def name_hub(root: str) -> None:
+    """Note that the hub at ``root`` was named, and that without its name cn works on another one in this folder."""
+    _named[:] = [root]
+
+
+def _naming_hub(found: re.Match[str]) -> str:
+    """A command of cn with the hub, unless it names one, or is what a peer's people run."""
+    step = found[0]
+    named = command("--hub {}", _named[0])
+    if not re.match("'cn (?!peer add )", step) or re.search(r" --(hub)? |\\'$", step) or not named.endswith("'"):
+        return step
+    return f"{step[:-1]} {named[1:]}"
+
+
 def typed_here(text: str) -> str:
     """The text with commands of git that take files of the hub, wherever they are typed. All others may be for a clone
-    in which somebody works, or a peer's words.
+    in which somebody works, or a peer's words. Those of cn name the hub where :func:`name_hub` was told so.
     """
+    if _named:
+        text = _COMMAND.sub(_naming_hub, text)
     if not _elsewhere:
         return text
     there = command("git -C {}", _elsewhere[0])

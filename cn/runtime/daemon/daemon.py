@@ -19,6 +19,7 @@ from pathlib import Path
 
 from cn.agent.chat import enqueue
 from cn.agent.daemon_health import STOPPING
+from cn.agent.model_faults import is_unasked
 from cn.git.repository import Hub
 from cn.llm.config import Bot, read_agent_config
 from cn.llm.usage import over_budget
@@ -29,7 +30,7 @@ from cn.run.view import open_view, require_accepted, require_queue
 from cn.runtime.daemon.monitor import Monitor, Times
 from cn.runtime.daemon.receiver import Enqueue, Receiver, View
 from cn.runtime.daemon.runner import Runner
-from cn.runtime.daemon_files import UNASKED, read_offset
+from cn.runtime.daemon_files import read_offset
 from cn.system import polling
 from cn.system.extras import require_runtime
 from cn.system.files import hold
@@ -182,7 +183,7 @@ def serve(hub: Hub, path: Path | None) -> int:
 
     def may_give(run: Run, asked: Input) -> str | None:
         """As the processor decides it, with the configuration of now."""
-        if UNASKED in run.memory.conditions.names("model"):
+        if is_unasked(run.memory):
             return None  # the chat was told, and the processor looks again
         try:
             config = read_agent_config(run.snapshot.read, path)
