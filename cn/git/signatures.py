@@ -221,7 +221,8 @@ def _read_file(path: Path) -> str:
         with path.open("rb") as file:
             return file.read(_KEY_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
-        raise KeyRefused(f"the signing key {path} is missing", "restore the file, or name another key") from None
+        restore = "restore the file, or 'cn sign KEY' names another"
+        raise KeyRefused(f"the signing key {path} is missing", restore) from None
     except OSError as why:
         text = f"the signing key {path} cannot be read: {why.strerror}"
         alone = "a private key is its owner's alone, and stays so"

@@ -262,7 +262,7 @@ def clean(facts: MergeFacts) -> Refusal | None:
     if facts.conflicts:
         return Refusal(CLEAN_MERGE, f"{_CONFLICT}{_some(facts.conflicts)}", "rebase, resolve, push again", notify=True)
     if facts.clashes:
-        why = f"{_some(facts.clashes)} are one name on a file system without case"
+        why = f"{_some(facts.clashes)} are one name on a file system without case, or with one form of letters"
         return Refusal(CLEAN_MERGE, why, "rename it in the branch and push it again", notify=True)
     if facts.untracked:
         lie = "lie here and are" if len(facts.untracked) > 1 else "lies here and is"
