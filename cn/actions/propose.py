@@ -23,7 +23,7 @@ from cn.git.work_clone import WorkClone, find_work_clone, work_trees
 from cn.inbox.merges import own_base, read_facts
 from cn.outbox.deliver import deliver, is_ours, was_there
 from cn.outbox.moved_hubs import is_upon_former_main
-from cn.outbox.our_names import told_of
+from cn.outbox.our_names import steps_back, told_of
 from cn.outbox.plan.receipts import plan_ours_gone
 from cn.peers.known_mains import known_main
 from cn.peers.observe import bring_mains, main_of
@@ -373,7 +373,7 @@ def bring_back(run: Run, target: Target, item: Item, there: Oid) -> str:
         return ""
     push = push_step(target.place, item.head, HEADS + target.branch, there)
     gone = command("git push {} {}", target.place, f":{HEADS}{target.branch}")
-    return f"{push} brings there what we sent last; {gone} ends it where it was"
+    return steps_back(push, gone, target.peer.name, item)
 
 
 def _moved_there(run: Run, target: Target, tip: Oid) -> Refused:

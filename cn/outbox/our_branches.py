@@ -12,7 +12,7 @@ from cn.git.read_branches import Patience, first_title, read_commits, read_histo
 from cn.git.remote import HEADS
 from cn.git.signatures import lacks_our_key
 from cn.git.taken_in import held
-from cn.outbox.our_names import FORWARD, LOST, REPLACED, TAKEN_DOWN, UNLISTED
+from cn.outbox.our_names import FORWARD, LOST, REPLACED, TAKEN_DOWN, UNLISTED, steps_back
 from cn.outbox.plan.receipts import (
     LEFT,
     Arrival,
@@ -180,6 +180,7 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
             continue
         brings = bring_pinned(executor.hub.git, peer, OUT, known.topic, item.head)
         back = ", then ".join([*brings, push_step(url, item.head, f"{HEADS}{branch}", tip)])
+        ends = f"{gone}, then {command('cn withdraw {}', f'{peer}:{known.topic}')}, ends it"
         if may_be_ours(executor, seen, peer, item, tip):
             if item.state == "deleting":
                 continue  # the outbox tells why it waits
@@ -190,12 +191,12 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
                 plain = f"{again}, where it is checked out, tells how to go on from it"
                 takes = f"{look} and 'git rebase FETCH_HEAD', where {known.topic} is checked out, go on from it, "
                 remedy = f"{takes}then {again} says that it is ours; "
-                remedy += f"{back} brings back what we sent, and {gone} ends it where it was"
+                remedy += f"{back} brings back what we sent, and {ends}"
                 forward[f"{peer}:{known.topic}"] = tell(text, remedy, plain)
             elif _is_back(executor, peer, item, tip):
                 text = f"our {branch} at {peer} is back at {tip[:8]}, which we sent before {item.head[:8]}"
                 plain = f"ask {peer}, by another way"
-                remedy = f"{back} brings there what we sent last; {gone} ends it where it was"
+                remedy = steps_back(back, gone, peer, item)
                 forward[f"{peer}:{known.topic}"] = tell(text, remedy, plain)
                 continue
             pinned = executor.settings.peers[peer].key
@@ -206,7 +207,7 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
         text = f"our {branch} at {peer} is not what we sent: {tip[:8]} stands there, and cn saw nobody here "
         text += f"make it; ours is {item.head[:8]}"
         plain = f"if somebody here pushed the other, {keep} says so, also after it was answered; "
-        remedy = f"{plain}else {back} brings ours back, and {gone} ends it where it was"
+        remedy = f"{plain}else {back} brings ours back, and {ends}"
         plain += f"else ask {peer}, by another way"
         found[f"{peer}:{known.topic}"] = tell(text, remedy, plain)
     conditions = executor.memory.conditions

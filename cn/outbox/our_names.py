@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from cn.protocol.ledger import OUT, topics
+from cn.protocol.layout import PROPOSAL
+from cn.protocol.ledger import OUT, Item, topics
 from cn.run.memory import Condition, Conditions
 from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
 from cn.values.errors import Refused
 from cn.values.names import Name
+from cn.values.shell_words import command
 from cn.values.text import one_line
 
 REPLACED = "replaced"
@@ -34,6 +36,21 @@ AWAY = "away"
 """The kind of condition that something of ours lay at a peer's former URL and is not at the new one, by its
 ``peer/topic``.
 """
+
+
+def steps_back(push: str, gone: str, peer: str, item: Item) -> str:
+    """What helps where an earlier state of a branch of ours stands at a peer: ``push`` brings what we sent last, and
+    ``gone`` deletes what is there.
+
+    Whoever has decided about the earlier one, or pins our key, reads a commit no more that was there before it.
+    """
+    topic = one_line(item.topic, 80)
+    ends = f"{gone}, then {command('cn withdraw {}', f'{peer}:{item.topic}')}, ends it"
+    if item.get("kind") not in ("", PROPOSAL):
+        return f"{push} brings there what we sent last; {ends}"
+    again = command("cn propose {} {}", item.topic, peer)
+    anew = f"where {topic} is checked out, 'git commit --amend --no-edit', then {again} brings there what we sent last"
+    return f"{anew}, as a new commit; {push} as the same one, if nothing was answered since; {ends}"
 
 
 def told_of(conditions: Conditions, name: str) -> Condition | None:

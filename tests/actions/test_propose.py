@@ -637,7 +637,7 @@ def test_what_its_host_set_back_is_shown_with_what_brings_it_there_again(desk: D
     for shown in (desk.pi.cn("status"), desk.pi.cn("why", "sigma:fix")):
         assert text in " ".join(shown.stdout.split())
     assert "'git push --force-with-lease" in desk.cn("propose", "fix", check=1).stderr
-    (step,) = re.findall(r"'git (push --force-with-lease[^']*)' brings there", desk.pi.cn("status").stdout)
+    (step,) = re.findall(r"'git (push --force-with-lease[^']*)' as the same one", desk.pi.cn("status").stdout)
     git(desk.pi.root, *step.split())
     desk.pi.sync()
     assert desk.there() == last
@@ -689,7 +689,7 @@ def test_what_was_set_back_and_merged_so_ends_nothing_that_was_sent_since(desk: 
     text = f"our pi/fix at sigma is back at {first[:8]}, which we sent before {last[:8]}"
     for shown in (desk.pi.cn("status"), desk.pi.cn("why", "sigma:fix")):
         assert text in " ".join(shown.stdout.split())
-    (step,) = re.findall(r"'git (push --force-with-lease[^']*)' brings there", desk.pi.cn("status").stdout)
+    (step,) = re.findall(r"'git (push --force-with-lease[^']*)' as the same one", desk.pi.cn("status").stdout)
     git(desk.pi.root, *step.split())
     desk.pi.sync()
     desk.sigma.sync()
@@ -698,6 +698,42 @@ def test_what_was_set_back_and_merged_so_ends_nothing_that_was_sent_since(desk: 
     assert (desk.sigma.root / "docs/more.md").exists()
     assert not desk.there(), "that one is over"
     assert "nothing pending" in desk.pi.cn("status").stdout
+
+
+@pytest.mark.parametrize("decision", ["do:merge", "delete:no"])
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_was_set_back_and_decided_so_goes_on_or_ends_as_is_told(desk: Desk, decision: str, ends: bool) -> None:
+    """The peer reads no commit again that was there before one that it decided about."""
+    first = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    desk.sigma.sync()
+    last = commit(desk.root, {"docs/more.md": "two\n"})
+    desk.cn("propose", "fix")
+    desk.sigma.sync()
+    git(desk.sigma.home, "update-ref", "refs/heads/pi/fix", first)
+    desk.sigma.sync()
+    desk.sigma.decide("pi/fix", decision)
+    desk.pi.sync()
+    status = " ".join(desk.pi.cn("status").stdout.split())
+    assert f"is back at {first[:8]}, which we sent before {last[:8]}" in status
+    if ends:
+        (gone, withdraw) = re.findall(r"; '(git push [^']*)', then '(cn withdraw [^']*)', ends it", status)[0]
+        git(desk.pi.root, *gone.split()[1:])
+        desk.pi.cn(*withdraw.split()[1:])
+    else:
+        (steps,) = re.findall(r"where fix is checked out, '(git commit [^']*)', then '(cn [^']*)' brings", status)
+        git(desk.root, *steps[0].split()[1:], "--date=2026-01-01T00:00:00Z")
+        desk.cn(*steps[1].split()[1:])
+        desk.sigma.sync()
+        desk.sigma.decide("pi/fix", "do:merge")
+        assert (desk.sigma.root / "docs/more.md").exists()
+    desk.sigma.sync()
+    desk.pi.sync()
+    desk.pi.sync()
+    status = desk.pi.cn("status").stdout
+    assert "nothing pending" in status
+    assert "fix" not in status
+    assert not desk.there()
 
 
 def test_what_both_clones_hold_is_not_moved_upon_itself(desk: Desk) -> None:

@@ -362,7 +362,7 @@ def test_an_earlier_commit_that_somebody_pushed_back_is_not_ours_by_the_refusal_
     status = " ".join(pi.cn("status").stdout.split())
     assert f"our pi/fix at sigma is back at {first[:8]}, which we sent before {last[:8]}" in status
     assert "refused at a peer" not in status
-    (back,) = set(re.findall(r"'(git push --force-with-lease.*?)' brings there what we sent last", status))
+    (back,) = set(re.findall(r"'(git push --force-with-lease.*?)' as the same one", status))
     for again in ("propose", "rebase"):
         told = cn(again, "fix", cwd=desk, check=1).stderr
         assert f"pi/fix is at {first[:8]} there, and cn knows {last[:8]}" in told
