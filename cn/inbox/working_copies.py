@@ -132,8 +132,8 @@ def is_stale(snapshot: Snapshot, path: HubPath, data: bytes, peer: Name, item: I
     return lacks_said(snapshot, Working(path, data), peer, item)
 
 
-def lacks_said(snapshot: Snapshot, working: Working, peer: Name, item: Item) -> bool:
-    """Was something said in main's thread that this text of it does not show?
+def lacks_said(snapshot: Snapshot, working: Working, peer: Name, item: Item, who: str = "") -> bool:
+    """Was something said in main's thread, by ``who`` or by anybody, that this text of it does not show?
 
     Main's own may be such a text: somebody had it open in an editor when words came, saved it, and committed that. What
     is said there goes to its creator, or is told as shown, so that the ledger names the thread: else main's past, which
@@ -144,10 +144,10 @@ def lacks_said(snapshot: Snapshot, working: Working, peer: Name, item: Item) -> 
     from cn.protocol.thread_file import lacks_words
 
     text, main = lenient_text(working.data), lenient_text(snapshot.read(working.path) or b"")
-    if lacks_words(text, main):
+    if lacks_words(text, main, who):
         return True
     known = [lenient_text(data) for data in versions(snapshot, working.path)]
-    return lacks_words(text, _shown(known, item))
+    return lacks_words(text, _shown(known, item), who)
 
 
 def _shown(known: Sequence[str], item: Item) -> str:

@@ -207,7 +207,8 @@ def _read_decided(executor: Executor, later: Container[ThreadKey]) -> list[Decid
         is_current = shows_item(working.data, facts.item)
         if is_current and not decides:
             continue
-        unread = is_current and lacks_said(executor.snapshot, working, facts.peer, facts.item)
+        # A colleague's words hold it back as often as they come, and use up none of the creator's.
+        unread = is_current and lacks_said(executor.snapshot, working, facts.peer, facts.item, facts.peer)
         why = renew_stale(executor, facts.peer, facts.item, working)
         if why and decides:
             if unread:

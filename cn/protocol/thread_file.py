@@ -777,12 +777,15 @@ def count_words(text: str, who: Name) -> int:
     return sum(line.startswith(f"**{who} wrote, ") and bool(_WROTE.match(line)) for line in text.split("\n"))
 
 
-def lacks_words(text: str, main: str) -> bool:
-    """Does ``main`` show words in a thread of which ``text`` has none? Who wrote that has not read them.
+def lacks_words(text: str, main: str, who: str = "") -> bool:
+    """Does ``main`` show words in a thread of which ``text`` has none? Who wrote that has not read them. ``who``: words
+    of that one alone.
 
     They are counted: one says several things in a minute, and their lines are the same.
     """
-    here, there = (Counter(line.rstrip() for line in one.split("\n") if _WROTE.match(line)) for one in (text, main))
+    begins = f"**{who} wrote, " if who else "**"
+    said = ((x.rstrip() for x in one.split("\n") if x.startswith(begins) and _WROTE.match(x)) for one in (text, main))
+    here, there = map(Counter, said)
     return bool(there - here)
 
 

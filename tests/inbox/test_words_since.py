@@ -326,6 +326,20 @@ def test_a_decision_in_another_clone_is_void_where_words_came_first(world: World
     assert is_in_main(other, head)
 
 
+def test_the_answer_to_a_colleagues_words_that_held_a_decision_back_comes_into_the_thread(
+    world: World, sigma: Node, head: str
+) -> None:
+    other = world.second(sigma)
+    other.sync()
+    other.triage("pi/proposal", "do:merge")
+    sigma.cn("comment", "pi/proposal", "Why?", check=0)
+    assert "void: words came meanwhile" in other.process(1).stderr
+    say(sigma, head, "Because")
+    other.sync()
+    assert len(other.threads()) == 1
+    assert "> > Because" in other.thread(other.only_thread())
+
+
 def test_a_branch_that_moves_or_a_deferral_takes_words_again(world: World, sigma: Node, pi: Node, head: str) -> None:
     sigma.triage("pi/proposal", "do:merge")
     say(sigma, head, "one", "re-one")
