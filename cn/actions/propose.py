@@ -168,6 +168,8 @@ def propose(
             run.report.info(f"not part of it: {some_of(left, 3, 80)}, with changes that are not committed")
         before = run.snapshot.item(target.peer.name, OUT, target.topic)
         there = _look_there(run, target, before)
+        if there and work.had(there) and _is_made_anew(run, there, head):
+            replaces = True
         queued = queue_proposal(run, target, head, may_replace, message=message, there=there, replaces=replaces)
         if queued and before is not None and not is_ancestor(work.git, before.head, head):
             title = f" ({title})" if (title := one_line(before.get("subject"), 80)) else ""
@@ -348,6 +350,14 @@ def _look_there(run: Run, target: Target, item: Item | None) -> Oid | None:
     ref, url = HEADS + target.branch, run.settings.delivery_url(run.hub, target.peer, target.branch)
     there = list_refs_of(run.hub.git, url, [ref], run.settings.config.limits.peer_seconds)
     return None if isinstance(there, str) else Oid(there.get(ref, ""))
+
+
+def _is_made_anew(run: Run, there: Oid, head: Oid) -> bool:
+    """Do both commits hold the same files? Then the one that somebody pushed was only signed, or given other words."""
+    if None in read_info(run.hub.git, [there, head]):
+        return False
+    trees = run.hub.git.run("rev-parse", f"{there}^{{tree}}", f"{head}^{{tree}}").lines
+    return trees[0] == trees[1]
 
 
 def _lost(run: Run, target: Target, head: Oid, there: Oid | None, *, replaces: bool) -> Item | None:

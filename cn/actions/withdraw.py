@@ -76,12 +76,13 @@ def _require_ours(run: Run, peer: Name, topic: str) -> None:
         return
     if moved is not None and f" {tip[:8]}" in moved.text:
         raise Refused(moved.text, f"{moved.remedy}; {again} after that takes it back")
-    gone = command("git push {} {}", url, f":{ref}")
+    place = run.settings.delivery_place(run.hub, known, branch)
+    gone = command("git push {} {}", place, f":{ref}")
     steps = f"{gone} deletes that, too, where the host lets you, then {again} ends it here"
     if item.get("kind") in ("", PROPOSAL):
         onto = f"'git rebase FETCH_HEAD', where {one_line(topic, 80)} is checked out, goes on from it, then "
         onto += command("cn propose {} {}", topic, peer)
-        steps = f"{command('git fetch {} {}', url, ref)} shows it: {onto}; {steps}"
+        steps = f"{command('git fetch {} {}', place, ref)} shows it: {onto}; {steps}"
     raise Refused(f"{branch} is at {tip[:8]} there, and cn sent {ours[:8]}: nothing was taken back", steps)
 
 

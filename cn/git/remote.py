@@ -716,6 +716,12 @@ _GREETS = (
     "password, log in there once by hand; 'ssh HOST true' shows it, and must print nothing"
 )
 _DAMAGED = "git cannot send what is there, most likely for damage: 'git fsck' there says what; tell who keeps it"
+_CLOSED_THERE = re.compile(
+    r"(?:couldn't|could not|unable to|cannot|failed to) (?:read|open|access|create)\b[^;]*[Pp]ermission denied"
+    r"|insufficient permission|unable to create temporary object directory"
+)
+"""What git at a host says of files of the repository that the account there may not read or write."""
+_GIVES_BACK = "who runs that host gives the repository back to the account that you log in as (chown -R)"
 _NOT_LET_IN = (
     ("No space left on device", "the host's disk is full: tell who keeps it; what is ours waits here"),
     ("Disk quota exceeded", "the host has no room left for it: tell who keeps it; what is ours waits here"),
@@ -742,6 +748,7 @@ _NOT_LET_IN = (
     ("uthentication failed", f"check the password for the host in git's credential helper ({_CRON})"),
     ("could not read Username", f"a credential helper of git's keeps name and password for the host ({_CRON})"),
     ("could not read Password", f"a credential helper of git's keeps the password for the host ({_CRON})"),
+    ("exceeds maximum allowed size", "the host takes no push of that size: ask who keeps it (receive.maxInputSize)"),
     ("407", "a proxy stands before the host and wants a password: check http.proxy, or http_proxy and https_proxy"),
     ("error: 401", f"check the password for the host in git's credential helper ({_CRON})"),
     (
@@ -769,7 +776,10 @@ def remedy_of(reason: str, otherwise: str, moved: Callable[[str], str] | None = 
         return f"redirects are not followed: ask who keeps it whether that is right; if so, {where}"
     if others := _OTHER_OWNER.search(reason):
         trust = command("git config --global --add safe.directory {}", others[1])
-        return f"that repository is another account's: if who may write there may act as you, {trust} says so to git"
+        there = f"that repository is another account's: at another host, {_GIVES_BACK}"
+        return f"{there}; on this machine, if who may write there may act as you, {trust} says so to git"
+    if _CLOSED_THERE.search(reason) and "publickey" not in reason:
+        return f"the account there may not read or write all files of that repository: {_GIVES_BACK}"
     found = (remedy for said, remedy in _NOT_LET_IN if said in reason)
     return remedy_of_changed_key(reason) or remedy_of_denied(reason, needed) or next(found, otherwise)
 

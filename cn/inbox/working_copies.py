@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cn.git.objects import read_raw
 from cn.git.repository import Hub
 from cn.protocol.layout import INBOX, inbox_path
-from cn.protocol.ledger import OUT, Item, names
+from cn.protocol.ledger import Item, names_thread
 from cn.run.snapshot import Snapshot
 from cn.system.closed import is_closed
 from cn.system.files import blocked_parent, read_below
@@ -136,10 +136,10 @@ def lacks_said(snapshot: Snapshot, working: Working, peer: Name, item: Item, who
     """Was something said in main's thread, by ``who`` or by anybody, that this text of it does not show?
 
     Main's own may be such a text: somebody had it open in an editor when words came, saved it, and committed that. What
-    is said there goes to its creator, or is told as shown, so that the ledger names the thread: else main's past, which
-    is long, is not asked.
+    is said there goes to its creator, or is told as shown: the ledger names the thread then, as where it is put off,
+    and else main's past, which is long, is not asked.
     """
-    if not names(snapshot.history(peer, f"{item.since - _CLOCKS:%Y%m}"), OUT, "thread", item.get("thread")):
+    if not names_thread(snapshot.history(peer, f"{item.since - _CLOCKS:%Y%m}"), item.get("thread")):
         return False
     from cn.protocol.thread_file import lacks_words
 

@@ -175,7 +175,7 @@ def _take_back(peer: Name, item: Item) -> str:
 def _remedy(executor: Executor, seen: Observation, peer: Name, item: Item) -> str:
     ours, branch, ends = f"{peer}:{item.topic}", item.get("branch"), _take_back(peer, item)
     if item.get("kind") not in ("", PROPOSAL) or _may_go(executor, seen, peer, item):
-        url = executor.settings.delivery_url(executor.hub, executor.settings.peers[peer], branch)
+        url = executor.settings.delivery_place(executor.hub, executor.settings.peers[peer], branch)
         steps = bring_pinned(executor.hub.git, peer, OUT, item.topic, item.head)
         steps.append(push_step(url, item.head, f"refs/heads/{branch}"))
         return f"{', then '.join(steps)} brings it there; {ends}"

@@ -170,7 +170,7 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
         if not_here or peer not in executor.settings.peers:
             continue
         branch = item.get("branch")
-        url = executor.settings.delivery_url(executor.hub, executor.settings.peers[peer], branch)
+        url = executor.settings.delivery_place(executor.hub, executor.settings.peers[peer], branch)
         gone = command("git push {} {}", url, f":{HEADS}{branch}")
         tell = partial(_tell_at, executor, seen, (peer, known.topic))
         if not _is_from_here(executor, peer, item, tip) and (became := _took_in(executor, seen, peer, item)):
@@ -357,7 +357,7 @@ def _record_found(
         text = f"{branch} at {peer} is not ours: somebody else made it at {tip[:8]}, and ours went under another name"
         executor.notes.info(text, source=source)
     elif _is_message(executor, tip):  # whoever may write there could speak for us
-        url = settings.delivery_url(executor.hub, settings.peers[peer], branch)
+        url = settings.delivery_place(executor.hub, settings.peers[peer], branch)
         push = command("git push {} {}", url, f":{HEADS}{branch}")
         text = (
             f"{branch} at {peer} is a message in our name at {tip[:8]} that cn did not send by what main records: it "
@@ -496,7 +496,7 @@ def _remedy_of_gone(
     ``anew``: it lay in another repository than the one that is there now, and no proposal from that fits into this.
     """
     (peer, topic), settings = key, executor.settings
-    url = settings.delivery_url(executor.hub, settings.peers[peer], branch)
+    url = settings.delivery_place(executor.hub, settings.peers[peer], branch)
     push = ", then ".join(
         [*bring_pinned(executor.hub.git, peer, OUT, topic, head), push_step(url, head, HEADS + branch)]
     )

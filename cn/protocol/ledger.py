@@ -307,10 +307,12 @@ def events_with(history: str, side: str, words: Collection[str]) -> list[Event]:
     return [parse_event(line) for _, _, line in _rows(history, side) if any(word in line for word in words)]
 
 
-def names(history: str, side: str, key: str, value: str) -> bool:
-    """Does an event of this side say ``value`` of this field?"""
-    word = f" {key}={quote(value, safe=_SAFE)}"
-    return word in history and any(f"{line} ".find(f"{word} ") > 0 for _, _, line in _rows(history, side))
+def names_thread(history: str, thread: str) -> bool:
+    """Does an event name this thread, but for those with which what waits there came?"""
+    word, begins = f" thread={quote(thread, safe=_SAFE)}", ("received", "refreshed")
+    if word not in history:
+        return False
+    return any(f"{word} " in f"{line} " and line.split(" ", 3)[2] not in begins for line in history.split("\n"))
 
 
 def topics(history: str, side: str) -> set[str]:

@@ -321,6 +321,8 @@ _FORM = re.compile(r"^<!-- To decide, [^\n]*\n(.*?)(?:-->[ \t]*(?:\n|\Z)|\Z)", r
 _FILLED = re.compile(r"^[ \t]*decision[ \t]*:[ \t]*\S", re.I | re.M)
 _FORM_FIELD = re.compile(r"[ \t]*(decision|actor|timestamp|head)[ \t]*:", re.I)
 _HISTORY = ("## Deferred", "## Assigned")
+_LINE = "---"
+"""What stands above a section of cn's."""
 _OPENING, _RULE = "<!-- To decide, ", f"{VOCABULARY}."  # in the form of older threads the rule is a line of its own
 _HOW = "delete this line, and fill in decision and timestamp (a day will do, such as 2026-02-05)."
 
@@ -777,16 +779,33 @@ def count_words(text: str, who: Name) -> int:
     return sum(line.startswith(f"**{who} wrote, ") and bool(_WROTE.match(line)) for line in text.split("\n"))
 
 
+def _sections_in(text: str) -> list[list[str]]:
+    """Each section in which cn keeps a decision that left the thread open, from its heading on."""
+    found, within = list[list[str]](), False
+    for line in text.split("\n"):
+        if line.rstrip() in _HISTORY:
+            found.append([])
+            within = True
+        elif line.rstrip() == _LINE or line.startswith(_OPENING) or _WROTE.match(line):
+            within = False
+        if within:
+            found[-1].append(line)
+    return found
+
+
 def lacks_words(text: str, main: str, who: str = "") -> bool:
-    """Does ``main`` show words in a thread of which ``text`` has none? Who wrote that has not read them. ``who``: words
-    of that one alone.
+    """Does ``main`` show words in a thread of which ``text`` has none, or that it was put off or assigned? Who wrote
+    that has not read them. ``who``: words of that one alone.
 
     They are counted: one says several things in a minute, and their lines are the same.
     """
-    begins = f"**{who} wrote, " if who else "**"
-    said = ((x.rstrip() for x in one.split("\n") if x.startswith(begins) and _WROTE.match(x)) for one in (text, main))
-    here, there = map(Counter, said)
-    return bool(there - here)
+
+    def count(lines: Iterable[str]) -> Counter[str]:
+        if who:
+            return Counter(x.rstrip() for x in lines if x.startswith(f"**{who} wrote, ") and _WROTE.match(x))
+        return Counter(x.rstrip() for x in lines if _WROTE.match(x) or x.rstrip() in _HISTORY)
+
+    return bool(count(main.split("\n")) - count(text.split("\n")))
 
 
 def add_words(text: str, words: Words) -> str:
@@ -796,13 +815,16 @@ def add_words(text: str, words: Words) -> str:
 
 
 def with_words(text: str, other: str) -> str:
-    """The thread with the :class:`Words` of another state of it which it lacks."""
-    here = Counter(line.rstrip() for line, *_ in said_in(text))
-    for line, *quoted in said_in(other):
-        if here[line.rstrip()]:
-            here[line.rstrip()] -= 1
+    """The thread with the :class:`Words` of another state of it which it lacks, and with what was decided there."""
+    here = Counter(line.rstrip() for line, *_ in (*said_in(text), *_sections_in(text)))
+    blocks = [f"{line}\n\n{chr(10).join(quoted)}" for line, *quoted in said_in(other)]
+    blocks += [f"{_LINE}\n\n" + "\n".join(lines).strip() for lines in _sections_in(other)]
+    for block in blocks:
+        first = block.removeprefix(f"{_LINE}\n\n").partition("\n")[0].rstrip()
+        if here[first]:
+            here[first] -= 1
         else:
-            text = _add_said(text, "\n".join([line, "", *quoted]))
+            text = _add_said(text, block)
     return text
 
 

@@ -25,6 +25,7 @@ from cn.transaction.unplaced import is_left
 from cn.values.errors import CnError, ConfigError, Refused
 from cn.values.names import Branch, Name, Oid, Url, is_local
 from cn.values.shell_words import command
+from cn.values.text import redact
 
 MAILBOX_KEY = "(mailbox)"
 """What the mailbox is called among the peers."""
@@ -99,6 +100,14 @@ class Settings(NamedTuple):
     def delivery_url(self, hub: Hub, peer: Peer, branch: str) -> str:
         """Where a branch between us and a peer lies: in its hub, or in our own mailbox."""
         return (self.mailbox or str(hub.root)) if lies_at_mailbox(peer.name, branch) else peer.hub
+
+    def delivery_place(self, hub: Hub, peer: Peer, branch: str) -> str:
+        """The same for a step that may be typed in another clone, whose remotes of that name are others."""
+        url = self.delivery_url(hub, peer, branch)
+        named = hub.config.last(f"remote.{url}.url")
+        is_whole = named.startswith("/") or (":" in named and not named.startswith("."))
+        by_name = hub.config.last(f"remote.{url}.pushurl") or redact(named) != named  # no password stands in a step
+        return named if is_whole and not by_name else url
 
     def sends_to_hub(self, peer: Peer) -> bool:
         """Does anything of ours go to the peer's own hub, now or still?"""

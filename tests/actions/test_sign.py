@@ -341,6 +341,30 @@ def test_a_rebase_signs_nothing_that_somebody_pushed_upon_a_proposal(
     assert branches(sigma.url)["pi/fix"] == evil
 
 
+def test_what_a_maintainer_pushed_upon_a_proposal_is_taken_up_and_signed_as_is_told(
+    world: World, pinned: tuple[Node, Node, Path, Path]
+) -> None:
+    sigma, pi, desk, private = pinned
+    cn("sign", private, cwd=desk)
+    git(desk, "commit", "--quiet", "--amend", "--no-edit")
+    cn("propose", "fix", cwd=desk)
+    pi.sync()
+    git(desk, "switch", "--quiet", "-c", "fix")
+    push_upon(world, sigma)
+    told = " ".join(cn("propose", "fix", cwd=desk, check=1).stderr.split())
+    (fetch,) = re.findall(r"'git (fetch [^']*)' and", told)
+    git(desk, *fetch.split())
+    git(desk, "rebase", "--quiet", "FETCH_HEAD")
+    told = " ".join(cn("propose", "fix", cwd=desk, check=1).stderr.split())
+    assert "'git commit --amend --no-edit -S'" in told
+    git(desk, "commit", "--quiet", "--amend", "--no-edit", "-S")
+    cn("propose", "fix", cwd=desk, check=0)
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    assert (sigma.root / "docs/fix.md").exists()
+    assert (sigma.root / "docs/evil.md").exists()
+
+
 def test_an_earlier_commit_that_somebody_pushed_back_is_not_ours_by_the_refusal_of_it(
     pinned: tuple[Node, Node, Path, Path],
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -247,3 +248,28 @@ def test_what_another_clone_calls_gone_is_taken_back_where_it_lies(world: World,
     assert "taken back by us" in sigma.cn("why", "pi:early-word").stdout
     sigma.cn("status", "--check")
     assert "early-word" not in pi.sync().stdout
+
+
+def test_steps_of_a_withdrawal_name_the_place_and_no_remote_of_another_clone(world: World) -> None:
+    """By pickup the branch lies at our own origin; in a clone of the peer's hub ``origin`` is the peer's."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, "pickup")
+    desk = clone(sigma.url, world.folder / "desk")
+    identify(desk, "Pia", "pia@people.example")
+    git(desk, "config", "cn.hub", str(pi.root))
+    first = commit(desk, {"docs/fix.md": "one\n"})
+    cn("propose", "fix", "sigma", cwd=desk, check=0)
+    commit(desk, {"docs/more.md": "two\n"})
+    cn("propose", "fix", "sigma", cwd=desk, check=0)
+    git(pi.home, "update-ref", "refs/heads/sigma/fix", first)
+    pi.sync()
+    for told in (cn("withdraw", "fix", cwd=desk, check=1).stderr, pi.cn("status").stdout):
+        told = " ".join(told.split())
+        (push,) = set(re.findall(r"'(git push --force-with-lease[^']*)' as the same one", told))
+        (gone,) = set(re.findall(r"'(git push [^-'][^']*)', then 'cn withdraw sigma:fix', ends it", told))
+        assert f" {pi.url} " in push
+        assert f" {pi.url} " in gone
+    git(desk, *gone.split()[1:])
+    assert "sigma/fix" not in branches(pi.home)
+    cn("withdraw", "fix", cwd=desk, check=0)
+    assert "nothing pending" in waits(pi)

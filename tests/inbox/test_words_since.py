@@ -326,6 +326,33 @@ def test_a_decision_in_another_clone_is_void_where_words_came_first(world: World
     assert is_in_main(other, head)
 
 
+@pytest.mark.parametrize("how", ["saved", "git", "cn"])
+def test_a_deferral_that_came_while_the_thread_was_open_in_an_editor_is_shown_before_a_merge(
+    world: World, sigma: Node, head: str, how: str
+) -> None:
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    opened = path.read_text()
+    other = world.second(sigma)
+    other.sync()
+    other.decide(other.only_thread(), "defer:wait for Ann", "--body", "She audits it.", "--until", "3d")
+    sigma.sync()
+    if how == "cn":
+        path.write_text(opened.replace("<!-- To decide", "A note of mine.\n\n<!-- To decide"))
+        assert "they are in it too now" in sigma.cn("commit", check=0).stdout
+        assert path.read_text().count("## Deferred") == 1
+    else:
+        save_over(path, opened)
+        if how == "git":
+            git(sigma.root, "commit", "--quiet", "--message", "A note", "--", f"threads/inbox/{path.name}")
+        assert "void: words came meanwhile" in sigma.process(1).stderr
+        assert not is_in_main(sigma, head)
+    text = path.read_text()
+    assert text.index("## Deferred") < text.index("wait for Ann") < text.index("She audits it.")
+    sigma.process()
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+
+
 def test_the_answer_to_a_colleagues_words_that_held_a_decision_back_comes_into_the_thread(
     world: World, sigma: Node, head: str
 ) -> None:

@@ -125,7 +125,26 @@ def test_a_right_that_is_given_back_stops_no_run_any_more_once_main_moved(world:
 
 def test_what_helps_where_git_refuses_a_repository_of_another_account() -> None:
     said = remedy_of("fatal: detected dubious ownership in repository at '/srv/pi.git'", "check the URL")
+    assert "at another host, who runs that host gives the repository back to the account that you log in as" in said
+    assert "on this machine" in said
     assert "'git config --global --add safe.directory /srv/pi.git' says so to git" in said
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "fatal: couldn't read ./packed-refs: Permission denied",
+        "fatal: failed to open './config': Permission denied",
+        "[remote rejected] refs/heads/main (unpacker error): unable to create temporary object directory",
+        "error: insufficient permission for adding an object to repository database ./objects",
+    ],
+)
+def test_files_at_the_host_that_its_account_may_not_use_are_no_matter_of_keys(reason: str) -> None:
+    said = remedy_of(reason, "may you push to origin's main?")
+    assert "gives the repository back to the account that you log in as (chown -R)" in said
+    assert "key" not in said
+    assert "offered" in remedy_of("git@host: Permission denied (publickey).", "check it")
+    assert "key or password" in remedy_of("Permission denied, please try again.", "check it")
 
 
 def test_of_what_is_no_hub_only_the_right_that_is_missing_is_named() -> None:
