@@ -95,9 +95,12 @@ def unread(hub: Hub, names: Iterable[ThreadName]) -> dict[HubPath, tuple[str, st
     return found
 
 
-def versions(snapshot: Snapshot, path: HubPath) -> list[bytes]:
-    """What main had of a file, newest first; a folder that took its place is none."""
-    log = ("log", "--diff-filter=AM", "--format=%H", "--no-color", snapshot.commit, "--", path)
+def versions(snapshot: Snapshot, path: HubPath, *, aside: bool = False) -> list[bytes]:
+    """What main had of a file, newest first; a folder that took its place is none. ``aside``: also what a merge had on
+    its other side, and took nothing of (git-log(1), "--full-history").
+    """
+    way = ("--full-history",) if aside else ()
+    log = ("log", *way, "--diff-filter=AM", "--format=%H", "--no-color", snapshot.commit, "--", path)
     asked = [f"{commit}:{path}" for commit in snapshot.git.run(*log).lines]
     return [found.data for found in read_raw(snapshot.git, asked) if found is not None and found.kind == "blob"]
 
@@ -146,7 +149,7 @@ def lacks_said(snapshot: Snapshot, working: Working, peer: Name, item: Item, who
     text, main = lenient_text(working.data), lenient_text(snapshot.read(working.path) or b"")
     if lacks_words(text, main, who):
         return True
-    known = [lenient_text(data) for data in versions(snapshot, working.path)]
+    known = [lenient_text(data) for data in versions(snapshot, working.path, aside=True)]
     return lacks_words(text, _shown(known, item), who)
 
 
@@ -174,7 +177,8 @@ def own_text(snapshot: Snapshot, us: Name, peer: Name, item: Item) -> tuple[str,
     """
     from cn.protocol.thread_file import Header, add_form, format_thread
 
-    known = [lenient_text(data) for data in versions(snapshot, inbox_path(ThreadName(item.get("thread"))))]
+    path = inbox_path(ThreadName(item.get("thread")))
+    known = [lenient_text(data) for data in versions(snapshot, path, aside=True)]
     if fresh := _shown(known, item):
         return fresh, known
     branch, signature = Branch(item.get("branch")), item.get("signature") or "unverified"

@@ -278,6 +278,25 @@ def test_words_that_a_commit_took_out_of_the_thread_are_shown_before_it_is_decid
     assert "> > STOP" in git(sigma.root, "show", f"main:threads/inbox/done/{path.name}")
 
 
+def test_words_that_a_merge_by_hand_left_aside_are_shown_before_it_is_decided(
+    world: World, sigma: Node, head: str
+) -> None:
+    other = world.second(sigma)
+    other.sync()
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    save_over(path, path.read_text())
+    git(sigma.root, "commit", "--quiet", "--message", "Decided", "--", f"threads/inbox/{path.name}")
+    say(sigma, head, "STOP")
+    other.sync()
+    git(sigma.root, "pull", "--quiet", "--no-rebase", "--no-edit", "-X", "ours", "origin", "refs/heads/main")
+    assert "STOP" not in path.read_text()
+    assert "void: words came meanwhile" in sigma.process(1).stderr
+    assert not is_in_main(sigma, head)
+    assert "\n> > STOP\n" in path.read_text()
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+
+
 def test_notes_that_are_saved_over_words_keep_them_in_the_thread(sigma: Node, head: str) -> None:
     path = sigma.root / "threads/inbox" / sigma.only_thread()
     opened = path.read_text()

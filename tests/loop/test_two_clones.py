@@ -226,15 +226,16 @@ def test_what_was_written_there_meanwhile_stays_in_the_thread_decided_here(
     name = second.only_thread()
     path = second.root / "threads/inbox" / name
     older = path.read_text("utf-8")
-    sigma.decide("pi/proposal", "defer:asked legal", "--body", "They answer on Monday.")
+    theirs = sigma.root / "threads/inbox" / name
+    theirs.write_text(theirs.read_text("utf-8") + "\nLegal was asked. They answer on Monday.\n", "utf-8")
+    sigma.cn("save")
     path.write_text(older + "\na note from the second machine\n", "utf-8")
     second.cn("inbox", "sync", check=None)
     second.write_triage(name, "do:reply:no")
     path.write_text(path.read_text("utf-8") + "\nThe answer is no.\n", "utf-8")
     second.process()
     text = second.thread(name)
-    assert "\n> decision: defer:asked legal\n" in text
-    assert "\n> They answer on Monday.\n" in text
+    assert "\n> Legal was asked. They answer on Monday.\n" in text
     assert "\na note from the second machine\n" in text
     assert text.index("## Written elsewhere meanwhile") < text.index("## Triage")
     sent = git(pi.home, "show", "sigma/no:message.md")
@@ -243,7 +244,7 @@ def test_what_was_written_there_meanwhile_stays_in_the_thread_decided_here(
     assert git(second.root, "status", "--porcelain") == ""
 
 
-def test_what_another_clone_wrote_during_the_run_stays_in_the_thread_decided_here(
+def test_what_another_clone_decided_during_the_run_is_shown_before_it_is_decided_here(
     world: World, sigma: Node, pi: Node, second: Node, tmp_path: Path
 ) -> None:
     """The run plans again, on a main that its work tree has never had."""
@@ -254,11 +255,13 @@ def test_what_another_clone_wrote_during_the_run_stays_in_the_thread_decided_her
     second.triage("pi/proposal", "defer:asked legal", "--body", "They answer on Monday.")
     sigma.triage("pi/proposal", "delete:no")
     env = meanwhile(tmp_path / "bin", before=elsewhere(second, "inbox", "process"))
-    sigma.cn("inbox", "process", check=0, env=env)
+    done = sigma.cn("inbox", "process", check=1, env=env)
     assert (tmp_path / "bin/once").exists()
+    assert "void: words came meanwhile that the thread did not show" in done.stderr
     text = sigma.thread(name)
-    assert "They answer on Monday." in text
-    assert "✓ discarded" in text
+    assert text.index("They answer on Monday.") < text.index("## Void triage") < text.index("> decision: delete:no")
+    sigma.decide("pi/proposal", "delete:no")
+    assert "They answer on Monday." in sigma.thread(name)
 
 
 def start(node: Node, *words: str) -> subprocess.Popen[str]:
