@@ -19,7 +19,7 @@ from cn.git.objects import find_object, read_info
 from cn.git.repository import Hub
 from cn.inbox.arrivals import renew_stale, use_working_text
 from cn.inbox.plan.decisions import Facts, quoted_of
-from cn.inbox.working_copies import lenient_text, read_working
+from cn.inbox.working_copies import is_stale, lenient_text, read_working, shows_triage
 from cn.protocol.effects import Archive, Effect, Plan, Record
 from cn.protocol.hub_config import HubConfig, is_local
 from cn.protocol.layout import inbox_path
@@ -27,7 +27,7 @@ from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.ops import Commit, Op, Reply, Send, Surface, format_op
 from cn.protocol.outbox_entry import is_chat
 from cn.protocol.own_thread import format_own, parse_own
-from cn.protocol.queue_item import OUTPUT, Turn, is_input_id, parse_input
+from cn.protocol.queue_item import OUTPUT, Input, Turn, is_input_id, parse_input
 from cn.protocol.states import ACTOR, Actor
 from cn.protocol.thread_file import TriageRefused, format_decision, read_decision
 from cn.run.executor import Executor
@@ -137,18 +137,7 @@ def _planned(
     sources = [whole, *(text for one in facts.values() for text in sources_of(one))]
     quoted = [quoted_of(one) for one in facts.values() if isinstance(one, Facts)]
     secret = check_plan(whole_plan, run.settings, sources, quoted)
-    if not secret and isinstance(item, Facts):
-        _tell_overtaken(executor, item)
     return (secret,) if secret else whole_plan
-
-
-def _tell_overtaken(executor: Executor, facts: Facts) -> None:
-    """The answer takes the place of a decision that somebody wrote into the thread, and that no run has carried out."""
-    with suppress(TriageRefused):
-        if triage := read_decision(facts.text, facts.committed):
-            decision = mask_line(one_line(format_decision(triage.decision), 80), executor.settings)
-            text = f"{facts.source}: {decision} by {triage.actor} is not carried out: the agent's answer was first"
-            executor.notes.info(text, source=facts.source)
 
 
 def _facts_elsewhere(run: Run, executor: Executor, turn: Turn, op: Op) -> AnyFacts | None:
@@ -176,6 +165,24 @@ def _why_late(run: Run, executor: Executor, turn: Turn | None, output: Output) -
         return f"it answers {output.id}, which is not in flight any more"
     if (output.is_prose or output.id == turn.input.id) and not is_wanted(executor, turn.input):
         return f"{source_of(turn.input)} was decided another way, its branch moved, or words came since"
+    if (output.is_prose or output.id == turn.input.id) and (decided := _decided_here(run, executor, turn.input)):
+        return f"{source_of(turn.input)}: {decided} stands in its thread, and goes first"
+    return ""
+
+
+def _decided_here(run: Run, executor: Executor, asked: Input) -> str:
+    """What a person has decided about the item, and no run has carried out; whose it is. Empty: nothing that counts."""
+    item = executor.item(Name(asked.sender), IN, asked.topic) if asked.topic else None
+    working = read_working(run.hub, ThreadName(item.get("thread"))) if item is not None else None
+    if item is None or working is None or not shows_triage(working):
+        return ""
+    if is_stale(executor.snapshot, working.path, working.data, Name(asked.sender), item):
+        return ""  # void, as who wrote it did not see what is there
+    with suppress(TriageRefused):
+        committed = lenient_text(executor.snapshot.read(working.path) or b"")
+        if triage := read_decision(lenient_text(working.data), committed):
+            decision = mask_line(one_line(format_decision(triage.decision), 80), executor.settings)
+            return f"{decision} by {triage.actor}"
     return ""
 
 

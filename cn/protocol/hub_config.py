@@ -120,8 +120,9 @@ def parse_config(text: str) -> HubConfig:
     main, mailbox = top.text("main", "main"), top.text("mailbox", "")
     if main.startswith("-") or not is_branch(main):
         raise top.complain("main", f"{one_line(main, 80)!r} is no branch name")
-    if mailbox.startswith("-"):
-        raise top.complain("mailbox", "mailbox is the name of a git remote")
+    if mailbox.startswith(("-", "/", ".")) or ":" in mailbox:
+        adds = "'git remote add mailbox URL' adds one, and 'mailbox: mailbox' names it"
+        raise top.complain("mailbox", f"mailbox is the name of a git remote, and no URL: {adds}")
     name = top.name("name")
     listed, local, allow = top.items("reviewers"), top.items("local"), secrets.items("allow")
     reviewers = tuple(_reviewer(listed, key) for key in listed.data)

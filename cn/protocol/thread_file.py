@@ -342,6 +342,11 @@ def add_form(text: str, actor: Name) -> str:
     return "\n".join([text, *lines]) + "\n"
 
 
+def has_form(text: str) -> bool:
+    """Does a thread end with a form, empty or filled in?"""
+    return _FORM.search(text) is not None
+
+
 def _split_form(text: str) -> tuple[str, str]:
     """The text without its form, and the form; what a person wrote into one, or left of it, is text."""
     found = _FORM.search(text)

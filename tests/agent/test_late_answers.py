@@ -57,26 +57,53 @@ def test_a_waiting_thread_decided_by_triage_never_becomes_an_input(agent: Node, 
     agent.idle()
 
 
-def test_output_and_triage_for_the_same_thread_have_one_effect_the_outputs(agent: Node, pi: Node) -> None:
-    agent.triage("pi/one", "delete:by triage")
-    answer(agent, "---\nid: ID\nreply: ID|by output\ndone: ID\n---\n")
-    told = agent.process().stdout
-    assert "pi/one: delete:by triage by sigma is not carried out: the agent's answer was first" in told
-    rows = [row[1:] for row in agent.rows("pi/one")[1:]]
-    assert rows == [("do:reply:re-one", "queued"), ("done", "✓ done"), ("do:reply:re-one", "✓ delivered")]
-    assert [b for b in branches(pi.home) if b.startswith("sigma/")] == ["sigma/re-one"]
+@pytest.mark.parametrize("how", ["command", "editor"])
+def test_output_and_triage_for_the_same_thread_have_one_effect_the_persons(agent: Node, pi: Node, how: str) -> None:
+    first = current(agent)
+    wrote = answer(agent, "---\nid: ID\nreply: ID|by output\ndone: ID\n---\n")
+    if how == "command":
+        agent.triage("pi/one", "delete:by triage")
+    else:
+        (name,) = [one for one in agent.threads() if one.endswith("-pi-one.md")]
+        agent.write_triage(name, "delete:by triage")
+        git(agent.root, "commit", "--quiet", "--message", "Decided", "--", f"threads/inbox/{name}")
+    done = agent.cn("inbox", "process", "-q", check=1)
+    assert f"pi/one: delete:by triage by sigma stands in its thread, and goes first; it is kept as {late(first)}" in (
+        " ".join(done.stderr.split())
+    )
+    assert archived(agent, "output") == {f"{first}-late": wrote}
+    assert ("delete:by triage", "✓ discarded") in [row[1:] for row in agent.rows("pi/one")]
+    assert [b for b in branches(pi.home) if b.startswith("sigma/")] == ["sigma/notice-one"]
     assert agent.thread(agent.done()[0]).count("## Executed") == 1
+    assert asked(agent).endswith("-pi-two"), "the agent goes on with the next"
     agent.idle()
 
 
-def test_a_rejected_output_does_not_hinder_the_triage_of_its_thread(agent: Node, pi: Node) -> None:
+def late(id: str) -> str:
+    """Where an answer is kept that came too late."""
+    return f"logs/output/{id}-late.md"
+
+
+def test_a_decision_that_is_refused_leaves_the_thread_to_the_agent(agent: Node) -> None:
+    first = current(agent)
+    answer(agent, "---\nid: ID\ndone: ID\n---\n")
+    agent.triage("pi/one", "do:merge")
+    git(agent.root, "config", "user.email", "pi@people.example")  # nobody merges what is his own
+    (name,) = [one for one in agent.threads() if one.endswith("-pi-one.md")]
+    agent.cn("inbox", "process", check=1)
+    assert name in agent.threads()
+    assert current(agent) == first
+    assert not (agent.root / "state/output.md").exists()
+
+
+def test_an_output_that_names_nobody_does_not_hinder_the_triage_of_its_thread(agent: Node, pi: Node) -> None:
     first = current(agent)
     agent.triage("pi/one", "delete:by triage")
     answer(agent, "---\nid: ID\nsend: nobody|hi\n---\n")
     agent.cn("inbox", "process", check=1)
     rows = [row[1:] for row in agent.rows("pi/one")]
     assert ("delete:by triage", "✓ discarded") in rows
-    assert list(archived(agent, "output")) == [first]
+    assert list(archived(agent, "output")) == [f"{first}-late"]
     assert asked(agent).endswith("-pi-two")
     assert queue(agent)["dead"] == []
     agent.idle()

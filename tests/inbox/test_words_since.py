@@ -272,6 +272,7 @@ def test_words_that_a_commit_took_out_of_the_thread_are_shown_before_it_is_decid
     text = path.read_text()
     assert "A note of mine." in text
     assert "\n> > STOP\n" in text
+    assert text.count("<!-- To decide") == 1, "who decides again in an editor finds the form"
     sigma.process()
     sigma.decide("pi/proposal", "do:merge")
     assert is_in_main(sigma, head)

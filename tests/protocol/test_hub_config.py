@@ -123,6 +123,8 @@ WRONG = [
     ("name: sigma\nmain: x.lock", 2, "no branch name"),
     ("name: sigma\nmain: a//b", 2, "no branch name"),
     ("name: sigma\nmailbox: --all", 2, "name of a git remote"),
+    ("name: sigma\nmailbox: git://host/box.git", 2, "'git remote add mailbox URL' adds one"),
+    ("name: sigma\nmailbox: /srv/box.git", 2, "and no URL"),
     ("name: sigma\nmailbox_trusted: 1", 2, "mailbox_trusted: it is true or false"),
     ("name: sigma\nmailbox_trusted: 'yes'", 2, "mailbox_trusted: it is true or false"),
     ("name: sigma\nreviewers: alice", 2, "reviewers: it is a list"),
