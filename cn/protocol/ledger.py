@@ -310,9 +310,14 @@ def events_with(history: str, side: str, words: Collection[str]) -> list[Event]:
 def names_thread(history: str, thread: str) -> bool:
     """Does an event name this thread, but for those with which what waits there came?"""
     word, begins = f" thread={quote(thread, safe=_SAFE)}", ("received", "refreshed")
-    if word not in history:
-        return False
-    return any(f"{word} " in f"{line} " and line.split(" ", 3)[2] not in begins for line in history.split("\n"))
+    at = history.find(word)
+    while at >= 0:  # line by line would be slow where many threads are asked about
+        end = at + len(word)
+        kind = history[history.rfind("\n", 0, at) + 1 : at].split(" ", 3)[2:3]
+        if history[end : end + 1] in ("", " ", "\n") and kind and kind[0] not in begins:
+            return True
+        at = history.find(word, end)
+    return False
 
 
 def topics(history: str, side: str) -> set[str]:

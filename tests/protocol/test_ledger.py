@@ -23,6 +23,7 @@ from cn.protocol.ledger import (
     format_open,
     month_path,
     months,
+    names_thread,
     open_path,
     parse_event,
     parse_open,
@@ -398,3 +399,23 @@ def test_no_event_is_written_before_the_last_file() -> None:
     assert month_path(PI, AT) == "state/ledger/pi/202602"
     assert month_path(PI, AT, ["open", "202601"]) == "state/ledger/pi/202602"
     assert month_path(PI, AT, ["open", "202601", "202612"]) == "state/ledger/pi/202612"
+
+
+@pytest.mark.parametrize(
+    ("kind", "thread", "named"),
+    [
+        ("received", "20260205-pi-a.md", False),
+        ("refreshed", "20260205-pi-a.md", False),
+        ("deferred", "20260205-pi-a.md", True),
+        ("deferred", "20260205-pi-a.md.md", False),
+        ("queued", "20260205-pi-b.md", False),
+    ],
+)
+def test_a_thread_is_named_by_what_was_said_or_decided_there(kind: str, thread: str, named: bool) -> None:
+    came = Event(AT, IN, "received", "a", A, {"branch": "pi/a", "thread": "20260205-pi-a.md"})
+    later = Event(AT, OUT if kind == "queued" else IN, kind, "a", A, {"thread": thread, "title": "thread=x"})
+    history = f"{format_event(came)}\n{format_event(later)}\n"
+    assert names_thread(history, "20260205-pi-a.md") is named
+    assert names_thread(history.rstrip("\n"), "20260205-pi-a.md") is named
+    assert not names_thread("", "20260205-pi-a.md")
+    assert not names_thread(" thread=20260205-pi-a.md", "20260205-pi-a.md")
