@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.hubs import bare, branches, fetch, git, paths, refs
+import pytest
+
+from tests.support.hubs import bare, branches, fetch, git, parents_of, paths, refs
 from tests.support.world import Node, World, is_in_main
 
 
@@ -59,6 +61,48 @@ def test_a_mailbox_of_its_own_shows_peers_nothing_of_cns(world: World) -> None:
     assert pi.rows()[0] == ("sigma/proposal", "notice:merged", "merged SHA")
     assert not [p for p in paths(box, "main") if p.startswith(("threads/", "logs/", "state/"))]
     assert not [r for r in refs(box) if r.startswith("refs/cn/")]
+    sigma.idle()
+    pi.idle()
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_the_second_answer_to_a_merged_branch_names_what_peers_can_see(world: World, restored: bool) -> None:
+    """Pushed again (``git push --all`` of another clone), or the mailbox alone was put back from a backup."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    box = bare(world.folder / "host/mailbox.git")
+    git(sigma.root, "remote", "add", "box", str(box))
+    sigma.configure("mailbox: box\n")
+    sigma.url, origin = str(box), sigma.home
+    world.link(sigma, pi)
+    sigma.sync()
+    sigma.home = box
+    head = world.propose(pi, sigma)
+    sigma.home = origin
+    sigma.sync()
+    before = branches(box)["main"]
+    sigma.decide("pi/proposal", "do:merge")
+    merge = branches(box)["main"]
+    assert parents_of(box, merge)[1] == head
+    for _ in range(2):
+        pi.sync()
+        sigma.sync()
+    assert set(branches(box)) == {"main"}
+    git(box, "update-ref", "refs/heads/pi/proposal", head)
+    if restored:
+        git(box, "update-ref", "refs/heads/main", before)
+    sigma.sync()
+    (notice,) = [name for name in branches(pi.home) if name.startswith("sigma/")]
+    told = git(pi.home, "show", f"{notice}:message.md")
+    assert "decided before: do:merge" in told
+    assert merge in told
+    private = git(sigma.root, "log", "-1", "--format=%H", "--grep=^Merge pi/proposal", "--first-parent", "main")
+    assert private not in told
+    for _ in range(2):
+        pi.sync()
+        sigma.sync()
+    assert set(branches(box)) == {"main"}
+    assert "unproven" not in pi.cn("why", "sigma:proposal").stdout
+    assert "waiting on others" not in pi.cn("status").stdout
     sigma.idle()
     pi.idle()
 
