@@ -173,7 +173,8 @@ def check_outbox(facts: HubFacts) -> Iterator[Finding]:
     for path, why in broken:
         what = f"{visible(path)}: {why}"
         yield problem(what, "it is not sent as long as its bytes are not what cn wrote", take_out(path))
-    attempts = Memory(facts.hub, facts.now).attempts.entries
+    memory = Memory(facts.hub, facts.now)
+    attempts = (memory.know_hubs(facts.settings.hubs) if facts.settings is not None else memory).attempts.entries
     for path, entry in entries:
         if tried := attempts.get(path.rpartition("/")[2]):
             what = f"{path.rpartition('/')[2]} to {entry.to}: {counted(int(tried.get('count') or 0), 'attempt')} failed"

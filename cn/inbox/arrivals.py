@@ -82,6 +82,7 @@ from cn.protocol.twins import rename_to
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
 from cn.run.settings import lies_at_mailbox
+from cn.transaction.mailbox_main import published_merges
 from cn.transaction.push import encode
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refusal
@@ -127,8 +128,11 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
     told_of = _read_told_of(executor, [arrival for arrival, _ in read])
     said = _read_said(executor, [arrival for arrival, _ in read])
     earlier = read_earlier(executor, [arrival for arrival, _ in read])
+    published = _read_published(executor, before)
     for found_one, refusal in read:
         arrival = found_one if refusal is not None else _as_withdrawn(executor, found_one, said)
+        if published is not None:
+            arrival = arrival._replace(merged_as=published.get(arrival.head, ""))
         past = before[arrival.peer].get(arrival.head, [])
         events = [event for event in past if event.kind != "refused"]
         first = _first_name(arrival, events, let_in.get((arrival.peer, arrival.head), arrival.topic))
@@ -229,6 +233,15 @@ def _read_past(executor: Executor, peer: Name, arrivals: Sequence[Arrival]) -> d
     found = executor.snapshot.events_at_heads(peer, IN, [one.head for one in arrivals])
     topics = {one.topic for one in arrivals}
     return {head: [e for e in events if e.kind != "refused" or e.topic in topics] for head, events in found.items()}
+
+
+def _read_published(executor: Executor, before: Mapping[Name, Mapping[Oid, Sequence[Event]]]) -> dict[Oid, Oid] | None:
+    """By which commits heads that were merged before were merged on the main that peers read; None: they read ours."""
+    if not executor.settings.separate_mailbox:
+        return None
+    past = (event for heads in before.values() for events in heads.values() for event in events)
+    heads = {event.head for event in past if event.kind == "decided" and event.fields.get("merge")}
+    return published_merges(executor.hub.git, executor.published, heads)
 
 
 def _read_told_of(executor: Executor, arrivals: Sequence[Arrival]) -> dict[Name, dict[str, list[Event]]]:

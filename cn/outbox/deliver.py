@@ -270,7 +270,7 @@ def _failed(
     peer = run.settings.peers.get(entry.to)
     # It is shown as long as this waits, and the URL may be another one by then.
     kept = plain if peer is not None and escape(peer.hub) in hint else hint
-    new = run.memory.attempts.failed(path.rpartition("/")[2], reason, kept)
+    new = run.memory.attempts.failed(path.rpartition("/")[2], reason, kept, peer=entry.to)
     text = f"{entry.branch} for {entry.to} is not {confirmed_kind(entry)}: {reason}"
     hint = hint or "it stays in the outbox"
     run.report.failed(text, hint, source=entry_source(entry), told_before=not (new or tell))

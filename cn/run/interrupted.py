@@ -49,7 +49,7 @@ def note_unanswered(memory: Memory, peers: Mapping[str, str]) -> None:
 
 def note_without_run(root: Path, peers: Mapping[str, str]) -> None:
     """:func:`note_unanswered` where the lock is held, and no run is open. Raises :class:`CnError` and ``OSError``."""
-    memory = Memory(open_hub(root), now())
+    memory = Memory(open_hub(root), now()).know_hubs(peers)
     note_unanswered(memory, peers)
     memory.save()
 

@@ -39,23 +39,44 @@ def put_bounded(entries: dict[str, Any], key: str, value: Any, most: int = _MOST
 
 
 class Failures:
-    """What fails again and again, and is left alone for a while: from 5 minutes to an hour."""
+    """What fails again and again, and is left alone for a while: from 5 minutes to an hour.
 
-    def __init__(self, entries: dict[str, Any], at: datetime) -> None:
+    What failed at a peer's hub failed at the URL that it had then (``hubs``): under another one it begins anew.
+    """
+
+    def __init__(self, entries: dict[str, Any], at: datetime, hubs: Mapping[str, str] | None = None) -> None:
         self.entries = entries
-        """What failed → ``count``, ``since``, ``last``, ``reason``, ``hint``, ``next``."""
+        """What failed → ``count``, ``since``, ``last``, ``reason``, ``hint``, ``next``; ``peer`` and ``url`` where it
+        was a peer's hub.
+        """
         self._at = at
+        self._hubs: Mapping[str, str] = hubs or {}
         self._worked: dict[str, Any] = {}
         """What had failed before, and worked in this run."""
 
+    def know_hubs(self, hubs: Mapping[str, str]) -> None:
+        """Forget what failed at a URL that its peer has no more."""
+        self._hubs = hubs
+        for key, entry in [*self.entries.items()]:
+            if (url := entry.get("url")) and hubs.get(str(entry.get("peer")), url) != url:
+                del self.entries[key]
+
     def failed(
-        self, key: str, reason: str, hint: str = "", *, hung: bool = False, cut_at: datetime | None = None
+        self,
+        key: str,
+        reason: str,
+        hint: str = "",
+        *,
+        hung: bool = False,
+        cut_at: datetime | None = None,
+        peer: str = "",
     ) -> bool:
         """Note a failure; returns whether its reason is new. ``hint``: a step other than trying again.
 
         The first one makes nothing wait, unless it took all its time (``hung``): the next would take that again.
         ``cut_at``: when a signal ended the run that waited for it. The pause begins then, so that a run that comes as
         often as the pause is long finds it; and where something else of it had worked in that run, the count goes on.
+        ``peer``: at whose hub it failed, where the first word of the key does not say so.
         """
         now = cut_at or self._at
         before, at = self.entries.get(key) or (self._worked.get(key) if cut_at else None) or {}, format_second(now)
@@ -63,6 +84,8 @@ class Failures:
         hung = hung or cut_at is not None
         pause = min(_FIRST * 2 ** max(0, min(count - 2, 10)), _LONGEST) if count > 1 or hung else timedelta(0)
         entry = {"count": count, "since": before.get("since", at), "last": at, "reason": reason, "hint": hint}
+        peer = peer or key.partition(" ")[0]
+        entry |= {"peer": peer, "url": self._hubs[peer]} if peer in self._hubs else {}
         put_bounded(self.entries, key, {**entry, "next": format_second(now + pause)})
         return before.get("reason") != reason
 
@@ -268,15 +291,15 @@ class Memory:
         self._data = data
         self.conditions = Conditions(self.section("standing"), self.at, self._hubs)
         """What is shown until it is gone."""
-        self.unreachable = Failures(self.section("unreachable"), self.at)
+        self.unreachable = Failures(self.section("unreachable"), self.at, self._hubs)
         """Peers and the mailbox, by their key."""
-        self.silent = Failures(self.section("silent"), self.at)
+        self.silent = Failures(self.section("silent"), self.at, self._hubs)
         """Who lists and does not send: remote and peer whose branches they are."""
         self.unfetched = Failures(self.section("fetch"), self.at)
         """Heads of branches that could not be fetched."""
         self.not_taken = Failures(self.section("not-taken"), self.at)
         """Heads of branches with which origin takes no commit, by the name of their condition."""
-        self.attempts = Failures(self.section("attempts"), self.at)
+        self.attempts = Failures(self.section("attempts"), self.at, self._hubs)
         """Deliveries, by the name of the file in the outbox."""
         self.stopped = self.section("stopped")
         """What stopped the last run as a whole, ``text``, ``hint``, ``since``, ``kind``, and ``run``: of which kind it
@@ -284,8 +307,10 @@ class Memory:
         """
 
     def know_hubs(self, hubs: Mapping[str, str]) -> Memory:
-        """Go by these URLs of peers (:class:`Conditions`)."""
+        """Go by these URLs of peers (:class:`Conditions`, :class:`Failures`)."""
         self._hubs = self.conditions.hubs = hubs
+        for failures in (self.unreachable, self.silent, self.attempts):
+            failures.know_hubs(hubs)
         return self
 
     def section(self, name: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ starts from what was published shares history with main.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from cn.git.fast_import import build_commit
@@ -31,6 +31,20 @@ def publish(hub: Hub, last: Oid | None, main: Oid, head: Oid | None, message: st
             return last
     parents = tuple(oid for oid in (last, head) if oid is not None)
     return build_commit(hub, base=tree, parents=parents, changes=(), message=message, at=at)
+
+
+def published_merges(git: Git, published: Oid | None, heads: Collection[Oid]) -> dict[Oid, Oid]:
+    """Of these heads those that were merged on the published main, each with the newest commit that did it there."""
+    if published is None or not heads:
+        return {}
+    words = ("rev-list", "--first-parent", "--merges", "--parents", published, "--")
+    found: dict[Oid, Oid] = {}
+    for line in git.run(*words, max_out=OUTPUT_BYTES).lines:
+        commit, _, *merged = map(Oid, line.split(" "))
+        for head in merged:
+            if head in heads:
+                found.setdefault(head, commit)
+    return found
 
 
 def private_in(git: Git, heads: Sequence[str], published: Sequence[str]) -> str:

@@ -15,9 +15,15 @@ from cn.values.shell_words import command
 def mend_of(view: View, peer: Name, item: Item, outbound: Iterable[tuple[Name, Item]]) -> str:
     """The next step; ``outbound`` are all of ours. Empty: there is none."""
     known = view.settings.peers.get(peer)
-    if item.get("unproven") and item.get("status") != "merged" and known is not None and not known.key:
-        pins, ends = command("cn peer key {} KEY", peer), command("cn withdraw {}", f"{peer}:{item.topic}")
-        return f"{pins} pins the key that {peer} signs with, which proves what it says; {ends} ends it here"
+    if item.get("unproven") and item.state == "answered" and known is not None:
+        ends = f"{command('cn withdraw {}', f'{peer}:{item.topic}')} ends it here"
+        if item.get("status") == "merged":  # a signature proves no merge that the peer's main does not show
+            return f"it is looked at again when {peer}'s main moves; where that holds the work already, {ends}"
+        later = "('cn sign KEY' there, for what it says from then on)"  # what was sent unsigned stays so
+        if known.key:
+            return f"only what {peer} signs with the key that is pinned here is proven {later}; {ends}"
+        pins = command("cn peer key {} KEY", peer)
+        return f"{pins} pins the key that {peer} signs with, which proves what it signed {later}; {ends}"
     twin = ""
     if is_refused_as_twin(item):
         twin = twin_of(item.topic, item.head, (other for name, other in outbound if name == peer))

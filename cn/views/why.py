@@ -46,7 +46,7 @@ from cn.values.text import one_line
 from cn.values.timestamps import StampRefused, format_day, parse_stamp
 from cn.views.log import LoggedAction, machine_events, read_log
 from cn.views.queue import read_queue
-from cn.views.sent import Sent, show_sent
+from cn.views.sent import Sent, SentDocument, show_sent
 from cn.views.thread_page import Document, show_any
 from cn.views.threads import ThreadView
 
@@ -269,7 +269,7 @@ class Why:
 
     ``rows`` are those that neither an attempt nor ``decided`` has: of the thread, or of the item later on.
     ``decided`` is the commit that ended the thread, ``merge`` the one that took the branch in. ``others`` are
-    further items of the same thread or chat.
+    further items of the same thread or chat. ``mend`` is the next step where something we sent waits for us.
     """
 
     name: str
@@ -283,6 +283,7 @@ class Why:
     merge: PastCommit | None
     others: tuple[str, ...]
     notes: tuple[str, ...]
+    mend: str = ""
 
 
 def explain(view: View, name: str) -> Why:
@@ -301,7 +302,7 @@ def explain(view: View, name: str) -> Why:
         except Refused:
             if (found := show_sent(view, name)) is None:
                 raise
-            return _of_sent(view, name, found.sent)
+            return _of_sent(view, name, found)
     machine = read_log(view)
     id = ids[-1] if ids else ""
     notes: list[str] = []
@@ -325,8 +326,9 @@ def explain(view: View, name: str) -> Why:
     return Why(name, item, *parts, tuple(ids[:-1]), tuple(notes))
 
 
-def _of_sent(view: View, name: str, sent: Sent) -> Why:
-    """What we sent: its chain, and the rows of the log about it."""
+def _of_sent(view: View, name: str, found: SentDocument) -> Why:
+    """What we sent: its chain, the rows of the log about it, and the next step."""
+    sent = found.sent
     rows = read_log(view, thread=f"{sent.peer}/{sent.topic}")
     mine = tuple(happened for happened in rows if happened.row.branch in ("", sent.branch))
     notes: tuple[str, ...] = ()
@@ -334,7 +336,7 @@ def _of_sent(view: View, name: str, sent: Sent) -> Why:
         notes = ("the rows of a message that answers a thread stand at that thread",)
     moved = told_of(view.memory.conditions, sent.name)
     notes += (moved.text, moved.remedy) if moved is not None else ()
-    return Why(name, None, (), 0, None, sent, mine, None, None, (), notes)
+    return Why(name, None, (), 0, None, sent, mine, None, None, (), notes, found.mend)
 
 
 def id_of(happened: LoggedAction) -> tuple[str, ...]:

@@ -193,6 +193,16 @@ def test_the_same_head_again_makes_no_thread() -> None:
     assert not of(plan, Post)
 
 
+@pytest.mark.parametrize(("merged_as", "told"), [(None, B), (C, C), ("", None)])
+def test_a_merge_is_told_again_by_the_commit_that_peers_can_see(merged_as: str | None, told: Oid | None) -> None:
+    """By none where no commit of theirs did it, as before we took a mailbox of its own."""
+    past = [event("decided", status="merged", decision="do:merge", merge=B)]
+    (post,) = of(plan_repeated(ARRIVAL._replace(past=past, merged_as=merged_as), SIGMA), Post)
+    assert isinstance(post, Post)
+    assert post.message.about is not None
+    assert post.message.about.merge == told
+
+
 @pytest.mark.parametrize(
     ("deleted", "told"), [(True, "branch deleted by its creator"), (False, "branch not listed any more")]
 )

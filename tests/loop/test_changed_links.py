@@ -343,6 +343,32 @@ def test_what_is_open_and_holds_no_folder_of_ours_goes_to_another_mailbox_by_its
     assert git(box, "log", "--all", "--oneline", "--", "threads", "logs", "state") == ""
 
 
+def test_a_url_that_changed_has_no_failure_of_the_former_one(world: World) -> None:
+    """As ``cn doctor`` tells: 'hub:' in state/peers.md, and a commit. The former one was left alone for an hour."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    sigma.sync()
+    moved = pi.home.with_name("pi-moved.git")
+    pi.home.rename(moved)
+    sigma.cn("send", "pi", "hello", check=1)
+    for _ in range(4):
+        sigma.cn("peer", "sync", check=1)
+    assert "next try in" in sigma.cn("status").stdout
+    assert "if its hub moved, write 'hub: URL' for it in state/peers.md" in " ".join(
+        sigma.cn("doctor", check=1).stdout.split()
+    )
+    text = (sigma.root / "state/peers.md").read_text()
+    sigma.write({"state/peers.md": text.replace(str(pi.home), str(moved))}, "pi moved")
+    shown = sigma.cn("status").stdout
+    assert "unreachable" not in shown
+    assert str(pi.home) not in shown
+    assert "unreachable" not in sigma.cn("peer", "list").stdout
+    assert str(pi.home) not in sigma.cn("doctor").stdout
+    assert "✓ delivered sigma/hello at pi" in sigma.sync().stdout
+    assert "sigma/hello" in branches(moved)
+    assert sigma.outbox() == []
+
+
 def test_what_was_sent_to_a_peer_of_another_name_is_not_adopted(world: World) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")
     world.link(sigma, pi)

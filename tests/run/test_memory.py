@@ -172,3 +172,25 @@ def test_what_a_run_waited_for_that_was_ended_is_left_alone_longer_each_time(hub
     assert memory.unreachable.worked("pi")
     assert memory.unreachable.failed("pi", "refused"), "it had worked: this begins anew"
     assert memory.unreachable.entries["pi"]["count"] == 1
+
+
+def test_what_failed_at_a_url_that_its_peer_has_no_more_begins_anew(hub: Hub) -> None:
+    memory = Memory(hub, AT).know_hubs({"pi": "/pi.git", "omega": "/omega.git"})
+    for peer in ("pi", "omega", "(mailbox)"):
+        memory.unreachable.failed(peer, "no answer", hung=True)
+    memory.silent.failed("pi pi", "no answer", hung=True)
+    memory.silent.failed("(mailbox) pi", "no answer", hung=True)
+    memory.attempts.failed("to-pi.md", "refused", peer="pi")
+    memory.attempts.failed("to-omega.md", "refused", peer="omega")
+    memory.save()
+    again = Memory(hub, AT).know_hubs({"pi": "/moved.git", "omega": "/omega.git"})
+    assert again.unreachable.entries.keys() == {"omega", "(mailbox)"}
+    assert again.silent.entries.keys() == {"(mailbox) pi"}
+    assert again.attempts.entries.keys() == {"to-omega.md"}
+    assert again.unreachable.failed("pi", "no answer"), "it is new"
+    before = again.checkpoint()
+    again.rollback(before)
+    again.unreachable.failed("pi", "no answer")
+    again.save()
+    assert "pi" in Memory(hub, AT).know_hubs({"pi": "/moved.git"}).unreachable.entries
+    assert "pi" not in Memory(hub, AT).know_hubs({"pi": "/pi.git"}).unreachable.entries

@@ -10,7 +10,7 @@ import click
 from cn.agent.plan.prompt import estimate_bytes
 from cn.cli.completers import complete_any_thread
 from cn.cli.options import Env, options
-from cn.cli.render.text import clean, paint, wrap
+from cn.cli.render.text import clean, next_step, paint, wrap
 from cn.cli.render.thread_page import text_lines
 from cn.git.history import PastCommit
 from cn.llm.usage import Call
@@ -50,7 +50,7 @@ def _answers(why: Why) -> Iterator[str]:
 def why_lines(why: Why) -> list[str]:
     """The story in order: asked, attempts, what became of the thread, what is not known."""
     if why.sent is not None:
-        lines = list(_sent(why.sent))
+        lines = [*_sent(why.sent), *next_step(why.mend)]
     else:
         lines = list(_item(why.item)) if why.item else [paint(f"{clean(why.name)}: no agent was asked", bold=True)]
     for attempt in why.attempts:

@@ -401,7 +401,7 @@ GOT_PART = "main has got a part of it since"
 
 def plan_repeated(arrival: Arrival, us: Name) -> Plan:
     """A head that was seen before: logged once, no thread. Where it was decided, or replaced by one that was, its
-    creator is told once more what became of it.
+    creator is told once more what became of it: of a merge the commit that its creator can see, as before.
     """
     effects: list[Effect] = [arrival.event("repeated")]
     last = _decided_last(arrival)
@@ -411,6 +411,8 @@ def plan_repeated(arrival: Arrival, us: Name) -> Plan:
     what, status, merge = "it was", get("status", ""), get("merge", "")
     if last.head != arrival.head:  # nothing of this one will be taken
         what, status, merge = f"it was replaced by {last.head[:8]}, which was", "discarded", ""
+    elif status == "merged" and arrival.merged_as is not None:
+        merge = arrival.merged_as
     reason = f"{what} decided before: {get('decision')}; only a new commit is looked at again"
     about = About(arrival.branch, arrival.head, status, parse_oid(merge) if merge else None, reason)
     told = notice(us, arrival.peer, arrival.topic, about, arrival.at)

@@ -42,7 +42,9 @@ class Arrival(NamedTuple):
     Once it is read and checked, ``content`` is the unquoted text of the thread, ``base`` the commit against which it
     shows the branch (``none``: it shows nothing), ``written`` when its creator says that it was written, ``title`` its
     first commit's, ``message`` set for message branches, ``signed`` the digest of what its signature covers (empty:
-    it has none), and ``left`` the head that it is about, where nothing follows since no branch of ours is there.
+    it has none), ``left`` the head that it is about, where nothing follows since no branch of ours is there, and
+    ``merged_as`` the commit that merged this head on the main that its creator reads, where that is not ours (empty: no
+    commit did).
     """
 
     peer: Name
@@ -62,6 +64,7 @@ class Arrival(NamedTuple):
     signed: str = ""
     part: str = ""
     left: str = ""
+    merged_as: str | None = None
 
     @property
     def key(self) -> ThreadKey:
