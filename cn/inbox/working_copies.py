@@ -39,6 +39,8 @@ _EMPTY = re.compile(
     re.M,
 )
 """The form that cn writes, as long as nobody has."""
+_MARK = re.compile(rb"^<<<<<<<", re.M)
+"""How git marks the beginning of a conflict (git-merge(1), "HOW CONFLICTS ARE PRESENTED")."""
 _CLOCKS = timedelta(days=2)
 """By so much the clocks of a hub's clones may differ."""
 
@@ -113,7 +115,7 @@ def shows_item(data: bytes, item: Item) -> bool:
     if b"\n**Head:** " + item.head.encode() not in data:
         return False
     is_plain = not (item.get("back") or item.get("anew") or b"\n**Caution:**" in data or b"\n**Shown:**" in data)
-    if is_plain and not _holds_section(data):
+    if is_plain and not _holds_section(data) and not _MARK.search(data):
         return True
     from cn.protocol.thread_file import showing_of, shows
 

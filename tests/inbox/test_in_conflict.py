@@ -151,3 +151,32 @@ def test_a_merge_that_is_open_is_told_as_that_alone(sigma: Node, colleague: Node
     said = sigma.cn("status", check=None).stdout + sigma.cn("doctor", check=1).stdout
     assert IN_CONFLICT not in said
     assert "a merge is open" in said
+
+
+@pytest.mark.parametrize(
+    "words", [("inbox", "process"), ("inbox", "triage", "pi/fix", "do:merge"), ("comment", "pi/fix", "Yes")]
+)
+def test_a_note_that_came_back_in_conflict_is_kept_and_the_thread_is_written_anew(
+    sigma: Node, colleague: Node, words: tuple[str, ...]
+) -> None:
+    (path,) = (sigma.root / "threads/inbox").glob("*-pi-fix.md")
+    path.write_text(path.read_text().replace("<!-- To decide", "A note of mine.\n\n<!-- To decide"))
+    colleague.cn("comment", "pi/fix", "Why?", check=0)
+    pull(sigma)
+    assert "<<<<<<<" in path.read_text()
+    assert "'cn inbox process' settles it" in told(sigma, f"threads/inbox/{path.name}")
+    done = sigma.cn(*words, check=0 if words[-1] == "process" else 1)
+    assert "void: git left the marks of a conflict in the thread" in done.stdout + done.stderr
+    if words[-1] == "do:merge":  # it writes the file alone
+        step = f"git add -- threads/inbox/{path.name}"
+        assert f"'{step}' settles it" in " ".join(sigma.cn("status").stdout.split())
+        git(sigma.root, *step.split()[1:])
+    text = path.read_text()
+    assert "> A note of mine." in text
+    assert text.count("\n> Why?\n") == 1
+    assert "<<<<<<<" not in text
+    assert text.count("<!-- To decide") == 1
+    sigma.sync()
+    is_settled(sigma)
+    sigma.decide("pi/fix", "do:merge")
+    assert not sigma.threads()
