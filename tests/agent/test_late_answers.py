@@ -235,7 +235,6 @@ def test_a_late_answer_written_twice_is_kept_twice(agent: Node, pi: Node) -> Non
     assert archived(agent, "output") == {f"{first}-late": one, f"{first}-late-2": two}
 
 
-@pytest.mark.sliced(2)
 @pytest.mark.parametrize("way", ["command", "elsewhere"])
 def test_a_late_answer_is_put_away_before_another_item_is_given_and_the_agent_woken(
     world: World, agent: Node, way: str
@@ -254,6 +253,7 @@ def test_a_late_answer_is_put_away_before_another_item_is_given_and_the_agent_wo
         done = agent.cn("defer", "pi/one", "--reason", "later")
     else:
         second = world.second(agent)
+        git(second.root, "config", "cn.agent", "false")
         second.cn("defer", "pi/one", "--reason", "later")
         done = agent.sync()
     kept = f"state/output.md answers nothing that is in flight any more; it is kept as logs/output/{first}-late.md"
