@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from cn.agent.hooks import update_queue, wake
 from cn.agent.plan.turns import plan_cleared, plan_retry, source_of
-from cn.agent.queue import current_turn, known_ids, places, read_queued, require_queue
+from cn.agent.queue import current_turn, known_ids, places, read_queued, require_given, require_queue
 from cn.git.repository import Hub
 from cn.protocol.effects import Drop, Plan
 from cn.protocol.own_thread import parse_own
@@ -24,7 +24,7 @@ def next_item(hub: Hub, *, dry_run: bool = False) -> Report:
     """Give the agent the next item, if it has none."""
 
     def plan(run: Run, executor: Executor) -> str | None:
-        require_queue(run)
+        require_given(run)
         before = current_turn(executor)
         update_queue(run, executor)
         after = current_turn(executor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -13,8 +12,8 @@ from cn.agent.plan import conversation
 from cn.agent.plan.chat import ChatFacts, chat_text_of
 from cn.agent.plan.ops import AnyFacts, Order, bad_output, check_artifact, check_output, is_object_id, plan_order
 from cn.agent.plan.output import Output, parse_output
-from cn.agent.plan.turns import late_path, out_of_turn, plan_answered, plan_rejected, source_of
-from cn.agent.queue import current_turn, failing, find_unanswered, is_wanted, note_ended, read_output
+from cn.agent.plan.turns import plan_answered, plan_rejected, source_of
+from cn.agent.queue import current_turn, failing, find_unanswered, is_wanted, keep_late, note_ended, read_output
 from cn.git.objects import find_object, read_info
 from cn.git.repository import Hub
 from cn.inbox.arrivals import renew_stale, use_working_text
@@ -27,7 +26,7 @@ from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.ops import Commit, Op, Reply, Send, Surface, format_op
 from cn.protocol.outbox_entry import is_chat
 from cn.protocol.own_thread import format_own, parse_own
-from cn.protocol.queue_item import OUTPUT, Input, Turn, is_input_id, parse_input
+from cn.protocol.queue_item import OUTPUT, Input, Turn, parse_input
 from cn.protocol.states import ACTOR, Actor
 from cn.protocol.thread_file import TriageRefused, format_decision, read_decision
 from cn.run.executor import Executor
@@ -40,7 +39,7 @@ from cn.system.files import read_regular
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import find_own, use_own
 from cn.values.errors import Refusal, Refused
-from cn.values.names import HubPath, Name, Oid, ThreadName, digest
+from cn.values.names import HubPath, Name, Oid, ThreadName
 from cn.values.report import Report
 from cn.values.text import one_line
 
@@ -57,11 +56,7 @@ def execute_output(run: Run, executor: Executor) -> str | None:
     turn = current_turn(executor)
     late = _why_late(run, executor, turn, output)
     if turn is None or late:
-        id = output.id if is_input_id(output.id) else f"unknown-{digest(data.decode('latin-1'))[:8]}"
-        nth = 1  # the first number under which nothing is kept yet, in main or on this machine
-        while executor.read(path := late_path(id, nth)) is not None or os.path.lexists(run.hub.root / path):
-            nth += 1
-        executor.perform(out_of_turn(data, id, executor.now, late, nth))
+        path = keep_late(run, executor, data, output, late)
         executor.notes.refused(f"{OUTPUT}: {late}; it is kept as {path}", "ask 'cn input' what is on")
         return None
     refused = (*check_output(output, turn.input.id), *_check_prose(run, turn, output))

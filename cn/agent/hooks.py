@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from cn.agent.model_faults import forget_faults, forget_outdated
 from cn.git.repository import Hub
@@ -85,7 +85,9 @@ _AGENT_SECONDS = 900.0
 
 _LAST_WORD = 1.0
 _SAID = 4000
-"""Bytes of what a wake command said that are looked at."""
+"""Bytes of what a wake command said that are looked at, at its beginning and at its end."""
+_SHOWN = 180
+"""Characters of it that are told."""
 
 TO_WAKE, WAKING = "wake", "waking"
 """Files that name threads: of which somebody is to be told, and is being told."""
@@ -145,9 +147,19 @@ def _run_program(hub: Hub, words: Sequence[str], threads: Sequence[str], seconds
             return f"it ran longer than {seconds:.0f} s"
         if code == 0:
             return ""
-        said.seek(max(0, said.seek(0, os.SEEK_END) - _SAID))
-        last = said.read(_SAID).decode("utf-8", "replace").strip().split("\n")[-1]
-        return f"exit code {code}" + (f": {last}" if last else "")
+        words = _ends_of(said)
+        return f"exit code {code}" + (f": {words}" if words else "")
+
+
+def _ends_of(said: IO[bytes]) -> str:
+    """The first and the last line of what it said: an error of cn's begins with what is wrong, and ends with a step."""
+    said.seek(0)
+    first = said.read(_SAID).decode("utf-8", "replace").strip().split("\n")[0]
+    said.seek(max(0, said.seek(0, os.SEEK_END) - _SAID))
+    last = said.read(_SAID).decode("utf-8", "replace").strip().split("\n")[-1]
+    if first == last:
+        return one_line(redact(first), _SHOWN)
+    return " … ".join(one_line(redact(line), _SHOWN // 2) for line in (first, last))
 
 
 AGENT, TELEGRAM = "cn:agent", "cn:telegram"

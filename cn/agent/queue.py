@@ -6,6 +6,7 @@ that no item stands for gets one, an item whose thread is not pending any more g
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from datetime import datetime, timedelta
 from cn.agent.interface import read_printed, read_sent
 from cn.agent.plan import turns
 from cn.agent.plan.brakes import why_held
+from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.reflections import TITLES, by_period, due_reflections, is_due, is_worth_reflecting, level_below
 from cn.protocol import queue_item as items
 from cn.protocol.effects import Drop, Plan, Put, WriteHere
@@ -42,11 +44,12 @@ from cn.run.executor import Executor
 from cn.run.memory import Memory, put_bounded
 from cn.run.run import Run
 from cn.run.snapshot import Snapshot
+from cn.run.view import GIVEN_AGAIN, LEFT
 from cn.system.files import read_below, read_plain
 from cn.values.errors import Refused
-from cn.values.names import HubPath, Name
+from cn.values.names import HubPath, Name, digest
 from cn.values.record_header import RecordRefused
-from cn.values.text import decode, quote
+from cn.values.text import decode, one_line, quote
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 _GIVEN = 50
@@ -72,30 +75,44 @@ def update_queue(
         executor.perform(turns.plan_withdrawn(turn))
         why = "it was decided another way, its branch moved, or words came since"
         executor.notes.info(f"{turns.source_of(turn.input)} is taken from the agent: {why}")
+        if turn.machine == run.machine:
+            _put_away(run, executor, why, of=turn.input)
         turn, state = None, ACTOR.step(state, "withdrawn")
     fed = run.settings.config.interface == "queue"
+    gives = fed and not run.hub.leaves_agent
     # An answer that is there counts still. Another machine may have one, until its time is over.
-    may_end = turn is not None and (turn.machine == run.machine or state == Actor.TIMED_OUT)
-    if turn is not None and not fed and may_end and state != Actor.OUTPUT_READY:
+    may_end = turn is not None and (turn.machine == run.machine or (state == Actor.TIMED_OUT and not fed))
+    if turn is not None and not gives and may_end and state != Actor.OUTPUT_READY:
         executor.perform(turns.plan_released(turn, executor.now))
         source = turns.source_of(turn.input)
-        executor.notes.info(f"{source} is the agent's no more: hub.yaml says 'interface: triage'", source=source)
+        why = "cn.agent is false in this clone" if fed else "hub.yaml says 'interface: triage'"
+        executor.notes.info(f"{source} is the agent's no more: {why}", source=source)
         turn, state = None, ACTOR.step(state, "withdrawn")
     if turn is not None and state == Actor.TIMED_OUT and not keep_expired_turn:
         executor.perform(turns.plan_lapsed(turn, failing(run, executor, turn.input)))
         source = turns.source_of(turn.input)
-        remedy = "is it woken? see 'git config cn.wake' and 'cn queue'"
-        executor.notes.failed(f"{source}: the agent gave no answer in time", remedy, source=source)
+        executor.notes.failed(f"{source}: the agent gave no answer in time", _how_woken(run, turn), source=source)
         turn, state = None, ACTOR.step(state, "archived")
     if fed:
         pending = _pending(executor)
         _enqueue_pending(executor, turn, pending, _drop_unwanted(executor, pending))
         queue_due(run, executor, turn)
-        if state == Actor.IDLE:
+        if state == Actor.IDLE and gives:
             turn = _promote(run, executor, may_give)
             if turn is not None:
                 ACTOR.step(state, "promoted")
     _give(run, executor, turn)
+
+
+def _how_woken(run: Run, turn: Turn) -> str:
+    """What to look at after a turn that nobody answered."""
+    leave = "'git config cn.agent false'{} leaves items to the clone where the agent works"
+    if turn.machine != run.machine:
+        return f"another clone gave it ({one_line(turn.machine, 40)}): is it woken there? {leave.format(' there')}"
+    if run.hub.config.last("cn.wake"):
+        return "is it woken? see 'git config cn.wake' and 'cn queue'"
+    woken = "nothing wakes it in this clone: 'git config cn.wake COMMAND' does"
+    return f"{woken}; {leave.format('')}" if run.hub.origin else woken
 
 
 def actor_of(run: Run, turn: Turn | None) -> Actor:
@@ -135,6 +152,32 @@ def peek_turn(snapshot: Snapshot) -> Turn | None:
 def read_output(run: Run) -> bytes | None:
     """What the agent wrote, at most a byte more than is taken; None while there is nothing."""
     return read_below(run.hub.root, OUTPUT, turns.MOST_READ)
+
+
+def keep_late(run: Run, executor: Executor, data: bytes, output: Output, why: str) -> HubPath:
+    """Keep an output that answers nothing in flight here, and take it away; returns where it is."""
+    id = output.id if items.is_input_id(output.id) else f"unknown-{digest(data.decode('latin-1'))[:8]}"
+    nth = 1  # the first number under which nothing is kept yet, in main or on this machine
+    while executor.read(path := turns.late_path(id, nth)) is not None or os.path.lexists(run.hub.root / path):
+        nth += 1
+    executor.perform(turns.out_of_turn(data, id, executor.now, why, nth))
+    return path
+
+
+def _put_away(run: Run, executor: Executor, why: str, *, of: Input | None = None, before: Input | None = None) -> None:
+    """Put an answer away that comes too late, since it keeps from any other: the one ``of`` an item that the agent has
+    no more; or any that cannot be about the item ``before`` which it stands, and which may have been given here once.
+    """
+    data = None if OUTPUT in executor.changed_here else read_output(run)
+    if data is None:
+        return
+    output = parse_output(data)
+    if of is not None and output.id not in ("", of.id):
+        return
+    if before is not None and before.id in run.memory.section("given") and output.id in ("", before.id):
+        return
+    path = keep_late(run, executor, data, output, why)
+    executor.notes.info(f"{OUTPUT} answers nothing that is in flight any more; it is kept as {path}")
 
 
 def is_wanted(executor: Executor, asked: Input) -> bool:
@@ -257,13 +300,23 @@ def _promote(run: Run, executor: Executor, may_give: MayGive | None) -> Turn | N
             told_before = run.memory.told("held", asked.id, reason)
             executor.notes.info(f"{source} waits: {reason}", source=source, told_before=told_before)
             continue
+        _put_away(run, executor, "nothing is in flight that it could answer", before=asked)
         thread = decode(executor.read(asked.path) or b"") if asked.path else ""
         content = turns.content_of(asked, thread, _item_of(executor, asked))
         executor.perform(turns.plan_promote(asked, content, run.machine, executor.now))
         put_bounded(run.memory.section("senders"), asked.sender, 1, most=_SENDERS)
-        executor.notes.done(f"{source} is the agent's input ({asked.id})", source=source)
+        hint = "" if may_give else _how_read(run)
+        executor.notes.done(f"{source} is the agent's input ({asked.id}){hint}", source=source)
         return current_turn(executor)
     return None
+
+
+def _how_read(run: Run) -> str:
+    """Where nothing wakes an agent, and another clone may be the one in which it works: how the item is answered."""
+    if not run.hub.origin or run.hub.config.last("cn.wake"):
+        return ""
+    here = "in this clone 'cn input' prints it and 'cn out' answers it"
+    return f": {here}; 'git config cn.agent false' leaves items to the clone where the agent works"
 
 
 def _in_turn(run: Run, executor: Executor) -> list[HubPath]:
@@ -344,6 +397,13 @@ def require_queue(run: Run) -> None:
             "this hub has no queue: its threads wait for a '## Triage'",
             "set 'interface: queue' in .cn/hub.yaml and commit it",
         )
+
+
+def require_given(run: Run) -> None:
+    """Refuse where this clone gives the agent nothing."""
+    require_queue(run)
+    if run.hub.leaves_agent:
+        raise Refused(LEFT, GIVEN_AGAIN)
 
 
 def enqueue_own(executor: Executor, own: Own) -> None:

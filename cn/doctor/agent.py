@@ -14,7 +14,7 @@ from cn.llm.config import AgentConfig, read_agent_config
 from cn.llm.request import Failure
 from cn.protocol.queue_item import INPUT, OUTPUT
 from cn.protocol.states import Actor
-from cn.run.view import View
+from cn.run.view import GIVEN_AGAIN, View
 from cn.runtime.daemon_files import read_dead
 from cn.system.extras import ExtraMissing, require_runtime
 from cn.transaction.base import find_pipes
@@ -49,6 +49,9 @@ def check_queue(facts: HubFacts) -> Iterator[Finding]:
             "hub.yaml says 'interface: triage', so nothing is given to an agent",
             "decide their threads, and 'cn queue clear' takes out what waits; or set 'interface: queue'",
         )
+    if config.interface == "queue" and view.left:
+        why = "cn.agent is false in this clone's git config"
+        yield info("the agent's items are left to other clones of this hub", why, GIVEN_AGAIN)
     yield from _stuck(facts, view)
 
 

@@ -141,6 +141,11 @@ class Hub:
         return self.config.is_true("cn.sign") or self.config.is_true("commit.gpgsign")
 
     @cached_property
+    def leaves_agent(self) -> bool:
+        """Does this clone leave the agent's items to another one, where the agent works (``cn.agent`` is false)?"""
+        return self.config.is_false("cn.agent")
+
+    @cached_property
     def private_mode(self) -> int:
         """The mode of what is nobody else's affair: ours alone, or the group's with which the repository is shared."""
         return PRIVATE | 0o060 if shares_with_group(self.config.last("core.sharedrepository")) else PRIVATE

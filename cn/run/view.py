@@ -50,6 +50,10 @@ def has_agent(view: View) -> bool:
     return view.settings.config.interface == "queue"
 
 
+LEFT = "this clone gives the agent nothing: cn.agent is false in its git config"
+GIVEN_AGAIN = "'git config cn.agent true' has it give items again"
+
+
 def require_queue(view: View) -> None:
     """Raise :class:`ConfigError` where nothing would ever be given to the agent."""
     if not has_agent(view):
@@ -57,6 +61,8 @@ def require_queue(view: View) -> None:
             "this hub has no queue: nothing is given to the agent",
             "set 'interface: queue' in .cn/hub.yaml and commit it",
         )
+    if view.hub.leaves_agent:
+        raise ConfigError(LEFT, GIVEN_AGAIN)
 
 
 def open_view(hub: Hub) -> View:

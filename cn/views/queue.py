@@ -33,6 +33,7 @@ class QueueView:
 
     ``limit`` is how long a turn may take, ``damaged`` are files of the queue that cannot be read. ``held`` wait
     for a person, ``bursts`` are of today and yesterday. ``withdrawn`` are the ids of proposals whose branch is gone.
+    ``left``: this clone gives the agent nothing, and leaves that to others.
     """
 
     actor: Actor
@@ -46,6 +47,7 @@ class QueueView:
     held: tuple[Held, ...] = ()
     bursts: tuple[Burst, ...] = ()
     withdrawn: frozenset[str] = frozenset()
+    left: bool = False
 
 
 def read_queue(view: View) -> QueueView:
@@ -80,6 +82,7 @@ def read_queue(view: View) -> QueueView:
         held=_held(view),
         bursts=find_bursts(_rows(view)),
         withdrawn=frozenset(id for id, item in _items(view).items() if item.is_withdrawn),
+        left=hub.leaves_agent,
     )
 
 

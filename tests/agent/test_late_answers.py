@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.support.desk import answer, archived, asked, clean, current, events, let_pass, queue, shown, work_queue
@@ -258,3 +260,66 @@ def test_a_late_answer_written_twice_is_kept_twice(agent: Node, pi: Node) -> Non
     two = answer(agent, f"---\nid: {first}\nreply: {first}|two\n---\n")
     agent.cn("inbox", "process", check=1)
     assert archived(agent, "output") == {f"{first}-late": one, f"{first}-late-2": two}
+
+
+@pytest.mark.parametrize("way", ["command", "elsewhere"])
+def test_a_late_answer_is_put_away_before_another_item_is_given_and_the_agent_woken(
+    world: World, agent: Node, way: str
+) -> None:
+    """A person decides what the agent has answered already, here or in another clone; what comes next is answered."""
+    first = current(agent)
+    turn = world.folder / "turn.sh"
+    turn.write_text(
+        "set -e\nid=$(cn input -q | sed -n '2s/^id: //p')\ncn out do reply --item \"$id\" --message hello\n"
+    )
+    turn.write_text(turn.read_text().replace("cn ", f"{sys.executable} -m cn "))
+    git(agent.root, "config", "cn.wake", f"sh {turn}")
+    agent.cn("out", "do", "reply", "--message", "read it")
+    wrote = (agent.root / "state/output.md").read_bytes()
+    if way == "command":
+        done = agent.cn("defer", "pi/one", "--reason", "later")
+    else:
+        second = world.second(agent)
+        git(second.root, "config", "cn.agent", "false")
+        second.cn("defer", "pi/one", "--reason", "later")
+        done = agent.sync()
+    kept = f"state/output.md answers nothing that is in flight any more; it is kept as logs/output/{first}-late.md"
+    assert kept in done.stdout
+    assert archived(agent, "output") == {f"{first}-late": wrote}
+    agent.sync()
+    assert asked(agent).endswith("-pi-two")
+    assert f"reply: {current(agent)}|hello" in (agent.root / "state/output.md").read_text()
+    assert "wake" not in agent.cn("status", "--check").stdout
+    agent.process()
+    assert archived(agent, "output").keys() == {f"{first}-late", *archived(agent, "input")}
+    agent.idle()
+
+
+def test_an_answer_to_an_item_that_is_given_again_is_not_put_away(agent: Node) -> None:
+    first = current(agent)
+    let_pass(agent)
+    agent.cn("inbox", "sync", check=1)
+    assert asked(agent).endswith("-pi-two")
+    answer(agent, f"---\nid: {first}\ndone: {first}\n---\n")
+    agent.cn("done", "pi/two")
+    assert current(agent) == first
+    agent.sync()
+    agent.process()
+    assert ("done", "✓ done") in [r[1:] for r in agent.rows("pi/one")]
+    agent.idle()
+
+
+def test_what_was_left_of_an_earlier_item_is_put_away_when_the_next_one_is_given(
+    world: World, agent: Node, pi: Node
+) -> None:
+    agent.cn("done", "pi/two")
+    first = current(agent)
+    agent.cn("done", "pi/one")
+    wrote = answer(agent, f"---\nid: {first}\nreply: {first}|too late\n---\n")
+    world.propose(pi, agent, "three")
+    agent.sync()
+    assert asked(agent).endswith("-pi-three")
+    assert archived(agent, "output")[f"{first}-late"] == wrote
+    agent.cn("out", "do", "ack", "--reason", "seen")
+    agent.process()
+    agent.idle()

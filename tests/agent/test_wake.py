@@ -143,3 +143,14 @@ def test_what_a_refusal_waits_for_is_not_left_out_however_many_they_are(world: W
     shown = pi.cn("status").stdout
     for topic in topics:
         assert f"mend it, then 'cn propose {topic} sigma' moves it there" in shown
+
+
+def test_the_first_and_the_last_line_of_a_failed_wake_are_told(world: World, sigma: Node, pi: Node) -> None:
+    """An error of cn's says what is wrong in its first line, and what to do in its last one."""
+    script = "echo 'what is wrong, https://me:secret@host/x' >&2; seq 9999; echo '  → what to do' >&2; exit 3"
+    git(sigma.root, "config", "cn.wake", script)
+    world.propose(pi, sigma)
+    told = sigma.sync(check=1).stderr.replace("\n    ", " ")
+    assert "exit code 3: what is wrong, https://" in told
+    assert "… → what to do" in told
+    assert "secret" not in told

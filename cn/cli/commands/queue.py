@@ -41,13 +41,17 @@ def input_command(env: Env) -> None:
 
 
 def _require_queue(hub: Hub) -> None:
-    """Say how to get a queue where there is none: nothing will ever wait there."""
+    """Say how to get a queue where there is none, or none in this clone: nothing will ever wait there."""
     from cn.run.settings import read_head_settings
     from cn.values.errors import Refused
 
     if read_head_settings(hub)[1].config.interface != "queue":
         text = "this hub has no queue: its threads wait for a '## Triage'"
         raise Refused(text, "to have them wait for an agent, set 'interface: queue' in .cn/hub.yaml and commit it")
+    if hub.leaves_agent:
+        from cn.run.view import GIVEN_AGAIN, LEFT
+
+        raise Refused(LEFT, GIVEN_AGAIN)
 
 
 next_command = action("next", "actions.queue:next_item", "Give the agent its next item, if it has none.")

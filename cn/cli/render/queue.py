@@ -31,6 +31,8 @@ def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True, margin: st
     if not fed and (turn or view.waiting or view.dead):
         tell("! hub.yaml says 'interface: triage': nothing here is given to an agent", "yellow")
         lines += next_step("decide the threads; 'cn queue clear' takes what waits out of the queue", deep + 2)
+    if fed and view.left:
+        tell("items are left to other clones of this hub: cn.agent is false in this one's git config")
     if turn is not None:
         where = "" if view.here else f", on another machine ({clean(turn.machine, 40)})"
         tell(f"{_asked(turn.input)}: {_AT[view.actor]} for {age(turn.since, now)}{where}")
