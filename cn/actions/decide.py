@@ -41,6 +41,7 @@ from cn.threads.store import find_own, use_own
 from cn.values.errors import Refusal, Refused, UsageError
 from cn.values.names import Name, NameRefused, ThreadName, parse_name, short_ids
 from cn.values.report import Report
+from cn.values.shell_words import command
 from cn.values.text import is_text, one_line
 
 Make = Callable[[str], Op]
@@ -86,6 +87,10 @@ def say_comment(run: Run, draft: Draft, commit: Commit, *, head: str = "") -> No
         given = unnamed([text_of("the comment", text)], facts.item.topic)
         _perform(run, executor, facts, outcome if isinstance(outcome, Plan) else (outcome,), given)
         executor.notes.done(f"{facts.source}: comment by {who}; it waits as before", source=facts.source)
+        if facts.item.state == "claimed":
+            takes = f"{command('cn defer {} --reason REASON', facts.source)}, or a decision, takes it back"
+            told = f"the agent was given it without this comment, and may answer so: {takes}"
+            executor.notes.info(told, source=facts.source)
         return f"cn: {facts.source} comment by {who}"
 
     commit(plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -79,6 +80,19 @@ def test_output_and_triage_for_the_same_thread_have_one_effect_the_persons(agent
     assert agent.thread(agent.done()[0]).count("## Executed") == 1
     assert asked(agent).endswith("-pi-two"), "the agent goes on with the next"
     agent.idle()
+
+
+def test_a_comment_on_what_the_agent_has_says_how_it_is_taken_back(agent: Node) -> None:
+    first = current(agent)
+    told = agent.cn("comment", "pi/one", "Do not answer", check=0).stdout
+    assert "the agent was given it without this comment, and may answer so" in told
+    assert "without this comment" not in agent.cn("comment", "pi/two", "Hello", check=0).stdout
+    (step,) = re.findall(r"'(cn defer pi/one --reason) REASON'", " ".join(told.split()))
+    agent.cn(*step.split()[1:], "ask first")
+    assert current(agent) != first
+    answer(agent, f"---\nid: {first}\ndelete: {first}\n---\n")
+    assert late(first) in agent.cn("inbox", "process", check=1).stderr
+    assert any(name.endswith("-pi-one.md") for name in agent.threads())
 
 
 def late(id: str) -> str:
