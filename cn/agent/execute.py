@@ -26,7 +26,7 @@ from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.ops import Commit, Op, Reply, Send, Surface, format_op
 from cn.protocol.outbox_entry import is_chat
 from cn.protocol.own_thread import format_own, parse_own
-from cn.protocol.queue_item import OUTPUT, Input, Turn, parse_input
+from cn.protocol.queue_item import OUTPUT, Turn, parse_input
 from cn.protocol.states import ACTOR, Actor
 from cn.protocol.thread_file import TriageRefused, format_decision, read_decision
 from cn.run.executor import Executor
@@ -55,6 +55,11 @@ def execute_output(run: Run, executor: Executor) -> str | None:
     output = parse_output(data)
     turn = current_turn(executor)
     late = _why_late(run, executor, turn, output)
+    decided = _decided_here(run, executor, turn, output) if turn is not None and not late else ""
+    if decided:  # nothing went wrong: who decided asked nobody
+        path = keep_late(run, executor, data, output, decided)
+        executor.notes.info(f"{decided}; the agent's answer is kept as {path}")
+        return None
     if turn is None or late:
         path = keep_late(run, executor, data, output, late)
         executor.notes.refused(f"{OUTPUT}: {late}; it is kept as {path}", "ask 'cn input' what is on")
@@ -160,13 +165,16 @@ def _why_late(run: Run, executor: Executor, turn: Turn | None, output: Output) -
         return f"it answers {output.id}, which is not in flight any more"
     if (output.is_prose or output.id == turn.input.id) and not is_wanted(executor, turn.input):
         return f"{source_of(turn.input)} was decided another way, its branch moved, or words came since"
-    if (output.is_prose or output.id == turn.input.id) and (decided := _decided_here(run, executor, turn.input)):
-        return f"{source_of(turn.input)}: {decided} stands in its thread, and goes first"
     return ""
 
 
-def _decided_here(run: Run, executor: Executor, asked: Input) -> str:
-    """What a person has decided about the item, and no run has carried out; whose it is. Empty: nothing that counts."""
+def _decided_here(run: Run, executor: Executor, turn: Turn, output: Output) -> str:
+    """That a person has decided about the item, and no run has carried that out. Empty: nobody did so that it counts,
+    or the output is about something else.
+    """
+    asked = turn.input
+    if not output.is_prose and output.id != asked.id:
+        return ""
     item = executor.item(Name(asked.sender), IN, asked.topic) if asked.topic else None
     working = read_working(run.hub, ThreadName(item.get("thread"))) if item is not None else None
     if item is None or working is None or not shows_triage(working):
@@ -177,7 +185,7 @@ def _decided_here(run: Run, executor: Executor, asked: Input) -> str:
         committed = lenient_text(executor.snapshot.read(working.path) or b"")
         if triage := read_decision(lenient_text(working.data), committed):
             decision = mask_line(one_line(format_decision(triage.decision), 80), executor.settings)
-            return f"{decision} by {triage.actor}"
+            return f"{source_of(asked)}: {decision} by {triage.actor} stands in its thread, and goes first"
     return ""
 
 

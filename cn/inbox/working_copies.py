@@ -192,23 +192,14 @@ def own_text(snapshot: Snapshot, us: Name, peer: Name, item: Item) -> tuple[str,
 
 def renewed(snapshot: Snapshot, us: Name, peer: Name, item: Item, text: str) -> tuple[str, str]:
     """A pending thread with its own header and quotation, what people wrote in ``text``, and why it is so."""
-    from cn.protocol.thread_file import (
-        UNREAD_WORDS,
-        add_form,
-        has_form,
-        lacks_words,
-        refresh,
-        showing_of,
-        was_executed,
-        why_void,
-    )
+    from cn.protocol.thread_file import add_form, has_form, refresh, showing_of, was_executed, what_it_lacks, why_void
 
     fresh, known = own_text(snapshot, us, peer, item)
     why, reason = why_void(text, showing_of(item))
     if was_executed(text, fresh):
         reason, why = "It was carried out before. Decide again.", "void: it was carried out before"
-    elif not why and lacks_words(text, fresh):
-        reason, why = UNREAD_WORDS, "void: words came meanwhile that the thread did not show"
+    elif not why:
+        why, reason = what_it_lacks(text, fresh)
     anew = refresh(text, fresh, reason or "It stood before the quotation.", known)
     return (anew if has_form(anew) else add_form(anew, us)), why  # what somebody committed as decided has none
 

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.layout import BRANCH_GONE, BRANCH_LEFT, NOT_PUBLISHED, SIGNATURE_POLICY
+from cn.protocol.layout import BRANCH_GONE, BRANCH_LEFT, NOT_PUBLISHED, SIGNATURE_POLICY, SIGNED_ANEW
 from cn.protocol.layout import REBASE_BEFORE_MERGE as REBASE_BEFORE_MERGE
 from cn.protocol.layout import SEEN_BEFORE as SEEN_BEFORE
 from cn.protocol.ledger import Item
@@ -313,7 +313,7 @@ def put_there_by_its_creator(back: str) -> Refusal | None:
         return None
     why = came_back(back)
     why += "" if "signature" in back else ": its signature does not say who did that"
-    return Refusal(MERGE_NEEDS_APPROVAL, why, "its creator pushes a new commit, signed", notify=True)
+    return Refusal(MERGE_NEEDS_APPROVAL, why, SIGNED_ANEW, notify=True)
 
 
 def readable_signatures(facts: MergeFacts) -> Refusal | None:

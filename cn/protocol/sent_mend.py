@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from cn.protocol.layout import NOT_PUBLISHED, PROPOSAL, REBASE_BEFORE_MERGE, REPLIED, SIGNATURE_POLICY, TO_MEND
+from cn.protocol.layout import (
+    NOT_PUBLISHED,
+    PROPOSAL,
+    REBASE_BEFORE_MERGE,
+    REPLIED,
+    SIGNATURE_POLICY,
+    SIGNED_ANEW,
+    TO_MEND,
+)
 from cn.protocol.ledger import AGAIN, Item
 from cn.protocol.twins import rename_to
 from cn.values.names import Name, NameRefused, parse_topic
@@ -14,8 +22,12 @@ _MADE_BADLY = ("longer than cn reads for a signature", "git ends over the signat
 
 
 def signing_text(item: Item, peer: Name) -> str:
-    """How a proposal is signed that was refused for its signature; empty: it was refused for another reason."""
+    """How a proposal is signed that was refused for its signature, or as nobody there can tell who pushed that very
+    commit again; empty: it was refused for another reason.
+    """
     reason = item.get("reason")
+    if SIGNED_ANEW in reason:
+        return "'git commit --amend --no-edit -S' where it was committed makes a new commit of it"
     if not reason.startswith(f"{SIGNATURE_POLICY}:") or any(words in reason for words in _MADE_BADLY):
         return ""
     key = f"with the key that {peer} has pinned for us ('cn peer key' there pins one)"

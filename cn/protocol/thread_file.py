@@ -813,6 +813,19 @@ def lacks_words(text: str, main: str, who: str = "") -> bool:
     return bool(count(main.split("\n")) - count(text.split("\n")))
 
 
+def what_it_lacks(text: str, main: str) -> tuple[str, str]:
+    """The same in words: in a few, and as the thread says it; empty where it lacks nothing."""
+    if not lacks_words(text, main):
+        return "", ""
+    begins = {line.partition(" wrote, ")[0].removeprefix("**") for line in main.split("\n") if _WROTE.match(line)}
+    if any(lacks_words(text, main, who) for who in begins):
+        return "void: words came meanwhile that the thread did not show", UNREAD_WORDS
+    return (
+        "void: it was deferred or assigned meanwhile, which the thread did not show",
+        "It was deferred or assigned, which was not shown to who decided. Decide again.",
+    )
+
+
 def add_words(text: str, words: Words) -> str:
     """The thread with these words below all that was said, each line behind ``> ``, and above a Triage section."""
     line = WROTE.format(words.who, format_stamp(words.at), _shown(words.what))

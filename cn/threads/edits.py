@@ -16,7 +16,7 @@ from cn.protocol.effects import Edit, Plan, WorkingCopy
 from cn.protocol.layout import DRAFTS, KEPT_BY_MAIN, inbox_path
 from cn.protocol.ledger import Item
 from cn.protocol.message import object_id
-from cn.protocol.thread_file import holds_section, lacks_words, showing_of, why_void, with_words
+from cn.protocol.thread_file import holds_section, showing_of, what_it_lacks, why_void, with_words
 from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.run.secret_gate import check_texts, mask_line, mask_path
@@ -164,11 +164,11 @@ def _take_one(
     mains = [] if main is None else [decode(main)]
     said = decode(data).replace("\r\n", "\n")
     void = why_void(said, showing_of(item))[0] if item is not None else ""
-    if item is not None and main is not None and known is None and not void and lacks_words(said, decode(main)):
-        # It was open in an editor when they came.
-        if holds_section(said):
-            void = "void: words came meanwhile that it does not show"
-        else:
+    if item is not None and main is not None and known is None and not void:
+        lacks, _ = what_it_lacks(said, decode(main))  # it was open in an editor when that came
+        if lacks and holds_section(said):
+            void = lacks
+        elif lacks:
             data = with_words(said, decode(main)).encode("utf-8", "surrogateescape")
             executor.notes.info(f"{path} was open when words came: they are in it too now")
     if known is not None and main is not None and not (staged and known.found != oid):

@@ -398,8 +398,9 @@ def test_an_earlier_commit_that_somebody_pushed_back_is_not_ours_by_the_refusal_
     status = " ".join(pi.cn("status").stdout.split())
     assert "is back at" not in status
     assert "its creator pushes a new commit, signed" in status, "as at sigma nobody can tell who pushed it again"
-    assert "mend it, then 'cn propose fix sigma' moves it there" in status
-    git(desk, "commit", "--quiet", "--amend", "--no-edit", "--date=2026-01-01T00:00:00Z")
+    (amend,) = re.findall(r"'(git commit [^']*)' where it was committed makes a new commit", status)
+    assert f"'{amend}'" in cn("propose", "fix", cwd=desk).stdout
+    git(desk, *amend.split()[1:], "--date=2026-01-01T00:00:00Z")
     cn("propose", "fix", cwd=desk)
     sigma.sync()
     sigma.decide("pi/fix", "do:merge")

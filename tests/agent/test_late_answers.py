@@ -70,10 +70,9 @@ def test_output_and_triage_for_the_same_thread_have_one_effect_the_persons(agent
         (name,) = [one for one in agent.threads() if one.endswith("-pi-one.md")]
         agent.write_triage(name, "delete:by triage")
         git(agent.root, "commit", "--quiet", "--message", "Decided", "--", f"threads/inbox/{name}")
-    done = agent.cn("inbox", "process", "-q", check=1)
-    assert f"pi/one: delete:by triage by sigma stands in its thread, and goes first; it is kept as {late(first)}" in (
-        " ".join(done.stderr.split())
-    )
+    told = agent.process().stdout
+    assert "pi/one: delete:by triage by sigma stands in its thread, and goes first" in told
+    assert f"the agent's answer is kept as {late(first)}" in told
     assert archived(agent, "output") == {f"{first}-late": wrote}
     assert ("delete:by triage", "✓ discarded") in [row[1:] for row in agent.rows("pi/one")]
     assert [b for b in branches(pi.home) if b.startswith("sigma/")] == ["sigma/notice-one"]
@@ -116,7 +115,7 @@ def test_an_output_that_names_nobody_does_not_hinder_the_triage_of_its_thread(ag
     first = current(agent)
     agent.triage("pi/one", "delete:by triage")
     answer(agent, "---\nid: ID\nsend: nobody|hi\n---\n")
-    agent.cn("inbox", "process", check=1)
+    agent.process()
     rows = [row[1:] for row in agent.rows("pi/one")]
     assert ("delete:by triage", "✓ discarded") in rows
     assert list(archived(agent, "output")) == [f"{first}-late"]

@@ -257,7 +257,7 @@ def test_what_another_clone_decided_during_the_run_is_shown_before_it_is_decided
     env = meanwhile(tmp_path / "bin", before=elsewhere(second, "inbox", "process"))
     done = sigma.cn("inbox", "process", check=1, env=env)
     assert (tmp_path / "bin/once").exists()
-    assert "void: words came meanwhile that the thread did not show" in done.stderr
+    assert "void: it was deferred or assigned meanwhile, which the thread did not show" in done.stderr
     text = sigma.thread(name)
     assert text.index("They answer on Monday.") < text.index("## Void triage") < text.index("> decision: delete:no")
     sigma.decide("pi/proposal", "delete:no")
