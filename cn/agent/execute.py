@@ -137,7 +137,18 @@ def _planned(
     sources = [whole, *(text for one in facts.values() for text in sources_of(one))]
     quoted = [quoted_of(one) for one in facts.values() if isinstance(one, Facts)]
     secret = check_plan(whole_plan, run.settings, sources, quoted)
+    if not secret and isinstance(item, Facts):
+        _tell_overtaken(executor, item)
     return (secret,) if secret else whole_plan
+
+
+def _tell_overtaken(executor: Executor, facts: Facts) -> None:
+    """The answer takes the place of a decision that was refused before, and that nobody has taken out."""
+    with suppress(TriageRefused):
+        if triage := read_decision(facts.text, facts.committed):
+            decision = mask_line(one_line(format_decision(triage.decision), 80), executor.settings)
+            text = f"{facts.source}: {decision} by {triage.actor} is not carried out: the agent's answer was first"
+            executor.notes.info(text, source=facts.source)
 
 
 def _facts_elsewhere(run: Run, executor: Executor, turn: Turn, op: Op) -> AnyFacts | None:
@@ -170,14 +181,14 @@ def _why_late(run: Run, executor: Executor, turn: Turn | None, output: Output) -
 
 def _decided_here(run: Run, executor: Executor, turn: Turn, output: Output) -> str:
     """That a person has decided about the item, and no run has carried that out. Empty: nobody did so that it counts,
-    or the output is about something else.
+    a decision about it was refused before, or the output is about something else.
     """
     asked = turn.input
     if not output.is_prose and output.id != asked.id:
         return ""
     item = executor.item(Name(asked.sender), IN, asked.topic) if asked.topic else None
     working = read_working(run.hub, ThreadName(item.get("thread"))) if item is not None else None
-    if item is None or working is None or not shows_triage(working):
+    if item is None or working is None or item.get("rule") or not shows_triage(working):
         return ""
     if is_stale(executor.snapshot, working.path, working.data, Name(asked.sender), item):
         return ""  # void, as who wrote it did not see what is there

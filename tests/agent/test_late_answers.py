@@ -94,6 +94,15 @@ def test_a_comment_on_what_the_agent_has_says_how_it_is_taken_back(agent: Node) 
     assert any(name.endswith("-pi-one.md") for name in agent.threads())
 
 
+def test_a_decision_that_was_refused_before_keeps_no_answer_of_the_agent_back(agent: Node) -> None:
+    agent.write_refused_triage("pi/one", "delegate:nobody")
+    agent.cn("inbox", "process", check=1)
+    answer(agent, "---\nid: ID\ndone: ID\n---\n")
+    told = agent.process().stdout
+    assert "pi/one: delegate:nobody by sigma is not carried out: the agent's answer was first" in told
+    assert asked(agent).endswith("-pi-two")
+
+
 def late(id: str) -> str:
     """Where an answer is kept that came too late."""
     return f"logs/output/{id}-late.md"
