@@ -23,7 +23,7 @@ from cn.git.work_clone import WorkClone, find_work_clone, work_trees
 from cn.inbox.merges import own_base, read_facts
 from cn.outbox.deliver import deliver, is_ours, was_there
 from cn.outbox.moved_hubs import is_upon_former_main
-from cn.outbox.our_names import steps_back, told_of
+from cn.outbox.our_names import ends_it, steps_back, told_of
 from cn.outbox.plan.receipts import plan_ours_gone
 from cn.peers.known_mains import known_main
 from cn.peers.observe import bring_mains, main_of
@@ -392,9 +392,9 @@ def _moved_there(run: Run, target: Target, tip: Oid) -> Refused:
     knows = f", and cn knows {item.head[:8]}" if item is not None else ""
     text = f"{target.branch} is at {tip[:8]} there{knows}: nothing was proposed"
     gone = command("git push {} {}", target.place, f":{HEADS}{target.branch}")
-    back = command("cn withdraw {}", f"{target.peer.name}:{target.topic}")
     over = command("cn propose {} {} --replace", target.topic, target.peer.name)
-    return Refused(text, f"{take_there(target)}; {over} replaces it; {gone}, then {back}, ends it")
+    ends = ends_it(gone, target.peer.name, target.topic)
+    return Refused(text, f"{take_there(target)}; {over} replaces it; {ends}")
 
 
 def take_later(target: Target) -> str:

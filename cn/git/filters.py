@@ -35,7 +35,7 @@ def without_filters(git: Git) -> Git:
 
 def filters_of(git: Git, paths: Sequence[str], *, cached: bool = False) -> dict[str, str]:
     """The filters of those of the paths that have one; ``cached``: by the attributes of the index of ``git``."""
-    if not (git.config and git.config.has_filters):
+    if not (paths and git.config and git.config.has_filters):
         return {}
     stdin = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths)
     fields = git.run("check-attr", *(["--cached"] if cached else []), "-z", "--stdin", FILTER, stdin=stdin).fields

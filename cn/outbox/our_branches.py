@@ -12,7 +12,7 @@ from cn.git.read_branches import Patience, first_title, read_commits, read_histo
 from cn.git.remote import HEADS
 from cn.git.signatures import lacks_our_key
 from cn.git.taken_in import held
-from cn.outbox.our_names import FORWARD, LOST, REPLACED, TAKEN_DOWN, UNLISTED, steps_back
+from cn.outbox.our_names import FORWARD, LOST, REPLACED, TAKEN_DOWN, UNLISTED, ends_it, steps_back
 from cn.outbox.plan.receipts import (
     LEFT,
     Arrival,
@@ -180,7 +180,7 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
             continue
         brings = bring_pinned(executor.hub.git, peer, OUT, known.topic, item.head)
         back = ", then ".join([*brings, push_step(url, item.head, f"{HEADS}{branch}", tip)])
-        ends = f"{gone}, then {command('cn withdraw {}', f'{peer}:{known.topic}')}, ends it"
+        ends = ends_it(gone, peer, known.topic)
         if may_be_ours(executor, seen, peer, item, tip):
             if item.state == "deleting":
                 continue  # the outbox tells why it waits

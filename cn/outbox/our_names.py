@@ -38,6 +38,11 @@ AWAY = "away"
 """
 
 
+def ends_it(gone: str, peer: str, topic: str) -> str:
+    """How a branch of ours ends at which another commit stands: ``gone`` deletes what is there."""
+    return f"{gone}, then {command('cn withdraw {}', f'{peer}:{topic}')}, ends it"
+
+
 def steps_back(push: str, gone: str, peer: str, item: Item) -> str:
     """What helps where an earlier state of a branch of ours stands at a peer: ``push`` brings what we sent last, and
     ``gone`` deletes what is there.
@@ -45,7 +50,7 @@ def steps_back(push: str, gone: str, peer: str, item: Item) -> str:
     Whoever has decided about the earlier one, or pins our key, reads a commit no more that was there before it.
     """
     topic = one_line(item.topic, 80)
-    ends = f"{gone}, then {command('cn withdraw {}', f'{peer}:{item.topic}')}, ends it"
+    ends = ends_it(gone, peer, item.topic)
     if item.get("kind") not in ("", PROPOSAL):
         return f"{push} brings there what we sent last; {ends}"
     again = command("cn propose {} {}", item.topic, peer)

@@ -267,6 +267,14 @@ def test_a_proposal_that_was_refused_since_it_is_not_signed_is_signed_as_is_told
     assert git(sigma.root, "show", "main:docs/fix.md") == "one"
 
 
+def propose_signed(pi: Node, desk: Path, private: Path) -> None:
+    """The desk's commit, signed with pi's key, as a proposal that pi knows of."""
+    cn("sign", private, cwd=desk)
+    git(desk, "commit", "--quiet", "--amend", "--no-edit")
+    cn("propose", "fix", cwd=desk)
+    pi.sync()
+
+
 def push_upon(world: World, sigma: Node) -> str:
     """A commit upon pi/fix, of somebody who may push to sigma's mailbox."""
     stranger = clone(sigma.url, world.folder / "stranger", "omega")
@@ -281,10 +289,7 @@ def test_what_is_refused_since_it_is_not_signed_is_not_ours_by_that_refusal(
 ) -> None:
     """Somebody pushed it upon our proposal: cn asks nobody here to sign it, and a rebase does not."""
     sigma, pi, desk, private = pinned
-    cn("sign", private, cwd=desk)
-    git(desk, "commit", "--quiet", "--amend", "--no-edit")
-    cn("propose", "fix", cwd=desk)
-    pi.sync()
+    propose_signed(pi, desk, private)
     sigma.sync()
     head = branches(sigma.url)["pi/fix"]
     evil = push_upon(world, sigma)
@@ -345,10 +350,7 @@ def test_what_a_maintainer_pushed_upon_a_proposal_is_taken_up_and_signed_as_is_t
     world: World, pinned: tuple[Node, Node, Path, Path]
 ) -> None:
     sigma, pi, desk, private = pinned
-    cn("sign", private, cwd=desk)
-    git(desk, "commit", "--quiet", "--amend", "--no-edit")
-    cn("propose", "fix", cwd=desk)
-    pi.sync()
+    propose_signed(pi, desk, private)
     git(desk, "switch", "--quiet", "-c", "fix")
     push_upon(world, sigma)
     told = " ".join(cn("propose", "fix", cwd=desk, check=1).stderr.split())

@@ -8,9 +8,8 @@ from tests.support.hubs import git, try_git
 from tests.support.world import Node, World
 
 
-def test_a_decision_is_put_away_before_a_pull_that_would_overwrite_its_thread(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def decided_beside_a_commit(world: World, sigma: Node, pi: Node) -> Node:
+    """A second clone of sigma's, with a decision that no commit has and a commit of its own to a file of main."""
     sigma.write({"doc.md": "one\n"})
     second = world.second(sigma)
     world.propose(pi, sigma, "fix", {"docs/fix.md": "one\n"})
@@ -19,6 +18,13 @@ def test_a_decision_is_put_away_before_a_pull_that_would_overwrite_its_thread(
     second.triage("pi/fix", "do:merge")
     (second.root / "doc.md").write_text("second\n")
     git(second.root, "commit", "-qm", "here", "--", "doc.md")
+    return second
+
+
+def test_a_decision_is_put_away_before_a_pull_that_would_overwrite_its_thread(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    second = decided_beside_a_commit(world, sigma, pi)
     sigma.cn("comment", "pi/fix", "Wait: why?")
     sigma.write({"doc.md": "first\n"})
     sigma.sync()
@@ -38,13 +44,6 @@ def test_a_decision_is_put_away_before_a_pull_that_would_overwrite_its_thread(
 
 
 def test_where_origin_left_the_thread_alone_the_pull_is_told_by_itself(world: World, sigma: Node, pi: Node) -> None:
-    sigma.write({"doc.md": "one\n"})
-    second = world.second(sigma)
-    world.propose(pi, sigma, "fix", {"docs/fix.md": "one\n"})
-    sigma.sync()
-    second.sync()
-    second.triage("pi/fix", "do:merge")
-    (second.root / "doc.md").write_text("second\n")
-    git(second.root, "commit", "-qm", "here", "--", "doc.md")
+    second = decided_beside_a_commit(world, sigma, pi)
     sigma.write({"doc.md": "first\n"})
     assert "stash" not in second.cn("sync", check=1).stderr
