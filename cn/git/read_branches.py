@@ -666,7 +666,8 @@ def _share(draft: _Draft) -> float:
 def _read_patches(git: Git, drafts: Sequence[_Draft]) -> list[tuple[Oid, _Patches]]:
     """The hunks of changed text files, by git's own diff, within a time limit.
 
-    Files that one branch does not show may be compared for another; alone it is asked for its own.
+    Files that one branch does not show may be compared for another. Where git then takes one of them for what
+    became of a file that this branch renamed, that branch is asked for alone.
     """
     wanted = [d for d in drafts if d.compared]
     if not wanted:
@@ -678,7 +679,14 @@ def _read_patches(git: Git, drafts: Sequence[_Draft]) -> list[tuple[Oid, _Patche
     args = ("diff-tree", "--stdin", "-r", "-z", *renames, *flags, "--", *paths)
     out = git.run(*args, stdin=pairs, max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).out
     found = parse_patches(out)
-    return [(d.history.head, found.get(d.trees, {})) for d in wanted]
+    told = [(d, found.get(d.trees, {})) for d in wanted]
+    alone = [d for d, patches in told if len(wanted) > 1 and _lacks_a_rename(d, patches)]
+    mended = dict(pair for d in alone for pair in _read_patches(git, [d]))
+    return [(d.history.head, mended.get(d.history.head, patches)) for d, patches in told]
+
+
+def _lacks_a_rename(draft: _Draft, patches: _Patches) -> bool:
+    return any(t.source and t.old != t.new and (t.path, t.source) not in patches for t in draft.shown)
 
 
 def _proposals(git: Git, drafts: Sequence[_Draft], patches: Mapping[Oid, _Patches]) -> Iterator[tuple[Oid, Proposal]]:
@@ -690,7 +698,6 @@ def _proposals(git: Git, drafts: Sequence[_Draft], patches: Mapping[Oid, _Patche
         texts, left_out = list[FileText](), list(draft.left_out)
         for t in draft.shown:
             new, old = next(contents), next(contents)
-            # Compared for several branches at once, what this one adds may be taken for another name of something.
             patch = patches.get(head, {}).get((t.path, t.source)) if t.status in ("M", "R") else None
             counted[t.path] = _counted(t, new, old, patch)
             if LINK in (t.mode, t.was):

@@ -153,6 +153,7 @@ def test_readers_say_what_a_slow_reading_says() -> None:
 
         @settings(max_examples=EXAMPLES, phases=PHASES, suppress_health_check=list(HealthCheck))
         @example([(_FOLDER_TO_FILE, _WHO, _WHO, b"", b"say\n", "main")])
+        @example([_RENAMED, _NEW_AT_ANOTHER_NAME])
         @given(st.lists(COMMITS, min_size=1, max_size=4))
         def run(drawn: list[Drawn]) -> None:
             check(git, main, drawn)
@@ -169,6 +170,9 @@ BASE: Tree = (
 
 _FOLDER_TO_FILE: Tree = ({b"x" * 200: (b"100644", b"")}, {})
 _WHO = b"pi <pi@x> 1770303600 +0000"
+_ONE, _TWO = (b"100644", b"one\n"), (b"100644", b"one\ntwo\n")
+_RENAMED: Drawn = (({b"b": _TWO}, {b"c": {b"d": _ONE, b"e": _TWO}}), _WHO, _WHO, b"", b"say\n", "main")
+_NEW_AT_ANOTHER_NAME: Drawn = (({}, {b"f": {b"g": _TWO}}), _WHO, _WHO, b"", b"say\n", "main")
 
 
 def base_tree(repo: Path) -> Oid:
