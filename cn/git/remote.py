@@ -722,6 +722,7 @@ _CLOSED_THERE = re.compile(
 )
 """What git at a host says of files of the repository that the account there may not read or write."""
 _GIVES_BACK = "who runs that host gives the repository back to the account that you log in as (chown -R)"
+_RULED = "a rule of the host protects that branch: ask who keeps it to let the account that cn pushes as write there"
 _NOT_LET_IN = (
     ("No space left on device", "the host's disk is full: tell who keeps it; what is ours waits here"),
     ("Disk quota exceeded", "the host has no room left for it: tell who keeps it; what is ours waits here"),
@@ -748,6 +749,9 @@ _NOT_LET_IN = (
     ("uthentication failed", f"check the password for the host in git's credential helper ({_CRON})"),
     ("could not read Username", f"a credential helper of git's keeps name and password for the host ({_CRON})"),
     ("could not read Password", f"a credential helper of git's keeps the password for the host ({_CRON})"),
+    ("rotected branch", _RULED),
+    ("rule violations", _RULED),
+    ("through pull requests", _RULED),
     ("exceeds maximum allowed size", "the host takes no push of that size: ask who keeps it (receive.maxInputSize)"),
     ("407", "a proxy stands before the host and wants a password: check http.proxy, or http_proxy and https_proxy"),
     ("error: 401", f"check the password for the host in git's credential helper ({_CRON})"),

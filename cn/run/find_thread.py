@@ -66,7 +66,7 @@ def look_for_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item] | None:
 _NEAR = 3
 
 
-def _near(snapshot: Snapshot, text: str) -> str:
+def nearly_called(snapshot: Snapshot, text: str) -> str:
     """What is called nearly so: by a beginning of its name, or by its topic alone."""
     pending = snapshot.pending()
     names = {f"{p}/{i.topic}": (i.topic, i.get("thread"), f"{p}:{i.topic}", f"{p}:{p}/{i.topic}") for p, i in pending}
@@ -96,6 +96,6 @@ def find_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item]:
     """The same; raises :class:`NoThread` where there is none."""
     found = look_for_pending(snapshot, text)
     if found is None:
-        remedy = _near(snapshot, text) or _of_ours(snapshot, text) or "'cn inbox' lists them"
+        remedy = nearly_called(snapshot, text) or _of_ours(snapshot, text) or "'cn inbox' lists them"
         raise NoThread(f"no pending thread {one_line(text, 80)!r}", remedy)
     return found

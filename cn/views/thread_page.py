@@ -10,7 +10,7 @@ from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import IN, Event, events_with
 from cn.protocol.own_thread import DONE_CONCERNS
 from cn.protocol.thread_life import Life, read_lives
-from cn.run.find_thread import look_for_pending, read_call
+from cn.run.find_thread import look_for_pending, nearly_called, read_call
 from cn.run.shown import Look
 from cn.run.snapshot import readable_ledger
 from cn.run.view import View, has_agent, read_events
@@ -103,7 +103,8 @@ def _find_done(view: View, text: str, name: str) -> tuple[Name, Life]:
         life = _find_life(view, peer, name, since)
         if life is not None:
             return peer, life
-    raise Refused(f"no thread {one_line(text, 80)!r}", "'cn inbox --all' lists them, 'cn status' what we sent")
+    lists = "'cn inbox --all' lists them, 'cn status' what we sent"
+    raise Refused(f"no thread {one_line(text, 80)!r}", nearly_called(view.snapshot, text) or lists)
 
 
 def _find_life(view: View, peer: Name, name: str, since: str) -> Life | None:

@@ -157,3 +157,18 @@ def test_of_what_is_no_hub_only_the_right_that_is_missing_is_named() -> None:
         "fatal: unable to access: The requested URL returned error: 403",
     ):
         assert "gives you no such right; needed there: all; ask" in remedy_of(reason, "try again", needed="all")
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "GH006: Protected branch update failed for refs/heads/main. Changes must be made through a pull request.",
+        "GH013: Repository rule violations found for refs/heads/main.",
+        "GitLab: You are not allowed to push code to protected branches on this project.",
+        "Not allowed to push to protected branch main",
+        "Branch refs/heads/main can only be modified through pull requests.",
+    ],
+)
+def test_a_branch_that_a_host_protects_is_called_that(reason: str) -> None:
+    said = remedy_of(f"[remote rejected] main -> main (pre-receive hook declined); {reason}", "is origin bare?")
+    assert said.startswith("a rule of the host protects that branch")

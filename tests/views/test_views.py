@@ -224,6 +224,11 @@ def test_a_thread_of_an_earlier_year_is_found(scene: Scene, tmp_path: Path) -> N
 def test_an_unknown_thread_is_refused(scene: Scene) -> None:
     done = scene.sigma.cn("inbox", "show", "pi/nothing", check=1)
     assert "no thread 'pi/nothing'" in done.stderr
+    for look in ("why", "show"):  # named as what we sent is named
+        words = (look,) if look == "why" else ("thread", look)
+        said = scene.sigma.cn(*words, "pi:fresh", check=1).stderr
+        assert "no thread 'pi:fresh'" in said
+        assert "there is pi/fresh" in said
 
 
 @pytest.mark.parametrize("args", [("inbox", "show", "pi/fresh"), ("inbox", "list", "--all"), ("log",)])
