@@ -34,6 +34,7 @@ from cn.inbox.plan.arrivals import (
     Step,
     classify,
     is_news_that_it_vanished,
+    left_by,
     plan_continued,
     plan_gone,
     plan_let_in,
@@ -56,7 +57,6 @@ from cn.inbox.working_copies import (
     has_triage,
     is_stale,
     lenient_text,
-    may_decide,
     own_text,
     read_working,
     renewed,
@@ -185,18 +185,20 @@ def _places(arrivals: Sequence[Arrival], now: datetime) -> dict[ThreadKey, tuple
 
 
 def _record_other_names(executor: Executor, seen: Observation) -> None:
-    """Threads that go on as another branch at their head, where their own has moved away from it."""
+    """Threads that go on as another branch at their head, where their own is not at it any more."""
+    listed = seen.listed[IN]
     for peer, item in executor.snapshot.pending():
-        branch, head = seen.listed[IN].get((peer, item.topic), (None, None))
+        branch, head = listed.get((peer, item.topic), (None, None))
         now = executor.item(peer, IN, item.topic)
         if branch is None or head != item.head or now is None or now.get("branch") in ("", branch) or now.get("gone"):
             continue
         name, past = ThreadName(item.get("thread")), executor.snapshot.events_at_heads(peer, IN, [item.head])
         arrival = Arrival(peer, item.topic, branch, item.head, executor.now, item=item)
         with executor.apart(arrival.source):
-            _rename(executor, arrival, item, name)
+            there = any(str(one) == item.get("branch") for (whose, _), (one, _) in listed.items() if whose == peer)
+            _rename(executor, arrival, item, name, "" if there else format_second(executor.now))
             executor.perform(_let_in_after_all(arrival, past.get(item.head, ()), executor.settings.us, name))
-            why = f"{item.get('branch')} has moved away from it"
+            why = f"{item.get('branch')} {'has moved away from it' if there else 'is there no more'}"
             text = f"{name} goes on as {visible(branch)}, at the same commit: {visible(why)}"
             executor.notes.info(text, source=arrival.source)
 
@@ -299,24 +301,27 @@ def _go_on(executor: Executor, arrival: Arrival, item: Item, *, stood: bool) -> 
     arrival = arrival._replace(topic=item.topic, item=item)
     executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
     if stood or arrival.message is not None:
-        _rename(executor, arrival, item, name)
+        _rename(executor, arrival, item, name, item.get("gone"))
     else:
         _revive(executor, arrival)
     executor.perform(let_in)
     executor.notes.info(f"{name} goes on as {visible(arrival.branch)}, at the same commit", source=arrival.source)
 
 
-def _rename(executor: Executor, arrival: Arrival, item: Item, name: ThreadName) -> None:
-    if inbox_path(name) not in executor.changed:  # what goes into main shows what main does
-        renew_stale(executor, arrival.peer, item, read_working(executor.hub, name))
-    copy = read_working(executor.hub, name)
-    if copy is not None and may_decide(copy):  # a decision that stands is carried out as it is
-        executor.perform(plan_renamed(arrival, name, None))
-        return
+def _rename(executor: Executor, arrival: Arrival, item: Item, name: ThreadName, gone: str) -> None:
+    back = left_by(item, arrival.branch, gone)
+    fresh, known = own_text(executor.snapshot, executor.settings.us, arrival.peer, item)
     working = use_working_text(executor, name)
+    void = working is not None and holds_section(working)
     if working is not None:
         working = mask_thread(executor, name, working, read_mains(executor, inbox_path(name)))
-    executor.perform(plan_renamed(arrival, name, working))
+    plan = plan_renamed(arrival, executor.settings.us, item, working, fresh, known, back)
+    if item.get("kind") in ("", PROPOSAL):
+        plan = _telling(executor, arrival, plan, name, back)
+    executor.perform(plan)
+    if void:
+        text = f"{arrival.source}: what was decided is void; read {inbox_path(name)}, then decide again"
+        executor.notes.info(text, source=arrival.source)
 
 
 def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], first: str) -> Refusal:

@@ -106,8 +106,10 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
         hold_back_strangers(run, seen)
         hold_back_older(run, seen)
         hold_theirs_back(run, seen)
-        heads = {(peer, item.head) for peer, item in snapshot.pending() if (peer, item.topic) in decided}
-        others = {key for key, (_, tip) in seen.listed[IN].items() if (key[0], tip) in heads}
+        items = [(peer, item) for peer, item in snapshot.pending() if (peer, item.topic) in decided]
+        # Another name of its commit, and its own branch, where that moved away from it.
+        there = {(peer, word) for peer, item in items for word in (str(item.head), item.get("branch"))}
+        others = {k for k, at in seen.listed[IN].items() if {(k[0], str(at[0])), (k[0], str(at[1]))} & there}
         keys = fetch_changed(run, seen, only=decided | others)
 
     merged = False

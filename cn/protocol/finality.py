@@ -37,12 +37,14 @@ class Offered(NamedTuple):
         return any(form.partition(":<")[0] == verb for form in (*self.stays, *self.ends))
 
 
-def offered(kind: str, *, withdrawn: bool = False, no_peer: bool = False) -> Offered:
+def offered(kind: str, *, withdrawn: bool = False, no_peer: bool = False, unsigned: bool = False) -> Offered:
     """What every door offers for a thread of this ``kind``; all else is refused.
 
     Of a message, and of a proposal that is ``withdrawn``, nothing can be merged. To a creator who is ``no_peer`` now
-    nothing can be said.
+    nothing can be said. Where the key that is pinned for its creator did not sign it (``unsigned``), nothing is done.
     """
     if no_peer:
         return Offered(STAYS[:1], ENDS[-1:], words=False)
+    if unsigned:
+        return Offered(ends=ENDS[-1:])
     return Offered(ends=ENDS if kind == "proposal" and not withdrawn else ENDS[1:])

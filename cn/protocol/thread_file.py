@@ -292,7 +292,7 @@ _SIGNATURE = "**Signature:** "
 _HEAD = re.compile(r"\*\*Head:\*\*[ \t]*([0-9a-f]+)[ \t]*")
 _CAUTION = re.compile(r"\*\*Caution:\*\*[ \t]*(.*?)[ \t]*")
 _ANEW = re.compile(r"\*\*Shown:\*\*[ \t]*anew, time ([0-9]{1,9}):.*")
-_AGAIN = re.compile(r"(?:gone at|withdrawn|went back) .*?(?:\(time ([0-9]{1,9})\))?", re.DOTALL)
+_AGAIN = re.compile(r"(?:gone at|withdrawn|went (?:back|on)) .*?(?:\(time ([0-9]{1,9})\))?", re.DOTALL)
 """A caution of a head that came back; the first has no number. A file may hold any number of digits."""
 _MARKS = ("<<<<<<<", "=======", ">>>>>>>")
 _LAST_RULE = re.compile(r"\n---\s*\Z")

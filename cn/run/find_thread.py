@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NamedTuple
 
-from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import OUT, Item
 from cn.run.snapshot import Snapshot
 from cn.values.errors import Refused
-from cn.values.names import Branch, Name, NameRefused, ThreadName, parse_thread_name, reply_topic, topic_of
+from cn.values.names import Branch, Name, NameRefused, parse_thread_name, reply_topic, topic_of
 from cn.values.shell_words import command
 from cn.values.text import one_line
 
@@ -44,13 +43,15 @@ def read_call(text: str) -> Called:
 
 
 def list_called(snapshot: Snapshot, text: str) -> list[tuple[Name, Item]]:
-    """The pending threads of that name, the one of exactly that source first; where there is none, those that go on as
-    another branch of their peer, by its name.
+    """The pending threads of that name, the one of exactly that source first. One that goes on as another branch of its
+    peer is called by that too.
     """
-    called, pending = read_call(text), snapshot.pending()
-    found = [(peer, item) for peer, item in pending if called.means_item(peer, item)]
-    if not found:
-        return [one for one in pending if text == f"{one[0]}/{topic_of(Branch(one[1].get('branch')))}"]
+    called = read_call(text)
+
+    def is_meant(peer: Name, item: Item) -> bool:
+        return called.means_item(peer, item) or text == f"{peer}/{topic_of(Branch(item.get('branch')))}"
+
+    found = [(peer, item) for peer, item in snapshot.pending() if is_meant(peer, item)]
     return sorted(found, key=lambda one: text != f"{one[0]}/{one[1].topic}")
 
 
@@ -58,8 +59,8 @@ def look_for_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item] | None:
     """The pending thread of that name; raises :class:`Refused` where it means two."""
     found = list_called(snapshot, text)
     if len(found) > 1:
-        paths = ", ".join(inbox_path(ThreadName(item.get("thread"))) for _, item in found)
-        raise Refused(f"{one_line(text, 80)!r} means {len(found)} threads: {paths}", "name it by another of its names")
+        each = (f"{item.get('thread')} ({one_line(item.get('branch'), 80)} at {item.head[:8]})" for _, item in found)
+        raise Refused(f"{one_line(text, 80)!r} means {len(found)} threads: {', '.join(each)}", "name it by its file")
     return found[0] if found else None
 
 

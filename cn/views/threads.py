@@ -12,7 +12,7 @@ from cn.inbox.decided import Decided as Decided
 from cn.inbox.working_copies import Working, may_decide, read_copies, read_working, unknown_files, was_refused
 from cn.protocol.layout import COMMENTED, END_IN_MAIN, FINAL, PROPOSAL, TO_MEND
 from cn.protocol.ledger import IN, OUT, Event, Item
-from cn.protocol.peers_file import Peer, signature_now
+from cn.protocol.peers_file import Peer, is_verdict_of, signature_now
 from cn.run.view import View, has_agent, read_events
 from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, Oid, ThreadName
@@ -51,7 +51,8 @@ class ThreadView(NamedTuple):
     message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
     never later than it was received. ``in_main``: main holds the head of this proposal already, so that there is
     nothing left to merge. ``no_peer``: its creator is no peer now. ``anew`` is how often it was shown against another
-    base, in digits. ``asked``: a comment of ours waits for its creator, also where it is assigned.
+    base, in digits. ``asked``: a comment of ours waits for its creator, also where it is assigned. ``unsigned``: its
+    creator has a pinned key, which did not sign it.
     """
 
     thread: ThreadName
@@ -76,6 +77,7 @@ class ThreadView(NamedTuple):
     chain: tuple[Link, ...] = ()
     anew: str = ""
     asked: bool = False
+    unsigned: bool = False
 
     @property
     def source(self) -> str:
@@ -94,11 +96,12 @@ class ThreadView(NamedTuple):
         """The decisions that it can take as it is."""
         from cn.protocol.finality import offered  # lists of threads offer nothing
 
-        return offered(self.kind, withdrawn=self.withdrawn is not None, no_peer=self.no_peer)
+        gone = self.withdrawn is not None
+        return offered(self.kind, withdrawn=gone, no_peer=self.no_peer, unsigned=self.unsigned)
 
     @property
     def step_in_main(self) -> str:
-        """What ends it, where main holds it already; of what is withdrawn, or of no peer's, nothing is merged."""
+        """What ends it, where main holds it already; of what is withdrawn, or no peer's, nothing is merged."""
         if not self.in_main:
             return ""
         return END_IN_MAIN if self.offered.has("do:merge") else f"{command('cn delete {}', self.source)} ends it"
@@ -289,6 +292,7 @@ def pending_view(
         chain=chain,
         anew=get("anew"),
         asked=asked,
+        unsigned=creator is not None and bool(creator.key) and not is_verdict_of(signature, creator.key),
     )
 
 

@@ -37,6 +37,9 @@ def standing_text(thread: ThreadView) -> str:
     if thread.withdrawn:
         ends, asks = command("cn delete {}", thread.source), command("cn comment {} TEXT", thread.source)
         return f"{BRANCH_LEFT}: nothing can be merged; {ends} ends it, {asks} asks for it again"
+    if thread.unsigned:
+        told = f"the key that is pinned for {thread.peer} did not sign it: {thread.peer} signs it anew"
+        return f"{told}, or {command('cn delete {}', thread.source)} ends it"
     return ""
 
 

@@ -173,6 +173,28 @@ def test_nothing_ends_as_done_that_the_pinned_key_did_not_sign(world: World, old
     sigma.cn("peer", "key", "pi", old[1])
     assert "signature-policy" in sigma.cn("done", "pi/proposal", check=1).stderr
     assert _shown(sigma) == ("unverified", "pending")
+    shown = " ".join(sigma.cn("inbox", "show", "pi/proposal").stdout.partition("-- decide")[2].split())
+    told = "the key that is pinned for pi did not sign it: pi signs it anew, or 'cn delete pi/proposal' ends it"
+    assert told in shown, "nothing is offered that is refused"
+    assert "deletes pi/proposal: delete:<reason>" in shown
+    sigma.cn("inbox", "triage", "pi/proposal", "delete:no")
+
+
+def test_what_main_holds_and_the_pinned_key_did_not_sign_is_ended_by_the_step_that_is_printed(
+    world: World, old: tuple[Path, str]
+) -> None:
+    sigma, pi = _signed(world)
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    git(sigma.root, "merge", "--quiet", "--no-edit", head)
+    sigma.sync()
+    sigma.cn("peer", "key", "pi", old[1])
+    sigma.sync()
+    shown = " ".join(sigma.cn("status").stdout.split())
+    assert "→ 'cn delete pi/proposal' ends it" in shown
+    assert "do:merge" not in shown
+    sigma.cn("delete", "pi/proposal")
+    assert sigma.threads() == []
 
 
 def test_a_reply_that_is_refused_by_a_key_goes_again_once_that_key_signs(world: World, old: tuple[Path, str]) -> None:

@@ -114,6 +114,10 @@ def test_nobody_takes_a_branch_away_by_another_name_of_its_commit(
     else:
         sigma.triage("pi/aaa", *words)
         push(person, sigma.home, ":refs/heads/pi/aaa")
+        done = sigma.process()
+        assert f"what was decided is void; read threads/inbox/{name}, then decide again" in done.stdout
+        assert "went on as pi/fix: pi/aaa was at the same commit, and was taken back by" in sigma.thread(name)
+        sigma.triage("pi/fix", *words)
     sigma.process()
     assert sigma.threads() == []
     assert is_in_main(sigma, head) == (kind == "proposal")
@@ -123,6 +127,64 @@ def test_nobody_takes_a_branch_away_by_another_name_of_its_commit(
     assert "pi/fix" not in branches(sigma.home), "its creator knows what became of it, and cleans up"
     view = json.loads(sigma.cn("inbox", "list", "--all", "--json").stdout)
     assert [thread["branch"] for thread in view] == ["pi/fix"]
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize("went", ["moved on", "withdrawn"])
+def test_another_name_of_a_commit_keeps_no_decision_when_its_creator_replaces_or_withdraws_it(
+    world: World, tmp_path: Path, went: str, pinned: bool
+) -> None:
+    """Somebody pushes the commit under a second name while it waits, and that stays where it is."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    private, public = make_ssh_key(tmp_path / "key")
+    world.link(sigma, pi, b_key=public if pinned else "")
+    person = world.person(pi, sigma)
+    sign_with(person, private)
+    git(person, "config", "commit.gpgsign", "true")
+    head = world.propose(pi, sigma, "fix")
+    sigma.sync()
+    name = sigma.only_thread()
+    push_as(world, pi, sigma, head, "pi/zz")
+    sigma.cn("sync", check=None)
+    sigma.triage("pi/fix", "do:merge")
+    if went == "moved on":
+        git(person, "commit", "--quiet", "--amend", "-m", "Better")
+        push(person, sigma.home, "+HEAD:refs/heads/pi/fix")
+    else:
+        push(person, sigma.home, ":refs/heads/pi/fix")
+    said = sigma.cn("inbox", "process", check=None).stdout
+    assert not is_in_main(sigma, head)
+    assert f"{name} goes on as pi/zz, at the same commit" in said
+    assert f"what was decided is void; read threads/inbox/{name}, then decide again" in said
+    became = "moved on from it" if went == "moved on" else "was taken back by 20"
+    assert f"**Caution:** went on as pi/zz: pi/fix was at the same commit, and {became}" in sigma.thread(name)
+    again = sigma.cn("inbox", "triage", "pi/fix", "do:merge", check=None).stderr
+    if went == "moved on":
+        assert f"means 2 threads: {name} (pi/zz at {head[:8]}), " in again
+    elif pinned:
+        assert "merge-needs-approval: the branch went on as pi/zz" in again
+    else:
+        assert again == ""
+    assert sigma.cn("inbox", "triage", name, "do:merge", check=None).returncode == pinned
+    sigma.process()
+    assert is_in_main(sigma, head) is not pinned, "who read that it went on decides, where no key says whose it is"
+
+
+def test_what_was_shown_before_its_branch_moved_is_not_what_goes_on_as_another(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    head = world.propose(pi, sigma, "fix")
+    sigma.sync()
+    name = sigma.only_thread()
+    push_as(world, pi, sigma, head, "pi/zz")
+    sigma.cn("sync", check=None)
+    sigma.cn("inbox", "show", name)
+    world.propose(pi, sigma, "fix", {"docs/better.md": "better\n"}, force=True)
+    sigma.cn("sync", check=None)
+    refused = sigma.cn("inbox", "triage", name, "do:merge", check=1).stderr
+    assert "pi/fix was shown anew since, at the same head; nothing was decided" in refused
+    sigma.cn("inbox", "show", name)
+    sigma.triage(name, "do:merge")
 
 
 def test_what_is_decided_of_one_name_counts_for_the_other_that_stood_there(world: World, sigma: Node, pi: Node) -> None:
@@ -198,7 +260,18 @@ def test_a_thread_stays_with_the_name_that_stands_at_its_head_when_another_moves
     push_as(world, pi, sigma, "HEAD", "pi/aaa")
     done = sigma.cn("sync", check=None)
     assert f"{name} goes on as pi/fix, at the same commit: pi/aaa has moved away from it" in done.stdout
-    assert sigma.triage("pi/aaa", "do:merge", check=0)
+    if comes_in:
+        said = sigma.cn("inbox", "triage", "pi/aaa", "do:merge", check=1).stderr
+        assert f"'pi/aaa' means 2 threads: {name} (pi/fix at {head[:8]}), " in said
+        sigma.triage(name, "do:merge")
+    else:  # nobody knows which of the two its creator meant, but who has the key
+        assert "went on as pi/fix" in sigma.cn("inbox", "triage", name, "do:merge", check=1).stderr
+        git(person, "switch", "-q", "--detach", head)
+        git(person, "commit", "--quiet", "--amend", "-S", "-m", "Fix anew")
+        head = git(person, "rev-parse", "HEAD")
+        push(person, sigma.home, "+HEAD:refs/heads/pi/fix")
+        sigma.cn("sync", check=None)
+        sigma.triage(name, "do:merge")
     sigma.process()
     assert is_in_main(sigma, head)
     assert not is_in_main(sigma, branches(sigma.home)["pi/aaa"])

@@ -37,18 +37,19 @@ def test_both_lists_name_every_decision_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "withdrawn", "no_peer", "lacks"),
+    ("kind", "withdrawn", "no_peer", "unsigned", "lacks"),
     [
-        ("proposal", False, False, set()),
-        ("message", False, False, {"do:merge"}),
-        ("proposal", True, False, {"do:merge"}),
-        ("proposal", False, True, {"do:merge", "do:reply", "do:custom", "delegate"}),
+        ("proposal", False, False, False, set()),
+        ("message", False, False, False, {"do:merge"}),
+        ("proposal", True, False, False, {"do:merge"}),
+        ("proposal", False, True, False, {"do:merge", "do:reply", "do:custom", "delegate"}),
+        ("message", False, False, True, {"do:merge", "do:reply", "do:custom"}),
     ],
 )
 def test_what_is_offered_follows_the_state_of_the_thread(
-    kind: str, withdrawn: bool, no_peer: bool, lacks: set[str]
+    kind: str, withdrawn: bool, no_peer: bool, unsigned: bool, lacks: set[str]
 ) -> None:
-    found = offered(kind, withdrawn=withdrawn, no_peer=no_peer)
+    found = offered(kind, withdrawn=withdrawn, no_peer=no_peer, unsigned=unsigned)
     every = {form.partition(":<")[0] for form in (*STAYS, *ENDS)}
     assert {verb for verb in every if not found.has(verb)} == lacks
     assert found.words is not no_peer

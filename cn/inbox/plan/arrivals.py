@@ -24,6 +24,7 @@ from cn.protocol.thread_file import (
     name_branch,
     refresh,
     set_verdict,
+    without_form,
 )
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, parse_oid
@@ -175,6 +176,15 @@ def withdrawn_before(item: Item) -> str:
     return f"{back}{_which_time(item)}" if item.get("gone") else ""
 
 
+def left_by(item: Item, branch: Branch, gone: str) -> str:
+    """What is said of a thread that goes on as ``branch``, since its own is not at their commit any more; ``gone``: the
+    time by which it was not there at all.
+    """
+    first = one_line(item.get("branch"), 80)
+    went = f"was taken back by {gone}" if gone else "moved on from it"
+    return f"went on as {one_line(branch, 80)}: {first} was at the same commit, and {went}{_which_time(item)}"
+
+
 def said_again(item: Item) -> str:
     """What is said of a branch that was withdrawn, undecided, where its signed words came again as another commit."""
     back = f"withdrawn by {item.get('gone')}, and pushed again in another commit with the same signature"
@@ -266,14 +276,23 @@ def _noting_told(effect: Effect, head: Oid) -> Effect:
     return effect._replace(event=effect.event._replace(fields={**effect.event.fields, "told": head}))
 
 
-def plan_renamed(arrival: Arrival, name: ThreadName, working: str | None) -> Plan:
-    """A thread whose branch is gone goes on as another one that stands at the same head, as its file says.
+def plan_renamed(
+    arrival: Arrival, us: Name, item: Item, working: str | None, fresh: str, known: Sequence[str], back: str
+) -> Plan:
+    """A thread whose branch is at its head no more goes on as another one that stands there. Nobody knows which of the
+    two its creator meant, so what was decided is void, as where the one branch had moved, and the thread says so
+    (``back``, :func:`left_by`).
 
-    ``working`` is its text in the work tree (or in main), None when it is nowhere.
+    ``working`` is its text in the work tree (or in main), None when it is nowhere; ``fresh`` the thread as cn wrote it,
+    ``known`` what main had of it.
     """
+    name = ThreadName(item.get("thread"))
+    verdict = set_verdict(without_form(fresh), item.get("signature") or "unverified", back)
+    fresh = add_form(name_branch(verdict, arrival.branch), us)
+    text = fresh if working is None else refresh(working, fresh, f"{_sentence(back)}; decide again.", known)
+    again = arrival.event("repeated", branch=arrival.branch, back=back, times=str(_times(item)))
     row = arrival.row("received again", f"goes on as {arrival.branch}", thread=name)
-    put = () if working is None else (Put(inbox_path(name), name_branch(working, arrival.branch)),)
-    return Plan(arrival.source, (*put, arrival.event("repeated", branch=arrival.branch), row, Wake(name)))
+    return Plan(arrival.source, (Put(inbox_path(name), text), again, row, Wake(name)))
 
 
 def plan_moved(
