@@ -218,7 +218,7 @@ def test_a_main_that_a_host_renamed_is_found_and_its_steps_work_in_each_clone(
         typed(node, stopped, "git fetch", "git switch", "git merge")
         node.cn("trust", "--yes")
         node.sync()
-    pi.sync(None)
+    pi.sync(1)
     assert "'cn peer accept sigma'" in pi.cn("status").stdout
     pi.cn("peer", "accept", "sigma")
     merged_and_proven(world, mends, pi, second, sigma)
