@@ -32,7 +32,7 @@ from cn.peers.routes import THEIRS
 from cn.protocol.hub_config import AGENT_PATH
 from cn.protocol.peers_file import say_moved
 from cn.run.links import by_links
-from cn.run.memory import ANOTHER, MISNAMED, Memory
+from cn.run.memory import ANOTHER, MISNAMED, NAMELESS, Memory
 from cn.run.run import PINS, scratch_objects
 from cn.system.files import free_name, move
 from cn.transaction.base import Base, list_origin, observe_base, origin_url, work_place
@@ -388,7 +388,7 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
             yield problem(one_line(redact(text), 400), "", remedy)
     yield from _check_links(facts)
     # Some hosts take no pins, and all else works there; the others may be somebody's own doing.
-    for kind in (PINS, STRAY, MOVED, AWAY, FORWARD, TAKEN_DOWN):
+    for kind in (PINS, STRAY, MOVED, AWAY, FORWARD, TAKEN_DOWN, NAMELESS):
         for text, remedy in memory.conditions.of(kind):
             yield info(one_line(redact(text), 400), "", remedy)
 

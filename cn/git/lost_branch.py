@@ -5,11 +5,14 @@ Each command leaves the index and the files as they are, so that nothing staged 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 from cn.git.damage import read_log
-from cn.git.objects import is_ancestor, resolve
-from cn.git.repository import CONFIG, Hub
+from cn.git.objects import is_ancestor, read_all, resolve
+from cn.git.remote import HEADS
+from cn.git.repository import CONFIG, ORIGIN_REF, Hub
+from cn.protocol.hub_config import main_named_in
 from cn.values.names import Oid
 from cn.values.shell_words import command
 from cn.values.text import visible
@@ -61,7 +64,51 @@ def missing_main(hub: Hub) -> tuple[str, str]:
         make = command("git branch {} {}", hub.main, last or "HEAD")
         done = "brings it back" if last else "makes it from here"
         hint = f"{make} {done}, then {command('git switch {}', hub.main)}"
-    return f"there is no branch {hub.main} in {hub.root}; {place}", hint
+    text = f"there is no branch {hub.main} in {hub.root}; {place}"
+    for name, sure in _renamed_at_origin(hub, head):
+        steps = f"if main was renamed at origin: {rename_steps(hub, name)}"
+        if not sure:
+            return text, f"{hint}; {steps}"
+        return f"{text}, and origin has {visible(name)} in the place of {hub.main}", f"{steps}; else {hint}"
+    return text, hint
+
+
+def rename_steps(hub: Hub, name: str) -> str:
+    """How main gets the name here that a host gave it, and says so in its hub file: the commands, in their order.
+
+    Whoever typed what a host shows for it (``git branch -m``) has that branch already.
+    """
+    new, here = HEADS + name, resolve(hub.git, hub.main_ref) is not None
+    steps = list[str]()
+    if resolve(hub.git, new) is not None:
+        steps += [command("git switch {}", name)] if here or head_branch(hub) != name else []
+        steps += [command("git merge {}", hub.main_ref)] if here else []
+    elif here:
+        steps.append(command("git branch -m {} {}", hub.main, name))
+    else:
+        steps.append(command("git switch --create {} --track {}", name, f"origin/{name}"))
+    steps.append(command("git pull --no-rebase origin {}", new))  # others may have gone on there
+    says = f"'main: {visible(name)}' in {CONFIG} and a commit, unless it says so by then"
+    return f"{', then '.join(steps)}, then {says}, and {command('git push -u origin {}', new)}"
+
+
+def _renamed_at_origin(hub: Hub, head: str) -> Iterator[tuple[str, bool]]:
+    """The branch that has main's place at origin, as far as git's last fetch or clone tells: its hub file is this
+    hub's, and it holds what this clone knew of main. Is it sure, or may it be some branch that was pushed?
+    """
+    tracked = "refs/remotes/origin/"
+    default = hub.git.run("symbolic-ref", "--quiet", f"{tracked}HEAD", check=False).text.removeprefix(tracked)
+    known = resolve(hub.git, ORIGIN_REF) or resolve(hub.git, tracked + hub.main)
+    for name in dict.fromkeys((default, head)):
+        tip = resolve(hub.git, tracked + name) if name not in ("", hub.main) else None
+        if tip is None or (known is not None and not is_ancestor(hub.git, known, tip)):
+            continue
+        (file,) = read_all(hub.git, [f"{tip}:{CONFIG}"])
+        if file is not None and main_named_in(file.data) in (hub.main, name):
+            moved = f"Branch: renamed {hub.main_ref} to {HEADS}{name}"
+            log = read_log(hub.work_git_dir / "logs" / "HEAD")
+            gone = resolve(hub.git, tracked + hub.main) is None or any(text == moved for *_, text in log)
+            yield name, gone and name == default
 
 
 def _from_origin(hub: Hub) -> str:

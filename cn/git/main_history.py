@@ -13,6 +13,7 @@ from cn.git.remote import (
     NOT_THERE,
     WIDTH,
     KnownMain,
+    ask_heads,
     borrowing_nothing,
     for_filter,
     make_outgoing,
@@ -43,7 +44,22 @@ Answer = KnownMain | Strange | str
 
 
 def look_at_mains(git: Git, known: Mapping[str, KnownMain], seconds: float) -> dict[str, Answer]:
-    """What became of the mains that were known at these URLs: each is fetched once, rarely twice."""
+    """What became of the mains that were known at these URLs: each is fetched once, rarely twice.
+
+    Where there is no such branch any more, the one that HEAD names is that main if it holds the commit that was known:
+    it was given another name.
+    """
+    found = _look(git, known, seconds, whole=False)
+    gone = [url for url, answer in found.items() if answer == Strange(None)]
+    heads = ask_heads(git, gone, seconds)
+    found |= {url: head for url, head in heads.items() if isinstance(head, str)}
+    renamed = {url: known[url]._replace(branch=head[0]) for url, head in heads.items() if isinstance(head, tuple)}
+    there = _look(git, renamed, seconds, whole=True)
+    return found | {url: answer for url, answer in there.items() if not isinstance(answer, Strange)}
+
+
+def _look(git: Git, known: Mapping[str, KnownMain], seconds: float, *, whole: bool) -> dict[str, Answer]:
+    """As :func:`look_at_mains`, of the branches of these names; ``whole``: each has to hold all that was known."""
     found: dict[str, Answer] = {}
     places = {url: make_outgoing(git, f"look-{number}") for number, url in enumerate(known)}
     plain = {url: (place / "config").read_bytes() for url, place in places.items()}
@@ -54,7 +70,8 @@ def look_at_mains(git: Git, known: Mapping[str, KnownMain], seconds: float) -> d
             for job, done in zip(jobs, git.run_many(jobs, width=WIDTH), strict=True):
                 (places[job.key] / "config").write_bytes(plain[job.key])  # that it lacks trees is not to be mended
                 if done.ok:
-                    answer = _read(git.with_env(**seeing_hub(git, places[job.key])), places[job.key], known[job.key])
+                    seeing = git.with_env(**seeing_hub(git, places[job.key]))
+                    answer = _read(seeing, places[job.key], known[job.key], whole=whole)
                 else:
                     answer = Strange(None) if NOT_THERE in done.err else why_not(git, job.key, done, seconds)
                 if answer is not None:
@@ -73,7 +90,7 @@ def _fetch(git: Git, place: Path, url: str, branch: str, depth: str, seconds: fl
     return Job(url, words, seconds=seconds, env=borrowing_nothing(place), git_dir=place)
 
 
-def _read(git: Git, place: Path, known: KnownMain) -> Answer | None:
+def _read(git: Git, place: Path, known: KnownMain, *, whole: bool) -> Answer | None:
     """What one fetch told; None: too few commits were fetched."""
     word = (place / "FETCH_HEAD").read_text("utf-8", "replace").partition("\t")[0]
     if not is_oid(word):
@@ -81,7 +98,8 @@ def _read(git: Git, place: Path, known: KnownMain) -> Answer | None:
     tip, reader = Oid(word), git.at(place)
     shallow = (place / "shallow").is_file()
     roots = () if shallow else tuple(_lines(reader, "rev-list", "--max-parents=0", tip, "--")[-_MOST_ROOTS:])
-    if reader.run("merge-base", known.tip, tip, check=False).ok or set(roots) & set(known.roots):
+    words = ("merge-base", "--is-ancestor") if whole else ("merge-base",)
+    if reader.run(*words, known.tip, tip, check=False).ok or (not whole and set(roots) & set(known.roots)):
         commit = reader.run("cat-file", "commit", tip, check=False).out
         return KnownMain(known.branch, tip, commit if len(commit) <= _MOST_COMMIT else b"", roots or known.roots)
     return None if shallow else Strange(tip)

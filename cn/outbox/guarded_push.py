@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from cn.git.main_history import Strange
 from cn.git.remote import KnownMain, Result, list_remotes, push_many
 from cn.outbox.push_in_halves import Pushes, Results
-from cn.peers.known_mains import hold, judged, known_main, look
+from cn.peers.known_mains import judged, known_main, look
 from cn.run.memory import Condition
 from cn.run.run import Run
 from cn.values.names import Name
@@ -43,7 +42,7 @@ class Guard:
             if heads is not None and heads.get(known.branch) == known.tip:
                 continue
             if heads is not None and heads.whole and known.branch not in heads:
-                self.held[url] = hold(self._run, self._peers[url], known, Strange(None))
+                moved.append(url)  # it may have another name now
             elif not force and (
                 told := judged(self._run, self._peers[url], heads.get(known.branch) if heads is not None else None)
             ):

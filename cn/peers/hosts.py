@@ -141,7 +141,8 @@ def look_at_origin(hub: Hub, settings: Settings) -> Iterator[Lack]:
     answer = list_remotes(hub.git, {"": url}, seconds)[""]
     if isinstance(answer, str):
         return  # who asks has told it
-    yield from _look_at_head(hub, url, answer, hub.main, "origin", seconds)
+    if hub.main in answer:  # else the run that needs it says what helps
+        yield from _look_at_head(hub, url, answer, hub.main, "origin", seconds)
     pickup = [peer.name for peer in settings.peers.values() if peer.deliver != MAILBOX]
     pickup = [] if settings.separate_mailbox else pickup
     places = {f"{HEADS}{name}/": f"branches {name}/* at origin" for name in pickup}

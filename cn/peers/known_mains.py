@@ -17,7 +17,7 @@ from cn.git.remote import KnownMain, Listing
 from cn.peers.peer_main import named_main, note_name
 from cn.protocol.peers_file import Peer
 from cn.run.executor import Executor
-from cn.run.memory import ANOTHER, Condition, Memory, put_bounded
+from cn.run.memory import ANOTHER, NAMELESS, Condition, Memory, put_bounded
 from cn.run.run import Run
 from cn.run.settings import Settings
 from cn.values.names import Name, Oid, is_branch, is_oid
@@ -88,6 +88,23 @@ def note_listed(run: Run, peer: Peer, listing: Listing, main: tuple[str, Oid] | 
             _note(run, peer.hub, KnownMain(*sure))
 
 
+def tell_lost_name(run: Run, peer: Peer, main: tuple[str, Oid] | None) -> None:
+    """Tell once that a peer's hub, as it was listed now, has no branch any more of the name that its main had.
+
+    What HEAD names there is not taken by itself: whoever may delete a branch makes no other main of another.
+    """
+    name = named_main(run.memory, peer.hub)
+    before = run.memory.conditions.get(NAMELESS, peer.name)
+    if main is not None or not name or run.memory.conditions.get(ANOTHER, peer.name) is not None:
+        run.memory.conditions.clear(NAMELESS, peer.name)
+        return
+    text = f"{peer.name}'s hub has no {name} any more, which was its main: what is merged there is not proven here"
+    accept = command("cn peer accept {}", peer.name)
+    remedy = f"ask {peer.name}, by another way, whether its main has another name now: {accept} takes the one it has"
+    run.report.failed(text, remedy, source=peer.name, told_before=before is not None and before.text == text)
+    run.memory.conditions.set(NAMELESS, text, remedy, name=peer.name)
+
+
 def lay_in_another(run: Run | Executor, peer: Peer, since: datetime) -> bool:
     """Did what got to a peer at that time lie in the repository that was at its URL before another one was accepted?"""
     at = stamp_or_none(str(run.memory.section(_ANEW).get(peer.hub, "")))
@@ -96,9 +113,10 @@ def lay_in_another(run: Run | Executor, peer: Peer, since: datetime) -> bool:
 
 def forget_removed(run: Run) -> None:
     """Of who is no peer any more nothing is said."""
-    for name in run.memory.conditions.names(ANOTHER):
-        if name not in run.settings.peers:
-            run.memory.conditions.clear(ANOTHER, name)
+    for kind in (ANOTHER, NAMELESS):
+        for name in run.memory.conditions.names(kind):
+            if name not in run.settings.peers:
+                run.memory.conditions.clear(kind, name)
 
 
 def believe(run: Run, peer: Peer, main: tuple[str, Oid] | None) -> None:
@@ -118,7 +136,8 @@ def believe(run: Run, peer: Peer, main: tuple[str, Oid] | None) -> None:
     note_name(run.memory, peer.hub, main[0] if main is not None else "")
     if main is not None:
         _note(run, peer.hub, KnownMain(*main))
-    run.memory.conditions.clear(ANOTHER, peer.name)
+    for kind in (ANOTHER, NAMELESS):
+        run.memory.conditions.clear(kind, peer.name)
 
 
 def judged(run: Run, names: Collection[Name], tip: Oid | None) -> Condition | None:

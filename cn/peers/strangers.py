@@ -7,8 +7,7 @@ which has its name. One that was called as the peer at that URL, and is called o
 
 from __future__ import annotations
 
-from cn.git.main_history import Strange
-from cn.peers.known_mains import hold, is_known_there, judged, known_main, look, note_called
+from cn.peers.known_mains import is_known_there, judged, known_main, look, note_called, tell_lost_name
 from cn.peers.links import name_told, read_names
 from cn.peers.observe import Observation, fetch_mains, has_two_places
 from cn.protocol.ledger import IN, OUT
@@ -57,6 +56,9 @@ def hold_back_strangers(run: Run, seen: Observation) -> None:
             ours = [k for k, (b, _) in seen.listed[OUT].items() if k[0] == name and not lies_at_mailbox(name, b)]
             for key in ours:
                 del seen.listed[OUT][key]
+    for name, peer in run.settings.peers.items():
+        if name in seen.listings:
+            tell_lost_name(run, peer, seen.mains.get(name))
 
 
 def _lies_there(run: Run, name: Name, side: str) -> bool:
@@ -71,9 +73,8 @@ def _is_another(run: Run, peer: Peer) -> bool:
     if known is None or heads is None or heads.get(known.branch) == known.tip:
         return False
     names = [name for name, one in run.settings.peers.items() if one.hub == peer.hub]
-    if heads.whole and known.branch not in heads:
-        hold(run, names, known, Strange(None))
-        return True
+    if heads.whole and known.branch not in heads:  # it may have another name now; else nothing there is the peer's
+        return peer.hub in look(run, {peer.hub: names})
     if judged(run, names, heads.get(known.branch)):
         return True
     return isinstance(look(run, {peer.hub: names}).get(peer.hub), Condition)

@@ -123,6 +123,8 @@ ANOTHER, MISNAMED = "another", "misnamed"
 """Kinds of conditions, by peer: another repository answers at its URL; the hub there calls itself otherwise. As long as
 one of them holds, no step names that URL: who follows it would bring there what is for the peer alone.
 """
+NAMELESS = "nameless"
+"""The kind of condition, by peer, that its hub has no branch any more of the name that its main had."""
 
 
 class Conditions:

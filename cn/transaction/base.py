@@ -44,7 +44,7 @@ from cn.protocol.hub_config import LEAVE, PATH
 from cn.system.files import write_file
 from cn.transaction.checkout import LAYOUT, kept_sentence
 from cn.transaction.journal import read_journal, restore_path
-from cn.transaction.moved_main import Origin, find_moved, find_renamed, refuse_moved
+from cn.transaction.moved_main import Origin, find_moved, find_renamed, refuse_moved, refuse_renamed
 from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, refuse_untrusted
 from cn.values.errors import Blocked
 from cn.values.names import HubPath, Oid, is_protected
@@ -293,6 +293,7 @@ def _observe_origin(
                 room = f"; {one_line(min(way), 100)} there leaves no room for it" if way else ""
                 text = f"origin has no main any more{beside}{room}"
                 raise _rewound(hub, known, None, text, "", dry_run, renamed, way=way)
+            refuse_renamed(hub, origin, local)
             return heads
         if tip == known:
             return heads

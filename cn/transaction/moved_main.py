@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cn.git.fetch import fetch_tips
-from cn.git.objects import is_ancestor, read_all, resolve
-from cn.git.remote import HEADS, Listing
+from cn.git.lost_branch import rename_steps
+from cn.git.objects import is_ancestor, merge_bases, read_all, resolve
+from cn.git.remote import HEADS, Listing, ask_heads
 from cn.git.repository import Hub
 from cn.git.told import ORIGIN
 from cn.protocol.hub_config import PATH, main_named_in
@@ -55,8 +56,8 @@ def refuse_moved(hub: Hub, origin: Origin, tip: Oid) -> None:
         text = f"the hub's main is {hub.main} now, and origin has {visible(was)} still, with which other clones go on"
         tells = command("git push origin {}", f"{hub.main_ref}:{HEADS}{was}")
         deletes = command("git push origin :{}", HEADS + was)
-        hint = f"{tells} tells them, and our peers, and stops them until they are there too; then {deletes}, "
-        hint += f"once the host's HEAD names {hub.main}"
+        hint = f"{tells} tells them, and stops them until they are there too; then {deletes}, once the host's HEAD "
+        hint += f"names {hub.main}: a peer that did not read {visible(was)} meanwhile is told so by its own cn"
         if not is_ancestor(hub.git, there, tip):
             hint = f"{_take_in(hub, was)}; then {hint}"
         raise Blocked(text, hint)
@@ -114,13 +115,41 @@ def find_renamed(hub: Hub, origin: Origin, known: Oid) -> tuple[str, str]:
     """Where main is gone at origin, and a branch there goes on from it, as where a host renamed it: that, and what to
     do if so; empty: there is none.
     """
-    for name, oid in _looked_at(origin.all()):
+    heads = _looked_at(origin.all())
+    head = _ask_head(hub, origin) if heads else None
+    first = head[0] if isinstance(head, tuple) else ""  # of several that hold it the default branch is meant
+    for name, oid in sorted(heads, key=lambda one: one[0] != first):
         if is_ancestor(hub.git, known, oid):
-            renamed = command("git branch -m {} {}", hub.main, name)
-            push = command("git push -u origin {}", HEADS + name)
-            steps = f"'git fetch origin', {renamed}, 'main: {visible(name)}' in {PATH}, a commit, and {push}"
-            return f", and its branch {visible(name)} goes on from it", f"; if main was renamed there: {steps}"
+            steps = f"; if main was renamed there: {rename_steps(hub, name)}"
+            return f", and its branch {visible(name)} goes on from it", steps
     return "", ""
+
+
+def refuse_renamed(hub: Hub, origin: Origin, local: Oid) -> None:
+    """Raises :class:`Blocked` where origin lacks main, of which this clone never knew one there, and its HEAD names a
+    branch of this very hub: a host renamed main, and to make it anew would give the hub two.
+    """
+    heads = _looked_at(origin.all())
+    head = _ask_head(hub, origin) if heads else None
+    if isinstance(head, str):
+        raise Blocked(f"origin has no {hub.main}, and does not say what its HEAD names: {head}", "run again later")
+    name = head[0] if head is not None else ""
+    tip = dict(heads).get(name)
+    if tip is None:
+        return
+    _bring(hub, origin.url, [(name, tip)])
+    if resolve(hub.git, tip) is None or not merge_bases(hub.git, local, tip):
+        return
+    (named,) = _mains_at(hub, tip)
+    if named in (hub.main, name):
+        text = f"origin has no {hub.main}, and its HEAD names {visible(name)}, which is this hub's too"
+        push = command("git push origin {}", hub.main_ref)
+        raise Blocked(text, f"if main was renamed there: {rename_steps(hub, name)}; else {push} brings it there")
+
+
+def _ask_head(hub: Hub, origin: Origin) -> tuple[str, Oid] | str | None:
+    """As :func:`ask_heads` answers."""
+    return ask_heads(hub.git, [origin.url], _SECONDS)[origin.url]
 
 
 def _goes_on(hub: Hub, name: str) -> Blocked:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from cn.protocol.ledger import Item
 from cn.protocol.sent_mend import mend_text
 from cn.protocol.twins import is_refused_as_twin, twin_of
+from cn.run.memory import NAMELESS
 from cn.run.view import View
 from cn.values.names import Name
 from cn.values.shell_words import command
@@ -18,6 +19,9 @@ def mend_of(view: View, peer: Name, item: Item, outbound: Iterable[tuple[Name, I
     if item.get("unproven") and item.state == "answered" and known is not None:
         ends = f"{command('cn withdraw {}', f'{peer}:{item.topic}')} ends it here"
         if item.get("status") == "merged":  # a signature proves no merge that the peer's main does not show
+            if view.memory.conditions.get(NAMELESS, peer) is not None:
+                accept = command("cn peer accept {}", peer)
+                return f"{accept} looks for {peer}'s main anew; where that holds the work already, {ends}"
             return f"it is looked at again when {peer}'s main moves; where that holds the work already, {ends}"
         later = "('cn sign KEY' there, for what it says from then on)"  # what was sent unsigned stays so
         if known.key:

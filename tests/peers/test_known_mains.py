@@ -87,6 +87,39 @@ def test_a_repository_that_lists_branches_and_no_main_gets_nothing(world: World,
     assert set(branches(pi.home)) == {"trunk", "sigma/first"}
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_main_of_another_name_is_still_the_peers_where_it_holds_what_was_known(
+    world: World, sigma: Node, pi: Node, *, listed: bool
+) -> None:
+    sigma.cn("send", "pi", "First")
+    pi.write({"docs/on.md": "x"}, "main goes on")
+    git(pi.root, "push", "-q", "origin", "main:trunk")
+    git(pi.home, "symbolic-ref", "HEAD", "refs/heads/trunk")
+    git(pi.root, "push", "-q", "origin", ":main")
+    if listed:
+        assert "pi's hub has no main any more" in sigma.sync(1).stderr
+    for words in ("Second", "Third"):
+        sigma.cn("send", "pi", words)
+    assert {"sigma/second", "sigma/third"} <= branches(pi.home).keys()
+    assert "another repository" not in sigma.cn("status").stdout
+
+
+def test_a_branch_that_does_not_hold_what_was_known_is_not_taken_for_a_renamed_main(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    pi.write({"docs/on.md": "x"}, "main goes on")
+    git(pi.root, "push", "-q", "origin", "main")
+    sigma.sync()
+    sigma.cn("send", "pi", "First")
+    git(pi.root, "push", "-q", "origin", "main~1:refs/heads/trunk")
+    git(pi.home, "symbolic-ref", "HEAD", "refs/heads/trunk")
+    git(pi.home, "update-ref", "-d", "refs/heads/main")
+    told = sigma.cn("send", "pi", "Secret", check=1).stderr
+    assert "it has no main, where there was " in told
+    sigma.cn("sync", check=None)
+    assert set(branches(pi.home)) == {"trunk", "sigma/first"}
+
+
 def test_a_hub_that_was_made_anew_is_accepted_by_a_person(world: World, sigma: Node, pi: Node) -> None:
     sigma.cn("send", "pi", "First")
     swap(pi.home, stranger(world.folder))

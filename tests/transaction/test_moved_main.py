@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.support.hubs import branches, git
+from tests.support.hubs import bare, branches, clone, commit, git, identify, push
 from tests.support.world import Node, World
 
 
@@ -133,20 +133,171 @@ def test_doctor_finds_who_goes_on_with_a_former_main_by_git_alone(world: World, 
     sigma.cn("doctor")
 
 
-def test_a_main_that_a_host_renamed_is_found_and_its_steps_work(world: World, sigma: Node) -> None:
+def rename_at_host(node: Node) -> None:
+    """As "Rename branch" does it."""
+    git(node.home, "branch", "-m", "main", "trunk")
+    git(node.home, "symbolic-ref", "HEAD", "refs/heads/trunk")
+
+
+def typed_as_the_host_shows(node: Node) -> None:
+    git(node.root, "branch", "-m", "main", "trunk")
+    git(node.root, "fetch", "--quiet", "origin")
+    git(node.root, "branch", "--set-upstream-to", "origin/trunk", "trunk")
+    git(node.root, "remote", "set-head", "origin", "--auto")
+
+
+def follow_renaming(node: Node, text: str) -> None:
+    """Type every step of a renamed main, literally and in their order."""
+    steps = " ".join(text.split()).partition("if main was renamed")[2].partition("; else")[0]
+    for step in re.findall(r"'([^']*)'", steps):
+        if step == "main: trunk":
+            config = node.root / ".cn/hub.yaml"
+            if step not in config.read_text().splitlines():
+                config.write_text(f"{config.read_text()}{step}\n")
+                git(node.root, "commit", "--quiet", "--all", "--message", "main is trunk")
+            continue
+        done = subprocess.run(shlex.split(step), cwd=node.root, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, (step, done.stderr)
+
+
+def merged_and_proven(world: World, sigma: Node, pi: Node, *others: Node) -> None:
+    """A proposal made now is merged by sigma, and pi sees that its main shows it."""
+    world.propose(pi, sigma, "later", start="origin/trunk")
     sigma.sync()
-    git(sigma.home, "branch", "-m", "main", "trunk")
-    stopped = " ".join(sigma.sync(1).stderr.split())
-    assert "origin has no main any more, and its branch trunk goes on from it" in stopped
-    assert "if main was renamed there: 'git fetch origin', 'git branch -m main trunk', 'main: trunk' in" in stopped
-    assert "if main was renamed there" in sigma.cn("status").stdout
-    typed(sigma, stopped, "git fetch", "git branch")
-    config = sigma.root / ".cn/hub.yaml"
-    config.write_text(f"{config.read_text()}main: trunk\n")
-    git(sigma.root, "commit", "--quiet", "--all", "--message", "main is trunk")
-    typed(sigma, stopped, "git push -u")
+    sigma.triage("pi/later", "do:merge")
+    sigma.cn("inbox", "process")
+    for node in (*others, pi, sigma, pi):
+        node.sync()
+    why = pi.cn("why", "sigma:later").stdout
+    assert "cleaned up; merged as" in why
+    assert "unproven" not in why
+    assert (sigma.root / "docs/later.md").exists()
+    assert "main" not in branches(sigma.home)
+
+
+@pytest.mark.parametrize("who", ["first", "host's lines", "switched", "fresh", "fresh, made anew"])
+def test_a_main_that_a_host_renamed_is_found_and_its_steps_work_in_each_clone(
+    world: World, sigma: Node, pi: Node, who: str
+) -> None:
+    """Whoever mends it, and whatever was typed there before: no run makes main anew at origin."""
+    second = world.second(sigma)
+    for node in (second, sigma, pi):
+        node.sync()
+    rename_at_host(sigma)
+    git(sigma.home, "branch", "a-topic", "trunk")
+    mends = sigma
+    if who == "host's lines":
+        typed_as_the_host_shows(sigma)
+    elif who == "switched":
+        git(sigma.root, "fetch", "--quiet", "origin")
+        git(sigma.root, "branch", "--quiet", "trunk", "origin/trunk")
+    elif who.startswith("fresh"):
+        mends = Node("sigma", clone(sigma.url, world.folder / "fresh", trusted=False), sigma.home, sigma.url)
+        identify(mends.root, "sigma", "sigma@cn.invalid")
+    told = mends.sync(1).stderr
+    if who == "fresh, made anew":
+        typed(mends, told.partition("; else")[2], "git branch main", "git switch main")
+        told = mends.cn("trust", "--yes", check=1).stderr
+        assert "origin has no main, and its HEAD names trunk, which is this hub's too" in " ".join(told.split())
+        mends.sync(1)
+        assert "main" not in branches(sigma.home)
+    assert "a-topic" not in told
+    for words in (["sync"], ["inbox", "process"], ["send", "pi", "Words"]):
+        mends.cn(*words, check=1)
+    assert "main" not in branches(sigma.home)
+    colleague = clone(sigma.url, world.folder / "colleague")
+    identify(colleague, "colleague")
+    commit(colleague, {"by-git.txt": "x"}, "by git")
+    push(colleague, sigma.home, "trunk")
+    follow_renaming(mends, told)
+    if mends is not sigma:
+        mends.cn("trust", "--yes")
+    mends.sync()
+    for node in [one for one in (sigma, second) if one is not mends]:
+        stopped = node.sync(1).stderr
+        typed(node, stopped, "git fetch", "git switch", "git merge")
+        node.cn("trust", "--yes")
+        node.sync()
+    pi.sync(1)
+    assert "'cn peer accept sigma'" in pi.cn("status").stdout
+    pi.cn("peer", "accept", "sigma")
+    merged_and_proven(world, mends, pi, second, sigma)
+
+
+def test_both_who_typed_the_hosts_lines_and_a_fresh_clone_follow_whoever_mended_it(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    second, fresh = world.second(sigma), world.folder / "fresh"
+    for node in (second, sigma, pi):
+        node.sync()
+    rename_at_host(sigma)
+    typed_as_the_host_shows(second)
+    third = Node("sigma", clone(sigma.url, fresh, trusted=False), sigma.home, sigma.url)
+    identify(third.root, "sigma", "sigma@cn.invalid")
+    follow_renaming(sigma, sigma.sync(1).stderr)
     sigma.sync()
-    assert branches(sigma.home).keys() == {"trunk"}
+    for node in (second, third):
+        follow_renaming(node, node.sync(1).stderr)
+        node.cn("trust", "--yes")
+        node.sync()
+    pi.sync(1)
+    pi.cn("peer", "accept", "sigma")
+    merged_and_proven(world, sigma, pi, second, third)
+
+
+def test_a_new_hub_comes_to_an_origin_whose_head_is_a_branch_of_something_else(world: World, sigma: Node) -> None:
+    """Of a hub that origin never had nothing is in the place of main."""
+    home = bare(world.folder / "host/other.git")
+    work = clone(sigma.url, world.folder / "work")
+    git(work, "switch", "--quiet", "--orphan", "trunk")
+    commit(work, {"README": "x"}, "another history")
+    push(work, home, "trunk")
+    git(home, "symbolic-ref", "HEAD", "refs/heads/trunk")
+    git(sigma.root, "update-ref", "-d", "refs/cn/origin/main")
+    git(sigma.root, "remote", "set-url", "origin", str(home))
+    sigma.sync()
+    assert set(branches(home)) >= {"main", "trunk"}
+
+
+def test_a_main_that_was_deleted_here_is_brought_back_beside_a_branch_at_origin(world: World, sigma: Node) -> None:
+    """A branch that was made from main and pushed holds the hub file too."""
+    sigma.sync()
+    git(sigma.root, "switch", "--quiet", "--create", "topic")
+    git(sigma.root, "push", "--quiet", "-u", "origin", "topic")
+    git(sigma.root, "branch", "--quiet", "-D", "main")
+    told = sigma.sync(1).stderr
+    assert told.index("brings it back") < told.index("if main was renamed at origin")
+    typed(sigma, told.partition("; if main")[0], "git branch", "git switch")
+    sigma.sync()
+
+
+@pytest.mark.parametrize("deliver", ["mailbox", "pickup"])
+def test_who_waits_for_a_proof_of_a_renamed_main_is_told_the_way(world: World, deliver: str) -> None:
+    """Also where something is to be delivered: what holds the commit that was known is no other repository."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, deliver)
+    world.propose(pi, sigma)
+    pi.sync()
+    sigma.sync()
+    pi.sync()
+    rename_at_host(sigma)
+    follow_renaming(sigma, sigma.sync(1).stderr)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    sigma.cn("inbox", "process")
+    told = pi.sync(1).stderr
+    assert "sigma's hub has no main any more, which was its main: what is merged there is not proven here" in told
+    assert "no main any more" not in pi.sync().stderr, "it is told once"
+    status = " ".join(pi.cn("status").stdout.split())
+    assert "! sigma's hub has no main any more" in status
+    assert "→ 'cn peer accept sigma' looks for sigma's main anew" in status
+    assert "looked at again when" not in status
+    pi.cn("send", "sigma", "Words")
+    assert "another repository" not in pi.cn("status").stdout
+    pi.cn("peer", "accept", "sigma")
+    pi.sync()
+    assert "no main any more" not in pi.cn("status").stdout
+    assert "answered: merged (shown by the peer's main)" in pi.cn("why", "sigma:proposal").stdout
 
 
 def test_a_new_main_that_origin_does_not_have_yet_is_said_to_be_pushed(world: World, sigma: Node) -> None:
