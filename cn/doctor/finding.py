@@ -77,10 +77,12 @@ def read_history(snapshot: Snapshot, peer: Name) -> History:
     folder = f"{ledger.FOLDER}/{peer}"
     for name in ledger.months(e.path for e in snapshot.folder(folder)):
         path = f"{folder}/{name}"
-        for number, line in enumerate((snapshot.read(path) or b"").split(b"\n"), 1):
+        text = (snapshot.read(path) or b"").decode("utf-8", "surrogateescape")
+        for number, line in ledger.numbered_lines(text):
             try:
-                found.events += [ledger.parse_event(line.decode("utf-8"))] if line else []
-            except (LedgerRefused, UnicodeDecodeError):
+                line.encode("utf-8")
+                found.events.append(ledger.parse_event(line))
+            except (LedgerRefused, UnicodeEncodeError):
                 found.bad.setdefault(path, []).append(number)
     return found
 

@@ -47,7 +47,16 @@ def find_removals(
 
     ``took`` is asked of each file that a commit removed (True) or took lines out of (False): is it looked for?
     """
-    flags = ("--first-parent", "-m", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-show-signature")
+    flags = (
+        "--first-parent",
+        "-m",
+        "--no-renames",
+        "--ignore-space-at-eol",
+        "--ignore-blank-lines",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-show-signature",
+    )
     shape = ("--raw", "--numstat", "-z", "--format=%x00%x00%H%x00%P%x00%s (%an)")
     done = git.run("log", *flags, *shape, "--end-of-options", f"{old}..{new}", "--", *paths, check=False)
     if not done.ok:

@@ -9,7 +9,7 @@ from itertools import accumulate
 from cn.git.objects import read_info, read_objects, read_raw
 from cn.git.process import Git
 from cn.peers.observe import Observation, fetch_mains
-from cn.protocol.ledger import FOLDER, OUT, Event, LedgerRefused, events_of_topics, events_with, months
+from cn.protocol.ledger import FOLDER, OUT, Event, LedgerRefused, as_written, events_of_topics, events_with, months
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.peers_file import Peer, parse_peers
 from cn.run.executor import Executor
@@ -106,4 +106,5 @@ def _ledger_of(git: Git, main: Oid, us: Name) -> str:
     sizes = accumulate(info.size if info and info.kind == "blob" else 0 for info in infos)
     small = [name for name, info, size in zip(names, infos, sizes, strict=True) if info and size <= _MOST_BYTES]
     found = read_raw(git, small)
-    return "".join(one.data.decode("utf-8", "replace") for one in reversed(found) if one and one.kind == "blob")
+    texts = (one.data.decode("utf-8", "replace") for one in reversed(found) if one and one.kind == "blob")
+    return "".join(map(as_written, texts))

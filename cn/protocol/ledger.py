@@ -8,7 +8,9 @@ to what is not finished, so that no run reads what is long done.
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
@@ -124,6 +126,45 @@ def parse_event(line: str) -> Event:
         raise LedgerRefused(
             f"{line[:80]!r} is no ledger event ({one_line(str(error), 120)})", "see 'cn doctor'"
         ) from None
+
+
+_BLANKS = " \t\ufeff"
+"""What an editor or a formatter leaves at the ends of a line: :func:`format_event` writes none of them there, nor any
+character of control.
+"""
+_TOUCHED = ("\r", "\ufeff", " \n", "\t\n", "\n ", "\n\t", "\n\n", "%0D")
+
+
+def numbered_lines(text: str) -> list[tuple[int, str]]:
+    """The lines of a month as cn wrote them, whatever a person's tools made of them, each with its number there.
+
+    Line ends, a byte order mark, blanks at the ends of lines and blank lines say nothing. A value that an earlier cn
+    took with a carriage return is the value without. A line that stands there both ways is one event: an
+    earlier cn put the lines that it missed beside those with other ends.
+    """
+    found, same, touched = list[tuple[int, str]](), Counter[str](), Counter[str]()
+    for number, raw in enumerate(text.split("\n"), 1):
+        for part in raw.split("\r"):
+            if line := part.strip(_BLANKS):
+                line = re.sub(r"(?:%0D)+(?= |\Z)", "", line) if "%0D" in line else line
+                found.append((number, line))
+                (same if line == raw else touched)[line] += 1
+    if not same.keys() & touched.keys():
+        return found
+    left, kept = same | touched, list[tuple[int, str]]()  # of each as often as it stands there one way
+    for number, line in found:
+        if left[line]:
+            left[line] -= 1
+            kept.append((number, line))
+    return kept
+
+
+def as_written(text: str) -> str:
+    """A month as cn wrote it (:func:`numbered_lines`); nearly always the very text."""
+    edges = text.startswith(("\n", " ", "\t")) or (text and not text.endswith("\n"))
+    if not edges and not any(mark in text for mark in _TOUCHED):
+        return text
+    return "".join(f"{line}\n" for _, line in numbered_lines(text))
 
 
 def each_event(text: str) -> Iterator[Event]:
@@ -252,13 +293,17 @@ def format_open(items: Open) -> str:
 
 
 def parse_open(text: str) -> Open:
-    """The inverse of :func:`format_open`, without empty fields, which the history need not keep."""
+    """The inverse of :func:`format_open`, without empty fields, which the history need not keep.
+
+    What tools do to lines says nothing here either, nor does a carriage return that an earlier cn took into a field.
+    """
     items: Open = {}
-    for line in filter(None, text.split("\n")):
+    for line in filter(None, (line.strip(f"{_BLANKS}\r") for line in text.split("\n"))):
         try:
             data = json.loads(line)
             # The same few words in thousands of items: one object each.
-            fields = {sys.intern(str(k)): str(v) for k, v in data["fields"].items() if v}
+            values = ((sys.intern(str(k)), str(v).rstrip("\r")) for k, v in data["fields"].items())
+            fields = {key: value for key, value in values if value}
             if "kind" in fields:
                 fields["kind"] = sys.intern(fields["kind"])
             side, state = sys.intern(str(data["side"])), sys.intern(str(data["state"]))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from cn.values.names import HubPath
-from cn.values.text import cell, redact, uncell
+from cn.values.text import cell, redact, uncell, unix_lines
 from cn.values.timestamps import format_day, format_second
 
 FOLDER = HubPath("logs/inbox")
@@ -55,6 +55,7 @@ def append_rows(text: str, rows: Sequence[Row]) -> str:
             f"# Inbox Log: {rows[0].at.astimezone(UTC):%Y-%m-%d}\n\n"
             "| Time | Source | Decision | Executed |\n|------|--------|----------|----------|\n"
         )
+    text = unix_lines(text.removeprefix("\ufeff"))  # as a person's tools may have left it
     if text and not text.endswith("\n"):
         text += "\n"
     return text + "".join(format_row(row) + "\n" for row in rows)
@@ -64,7 +65,7 @@ def parse_rows(text: str, day: str) -> list[Row]:
     """The rows of one day's file; ``day`` is ``YYYYMMDD`` from its name. Other lines are skipped."""
     found = []
     for line in text.split("\n"):
-        match = _ROW.fullmatch(line)
+        match = _ROW.fullmatch(line.rstrip(" \t\r"))
         if match:
             try:
                 at = datetime.strptime(f"{day} {match[1]}", "%Y%m%d %H:%M").replace(tzinfo=UTC)

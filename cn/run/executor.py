@@ -436,7 +436,8 @@ class Executor:
         self.snapshot.read_many(months.values())
         for peer, events in self._events.items():
             lines = "".join(ledger.format_event(e) + "\n" for e in events)
-            files[months[peer]] = (self.snapshot.read(months[peer]) or b"") + lines.encode()
+            before = (self.snapshot.read(months[peer]) or b"").decode("utf-8", "surrogateescape")
+            files[months[peer]] = (ledger.as_written(before) + lines).encode("utf-8", "surrogateescape")
             files[ledger.open_path(peer)] = ledger.format_open(self._open(peer)).encode()
         return files
 

@@ -471,14 +471,15 @@ def _grew_well(snapshot: Snapshot, before: Oid, tree: Oid) -> bool:
         return False
     names = [f"{before}:open", f"{tree}:open", *(f"{t}:{m}" for m in months for t in (before, tree))]
     was, now, *contents = [(data or b"") for data in read_objects(git, names)]
-    added = b""
-    for one, two in zip(contents[::2], contents[1::2], strict=True):
-        if not two.startswith(one):
-            return False
-        added += two[len(one) :]
+    added = ""
     try:
+        for one, two in zip(contents[::2], contents[1::2], strict=True):
+            before_it, after_it = (ledger.as_written(data.decode()) for data in (one, two))
+            if not after_it.startswith(before_it):
+                return False
+            added += after_it[len(before_it) :]
         items = ledger.parse_open(was.decode())
-        wanted = ledger.fold_history(ledger.each_event(added.decode()), items)
+        wanted = ledger.fold_history(ledger.each_event(added), items)
         return ledger.parse_open(now.decode()) == wanted
     except (LedgerRefused, UnicodeDecodeError):
         return False

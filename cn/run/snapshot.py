@@ -168,10 +168,12 @@ class Snapshot:
         return [(peer, item) for peer, items in self.open_items.items() for item in items.values() if item.side == side]
 
     def history(self, peer: Name, since: str = "") -> str:
-        """The months of a peer's ledger from ``since`` (``YYYYMM``) on, oldest first, as text."""
+        """The months of a peer's ledger from ``since`` (``YYYYMM``) on, oldest first, as cn wrote them."""
         if (peer, since) not in self._history:
             self.read_histories([peer], since)
-            self._history[peer, since] = "".join(self.text(path) for path in self._months(peer, since))
+            self._history[peer, since] = "".join(
+                ledger.as_written(self.text(path)) for path in self._months(peer, since)
+            )
         return self._history[peer, since]
 
     def read_histories(self, peers: Collection[Name], since: str = "") -> None:

@@ -41,6 +41,7 @@ from cn.git.sparse import bring_back
 from cn.git.told import ORIGIN
 from cn.git.work_clone import work_trees
 from cn.protocol.hub_config import LEAVE, PATH
+from cn.protocol.ledger import numbered_lines
 from cn.system.files import write_file
 from cn.transaction.checkout import LAYOUT, kept_sentence
 from cn.transaction.journal import read_journal, restore_path
@@ -49,7 +50,7 @@ from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, ref
 from cn.values.errors import Blocked
 from cn.values.names import HubPath, Oid, is_protected
 from cn.values.shell_words import command
-from cn.values.text import counted, one_line, some_of, visible
+from cn.values.text import counted, one_line, some_of, unix_lines, visible
 from cn.values.timestamps import from_epoch
 
 if TYPE_CHECKING:
@@ -626,16 +627,25 @@ def _told_twice(hub: Hub, peer: str, found: Contradiction) -> str:
 
 
 def _lines(data: bytes) -> list[str]:
-    return data.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n") if data else []
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    return unix_lines(text).removesuffix("\n").split("\n") if text else []
+
+
+def _events(data: bytes) -> list[str]:
+    return [line for _, line in numbered_lines(data.decode("utf-8", "surrogateescape"))]
 
 
 def _file(path: str, lines: Sequence[str]) -> FileChange:
-    return FileChange(HubPath(path), "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+    return FileChange(HubPath(path), _data(lines))
+
+
+def _data(lines: Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
 
 def _months(hub: Hub, commit: Oid, folder: str) -> dict[str, list[str]]:
     found = [e for e in list_tree(hub.git, commit, folder) if e.kind == "blob" and e.path.isdigit()]
-    return {e.path: _lines(data) for e, data in zip(found, read_known(hub.git, [e.oid for e in found]), strict=True)}
+    return {e.path: _events(data) for e, data in zip(found, read_known(hub.git, [e.oid for e in found]), strict=True)}
 
 
 def restore_ledger(hub: Hub, known: Oid, local: Oid) -> Oid:
@@ -650,7 +660,9 @@ def restore_ledger(hub: Hub, known: Oid, local: Oid) -> Oid:
 
 
 def ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
-    """Path → old content and the lines that only ``new`` has, for each file that lost lines."""
+    """Path → old content and the lines that only ``new`` has, for each file that lost lines. An event with another end
+    of its line is not lost.
+    """
     found = read_all(hub.git, [f"{commit}:{_LEDGER}" for commit in (old, new)])
     # A file or a symlink in its place is no ledger.
     before, after = (one.oid if one and one.kind == "tree" else None for one in found)
@@ -664,11 +676,11 @@ def ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
     losses = {}
     for change, old_data in zip(gone, was, strict=True):
         new_data = next(now) if change.new else b""
-        mine, theirs = old_data.splitlines(keepends=True), new_data.splitlines(keepends=True)
-        known, left = set(mine), set(theirs)
-        if not known <= left:
-            extra = [line for line in theirs if line not in known]
-            losses[f"{_LEDGER}/{change.path}"] = b"".join(mine + extra)
+        path, read = f"{_LEDGER}/{change.path}", _events if _name(change.path).isdigit() else _lines
+        mine, theirs = read(old_data), read(new_data)
+        known = set(mine)
+        if not known.issubset(theirs):
+            losses[path] = _data([*mine, *(line for line in theirs if line not in known)])
     return losses
 
 

@@ -64,7 +64,12 @@ def format_record(form: str, texts: Mapping[str, str], body: bytes = b"") -> byt
 
 
 def parse_record(form: str, data: bytes, make: Callable[[dict[str, str], bytes], T]) -> T:
-    """What ``make`` makes of the fields, empty ones left out, and of the body; raises :class:`RecordRefused`."""
+    """What ``make`` makes of the fields, empty ones left out, and of the body; raises :class:`RecordRefused`.
+
+    A file that a person's tools gave a byte order mark, or CRLF between all lines, is read as without them.
+    """
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    data = data.replace(b"\r\n", b"\n") if data.startswith(b"---\r\n") else data
     head, end, body = data.partition(b"\n---\n")
     lines = head.decode("utf-8", "replace").split("\n")
     if not end or lines[:2] != ["---", f"cn: {form}"]:

@@ -16,6 +16,7 @@ from cn.protocol.ledger import (
     LedgerRefused,
     Open,
     apply,
+    as_written,
     each_event,
     events_of_topics,
     fold_history,
@@ -24,6 +25,7 @@ from cn.protocol.ledger import (
     month_path,
     months,
     names_thread,
+    numbered_lines,
     open_path,
     parse_event,
     parse_open,
@@ -41,7 +43,7 @@ KINDS = {
     OUT: ["queued", "adopted", "delivered", "answered", "deleting", "deleted", "gone"],
 }  # fmt: skip
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20).map(lambda text: text.rstrip("\r"))
 TOPICS = st.one_of(
     st.sampled_from(["a", "a b", "ab", "b", "a/b", "a%20b", "a\nb", "é", "日本", "in", "out", "Z in", A, "a=b"]),
     TEXT.filter(bool),
@@ -419,3 +421,59 @@ def test_a_thread_is_named_by_what_was_said_or_decided_there(kind: str, thread: 
     assert names_thread(history.rstrip("\n"), "20260205-pi-a.md") is named
     assert not names_thread("", "20260205-pi-a.md")
     assert not names_thread(" thread=20260205-pi-a.md", "20260205-pi-a.md")
+
+
+MONTH = "".join(
+    f"{format_event(one)}\n"
+    for one in (event("received", thread="20260205-pi-x.md", title="50%0D\r\nof it"), event("decided", status="merged"))
+)
+ONE, TWO = MONTH.splitlines()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MONTH.replace("\n", "\r\n"),
+        MONTH.replace("\n", "\r\r\n"),
+        MONTH.replace("\n", "\r"),
+        f"\ufeff{MONTH}",
+        MONTH.removesuffix("\n"),
+        MONTH.replace("\n", " \t\n"),
+        f"\n{MONTH}\n\n",
+        f" {MONTH}",
+        MONTH + MONTH.replace("\n", "\r\n"),
+        f"{ONE}\r\n{TWO}\n{ONE}\n",
+        f"{ONE}\n\ufeff{ONE}\r\n{TWO}\r\n",
+        MONTH.replace("\n", "%0D\n"),
+    ],
+)
+def test_what_tools_do_to_lines_says_nothing(text: str) -> None:
+    assert as_written(text) == MONTH
+    assert len(list(each_event(as_written(text)))) == 2
+
+
+def test_lines_have_their_numbers_and_the_same_event_twice_stays_two() -> None:
+    assert numbered_lines(f"\n{ONE}\r\n\n{TWO}") == [(2, ONE), (4, TWO)]
+    assert as_written(f"{ONE}\n{ONE}\n") == f"{ONE}\n{ONE}\n"
+    assert as_written("") == ""
+
+
+@given(st.lists(EVENTS))
+def test_what_cn_wrote_is_read_to_the_byte(events: list[Event]) -> None:
+    text = "".join(f"{format_event(one)}\n" for one in events)
+    assert as_written(text) == text
+    assert "".join(f"{line}\n" for _, line in numbered_lines(text)) == text
+
+
+@given(st.lists(EVENTS))
+def test_an_open_file_says_the_same_whatever_tools_did_to_its_lines(events: list[Event]) -> None:
+    items = fold_history(events)
+    text = format_open(items)
+    for changed in (text.replace("\n", "\r\n"), f"\ufeff{text}", text.replace("\n", " \n\n"), text.removesuffix("\n")):
+        assert parse_open(changed) == parse_open(text)
+
+
+def test_a_carriage_return_that_was_taken_into_a_field_is_none_of_it() -> None:
+    item = Item(IN, "x", A, "received", AT, {"thread": "20260205-pi-x.md\r", "written": "2026-02-05T14:00:07Z\r"})
+    (read,) = parse_open(format_open({(IN, "x"): item})).values()
+    assert read.fields == {"thread": "20260205-pi-x.md", "written": "2026-02-05T14:00:07Z"}

@@ -96,6 +96,25 @@ def test_a_file_whose_last_line_was_cut_keeps_its_rows_apart() -> None:
     assert append_rows(cut, rows[1:]) == append_rows("", rows)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("\n", "\r\n"),
+        ("\n", "  \n"),
+        ("\n", "\n\n"),
+        ("# Inbox", "\ufeff# Inbox"),
+        (" | received |", "      | received    |"),
+    ],
+)
+def test_a_page_that_a_tool_went_over_has_its_rows(old: str, new: str) -> None:
+    rows = [Row(AT, "pi/a", "received"), Row(AT, "pi/b", "received")]
+    page = append_rows("", rows[:1]).replace(old, new)
+    assert parse_rows(page, "20260205") == parse_rows(append_rows("", rows[:1]), "20260205")
+    longer = append_rows(page, rows[1:])
+    assert parse_rows(longer, "20260205") == parse_rows(append_rows("", rows), "20260205")
+    assert not {"\r", "\ufeff"} & set(longer)
+
+
 def test_days_and_times_are_utc() -> None:
     late = Row(AT.replace(hour=20).astimezone(timezone(timedelta(hours=5, minutes=45))), "pi/x", "received")
     assert log_path(late.at) == "logs/inbox/20260205.md"

@@ -98,6 +98,19 @@ def test_signed_bytes_that_are_no_utf_8_survive() -> None:
     assert parse_entry(format_entry(entry)) == entry
 
 
+def test_what_a_tool_did_to_all_line_ends_is_read_as_without_it() -> None:
+    for entry in (ENTRY, REMOVE):
+        data = format_entry(entry)
+        for changed in (
+            data.replace(b"\n", b"\r\n"),
+            b"\xef\xbb\xbf" + data,
+            b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n"),
+        ):
+            assert parse_entry(changed) == entry
+    with pytest.raises(RecordRefused, match="do not give its id"):  # the head is as it was: the message is another
+        parse_entry(GOOD.removesuffix(SEALED.content) + SEALED.content.replace(b"\n", b"\r\n"))
+
+
 def test_other_hashes() -> None:
     sealed = seal(Message(MESSAGE, SIGMA, PI, "x", AT), ("S", "s@x"), "sha256")
     entry = deliver(sealed)

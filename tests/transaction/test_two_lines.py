@@ -130,6 +130,29 @@ def test_what_both_decided_is_over_and_both_decisions_are_logged(
     healthy(sigma)
 
 
+def test_records_of_which_one_side_has_other_line_ends_are_joined_once(
+    pi: Node, clones: tuple[str, list[Node], dict[str, str]]
+) -> None:
+    left, (sigma, second, _), _ = clones
+    second.decide("pi/b", "do:merge")
+    names = git(second.root, "ls-files", "--", "state/ledger", "logs/inbox").split()
+    commit(second.root, {name: (second.root / name).read_bytes().replace(b"\n", b"\r\n") for name in names}, "format")
+    second.sync()
+    set_back(second, left)
+    sigma.cn("sync", check=None)
+    sigma.decide("pi/a", "do:merge")
+    assert [one.split()[:2] for one in join(second)] == JOIN
+    sigma.sync()
+    healthy(sigma, second)
+    assert sigma.main == second.main
+    (month,) = [name for name in (sigma.root / "state/ledger/pi").iterdir() if name.name.isdigit()]
+    lines = month.read_bytes().split(b"\n")
+    assert len(lines) == len(set(lines))
+    assert not any(b"\r" in line for line in lines)
+    decided = [row for row in sigma.rows() if row[1] == "do:merge"]
+    assert sorted(row[0] for row in decided) == ["pi/a", "pi/b"]
+
+
 def test_what_one_side_had_merged_by_hand_and_the_other_discarded_is_told_as_that(
     pi: Node, clones: tuple[str, list[Node], dict[str, str]]
 ) -> None:
