@@ -179,7 +179,7 @@ def gather_process(
     answered = execute_output(run, executor)
     subjects = [answered] if answered else []
     tips = {key: tip for key, (_, tip) in seen.listed[IN].items()}
-    subjects += _execute(executor, _read_decided(executor, later), tips)
+    subjects += _execute(executor, _read_decided(executor, later), tips, seen.unheard)
     update_queue(run, executor, may_give=may_give)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
@@ -259,8 +259,11 @@ def _waiting(executor: Executor) -> dict[tuple[Oid, str], str]:
     return {_asked(item): f"{peer}/{item.topic}" for peer, item in pending if not item.get("gone")}
 
 
-def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[ThreadKey, Oid]) -> list[str]:
+def _execute(
+    executor: Executor, decided: Sequence[Decided], tips: Mapping[ThreadKey, Oid], unheard: Container[ThreadKey]
+) -> list[str]:
     """Decide thread by thread; returns the lines for the commit message."""
+    decided = [one for one in decided if not _waits_for_its_branch(executor, one.facts, tips, unheard)]
     if not decided:
         executor.memory.conditions.tell("undone", {}, executor.notes)
         return []
@@ -317,6 +320,22 @@ def _keys_and_people(executor: Executor) -> tuple[dict[str, str], dict[str, tupl
         keys[str(config.name)] = ours
     people: dict[str, tuple[str, ...]] = {str(r.name): (str(r.name), r.email) for r in config.reviewers}
     return keys, {**people, str(config.name): (str(config.name), *hub.identity)}
+
+
+def _waits_for_its_branch(
+    executor: Executor, facts: Facts, tips: Mapping[ThreadKey, Oid], unheard: Container[ThreadKey]
+) -> bool:
+    """Did the branch move to what this run did not get, nor hear that it cannot? Then its decision, which may be void,
+    waits for a run that does.
+    """
+    key = (facts.peer, facts.item.topic)
+    tip = tips.get(key, facts.item.head)
+    if key not in unheard or tip == facts.item.head or facts.item.get("gone"):
+        return False
+    text = f"{facts.source} moved from {facts.item.head[:8]} to {tip[:8]}, which was not fetched this time"
+    asks = f"{command('cn sync')} or the next {command('cn inbox process')} asks again"
+    executor.notes.info(f"{text}: what is decided waits; {asks}", source=facts.source)
+    return True
 
 
 def _outcome(
