@@ -34,7 +34,7 @@ from cn.values.errors import Refused
 from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
 from cn.values.shell_words import command, push_step
 from cn.values.text import counted, one_line, redact, some_of, visible
-from cn.values.timestamps import parse_stamp
+from cn.values.timestamps import format_second, parse_stamp
 
 Listed = dict[ThreadKey, tuple[Branch, Oid]]
 
@@ -357,16 +357,19 @@ _PLACE = "mailbox place"
 
 
 def _hold_moved(run: Run, seen: Observation, peers: Sequence[Peer], *, some: bool) -> None:
-    """Where ``mailbox:`` names another remote, what is open and not there is not gone: it lies where it lay.
+    """Where ``mailbox:`` names another remote, what is open and not there is not gone: it lies where it lay. What came
+    after this clone saw the change came to the new one, and never lay there.
 
     ``some``: these are not all peers.
     """
     noted, conditions, mailbox = run.memory.section(_PLACE), run.memory.conditions, run.settings.mailbox
     before = str(noted.get("name", mailbox))
     found: dict[str, Condition] = {}
-    for peer in peers if before != mailbox else ():
+    changed = str(noted.setdefault("since", format_second(run.now))) if before != mailbox else ""
+    for peer in peers if changed else ():
         items = run.snapshot.open_items.get(peer.name, {}).values()
         here = [i for i in items if lies_at_mailbox(peer.name, i.get("branch")) and _lies(i)]
+        here = [i for i in here if format_second(i.since) <= changed]
         lacks = [i for i in here if (peer.name, i.topic) not in seen.listed[i.side]]
         if lacks:
             side = lacks[0].side
@@ -387,6 +390,7 @@ def _hold_moved(run: Run, seen: Observation, peers: Sequence[Peer], *, some: boo
         found = {name: one for name, one in kept.items() if name not in {peer.name for peer in peers}} | found
     elif not found:
         noted["name"] = mailbox
+        noted.pop("since", None)
     conditions.replace(MOVED, found)
     for name, one in found.items():
         if name not in told:
