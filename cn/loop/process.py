@@ -70,7 +70,7 @@ def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None
     with open_run(hub, dry_run=dry_run, progress=progress, kind="process") as run:
         _process(run)
     if not dry_run:
-        wake(hub, run.report)
+        wake(run)
     return run.report
 
 
