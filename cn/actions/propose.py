@@ -160,9 +160,7 @@ def propose(
     nothing = "nothing was proposed, and your commits are as they were"
     with telling_what_waits(nothing), open_run_for(hub, work, dry_run=dry_run) as run:
         target = find_target(run, _peer(run, work, peer, topic, head), topic, work)
-        # Whose it is stays known where this proposal is refused.
-        if not dry_run and work.git_dir != hub.git_dir and not work.decides and work.note_hub(hub.root):
-            run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
+        note_whose(run, work, dry_run=dry_run)
         _bring(run, work, head)
         if left := [path for path in work.uncommitted() if not (rev or is_owned(path))]:
             run.report.info(f"not part of it: {some_of(left, 3, 80)}, with changes that are not committed")
@@ -178,6 +176,13 @@ def propose(
         if queued and (now := run.snapshot.item(target.peer.name, OUT, target.topic)) and not dry_run:
             _tell_what_follows(run, target, now)
     return run.report
+
+
+def note_whose(run: Run, work: WorkClone, *, dry_run: bool) -> None:
+    """Note in a clone which hub proposes from it. That stays known also where this proposal is refused."""
+    hub = run.hub
+    if not dry_run and work.git_dir != hub.git_dir and not work.decides and work.note_hub(hub.root):
+        run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
 
 
 def _require_branch(work: WorkClone, topic: str, head: Oid) -> None:

@@ -13,7 +13,7 @@ from cn.protocol.effects import Drop, Plan
 from cn.protocol.own_thread import parse_own
 from cn.protocol.queue_item import DEAD, QUEUE, Input, new_input_id
 from cn.run.executor import Executor
-from cn.run.run import Run, run_once
+from cn.run.run import Run, open_run, run_once
 from cn.values.errors import Refused
 from cn.values.record_header import RecordRefused
 from cn.values.report import Report
@@ -38,10 +38,11 @@ def next_item(hub: Hub, *, dry_run: bool = False) -> Report:
 
 
 def _and_wake(hub: Hub, plan: Callable[[Run, Executor], str | None], dry_run: bool) -> Report:
-    report = run_once(hub, plan, dry_run=dry_run)
+    with open_run(hub, dry_run=dry_run) as run:
+        run.commit(lambda executor: plan(run, executor))
     if not dry_run:
-        wake(hub, report)
-    return report
+        wake(run)
+    return run.report
 
 
 def clear(hub: Hub, *, dry_run: bool = False) -> Report:

@@ -9,6 +9,7 @@ from cn.actions.propose import (
     comparing,
     find_target,
     follow_moved,
+    note_whose,
     open_run_for,
     queue_proposal,
     take_later,
@@ -45,6 +46,7 @@ def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_r
     with telling_what_waits("nothing was proposed"), open_run_for(hub, work, dry_run=dry_run) as run:
         name, item = _find(run, f"{peer}:{topic}" if peer else topic)
         target = find_target(run, run.settings.peer(name), item.topic, work)
+        note_whose(run, work, dry_run=dry_run)
         base = _base_of_another_main(run, target, item)
         sent = _sent_below(run, target, item)
         if sent and (how := lacks_our_key(run.hub, item.head)):

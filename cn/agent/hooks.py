@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING
 
 from cn.agent.model_faults import forget_faults, forget_outdated
 from cn.git.repository import Hub
+from cn.protocol.layout import inbox_path
 from cn.protocol.queue_item import INPUT, OUTPUT, TURN
 from cn.run.memory import Memory
 from cn.system.clock import now
@@ -25,6 +26,7 @@ from cn.system.session import WOKEN, name_wake
 from cn.transaction.lock import WAKE, find_holder
 from cn.transaction.lock_owner import note_owner
 from cn.values.errors import CnError
+from cn.values.names import ThreadName
 from cn.values.report import Report
 from cn.values.text import one_line, redact
 
@@ -166,15 +168,16 @@ AGENT, TELEGRAM = "cn:agent", "cn:telegram"
 """Ways that are built in: run the runtime; write to a chat (``cn:telegram:CHAT``)."""
 
 
-def wake(hub: Hub, report: Report) -> None:
-    """Tell the agent which threads are new, after the lock is free.
+def wake(run: Run) -> None:
+    """Tell the agent which threads are new, after the lock of the run is free.
 
-    The names stay in ``.git/cn`` until a wake command has succeeded, so that neither a crash
-    nor a failing command leaves the agent asleep. A run that the wake command itself starts
+    The names stay in ``.git/cn`` until a wake command has succeeded, or until what they name is over, so that neither a
+    crash nor a failing command leaves the agent asleep. A run that the wake command itself starts
     wakes nobody; what it brings is told by the next run.
     """
     if os.environ.get(WOKEN):
         return
+    hub, report = run.hub, run.report
     command = hub.config.last("cn.wake") if any((hub.state / name).exists() for name in (TO_WAKE, WAKING)) else ""
     if not command:
         if (hub.state / WAKING).exists():  # a command that failed before was taken out of the configuration
@@ -189,7 +192,7 @@ def wake(hub: Hub, report: Report) -> None:
         return
     try:
         note_owner(lock)
-        names = _take_pending(hub)
+        names = [name for name in _take_pending(hub) if _waits(run, name)]
         failure = _run(hub, command, names) if names else ""
         memory = Memory(hub, now())
         if failure:
@@ -205,6 +208,13 @@ def wake(hub: Hub, report: Report) -> None:
         memory.save()
     finally:
         os.close(lock)
+
+
+def _waits(run: Run, name: str) -> bool:
+    """Is there still what the agent is to be woken for? A person may have decided it since."""
+    if run.settings.config.interface == "queue":  # it is woken for the item that it has, and for nothing else
+        return run.snapshot.read(TURN) is not None
+    return ":" in name or run.snapshot.read(inbox_path(ThreadName(name))) is not None
 
 
 def _tell_held(hub: Hub, report: Report) -> None:

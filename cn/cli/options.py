@@ -336,6 +336,11 @@ def _read_body(body: str, path: str | None) -> str:
         raise UsageError("the text is not UTF-8", "write it as UTF-8") from None
 
 
+def read_said(context: click.Context, _: click.Parameter, text: str) -> str:
+    """What is said by a word of the command line; ``-``: by standard input, as with ``--body-file``."""
+    return _read_body("", text).rstrip("\n") if text == "-" and not context.resilient_parsing else text
+
+
 def read_input(path: str) -> bytes:
     """What the file ``path`` holds (``-``: standard input), at most 8 MB. Raises :class:`UsageError`."""
     if path == "-" and 0 in closed:

@@ -685,6 +685,13 @@ def is_of_host(reason: str) -> bool:
     return reason == TIMED_OUT or is_unreached(reason) or bool(_BROKEN_OFF.search(reason) or _REDIRECTS.search(reason))
 
 
+def may_pass(reason: str) -> bool:
+    """Does a fetch fail by what is over another time, as git says it, so that it tells nothing of what was asked for?
+    A host that cannot read its own objects says so (git-upload-pack(1)).
+    """
+    return is_of_host(reason) and "repository corruption" not in reason
+
+
 _SAYS_NO = re.compile(r"(?:HTTP|returned error:|response) 4(?!29)\d\d\b|does not appear to be a git repository")
 _ENDS = re.compile(r"[Cc]onnection (?:to \S+ )?(?:closed|timed out)|^ended by SIG")
 

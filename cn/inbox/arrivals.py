@@ -1029,6 +1029,12 @@ def _missed_name(peer: Name, component: str, head: Oid) -> str:
     return f"{peer}/{component} {head}"
 
 
+UNHEARD = "unheard"
+"""The section of the memory on branches that moved to what this clone did not get, nor hear that it cannot: of each the
+head that its thread shows and the one that was listed, in how many looks, and since when.
+"""
+
+
 def record_moved_on(
     executor: Executor, seen: Observation, later: Container[ThreadKey], asked: Container[ThreadKey] | None = None
 ) -> None:
@@ -1036,9 +1042,13 @@ def record_moved_on(
     was shown: nobody merges what its creator has replaced, and if it comes back, that is said as of any other branch.
     What was decided before this was known is void; who knows it can end the thread, not merge it.
 
+    A fetch that failed says nothing of the branch: until it is known what came of it, and for a day at most, its thread
+    stays as it is. Where it goes back before, somebody put it back, as from any other commit.
+
     ``later``: what comes of these branches is not recorded yet; ``asked``: those alone were to come in by this run, the
     others come with the next sync.
     """
+    _forget_unheard(executor)
     for peer, known in executor.snapshot.pending():
         there, item = seen.listed[IN].get((peer, known.topic)), executor.item(peer, IN, known.topic)
         if there is None or item is None or (peer, item.topic) in later:
@@ -1051,7 +1061,10 @@ def record_moved_on(
                 # Another clone saw it leave, and this one did not: the next run looks at it as at one that is new.
                 executor.perform(Plan(f"{peer}/{item.topic}", (Pin(peer, IN, item.topic, None), Keep(tip))))
             continue
-        if tip == item.head or item.get("kind") not in ("", PROPOSAL) or not item.get("thread"):
+        if item.get("kind") not in ("", PROPOSAL) or not item.get("thread"):
+            continue
+        to = _known_to_be_elsewhere(executor, seen, (peer, item.topic), item.head, tip)
+        if to is None:
             continue
         source, name = f"{peer}/{item.topic}", ThreadName(item.get("thread"))
         with executor.apart(source):
@@ -1060,8 +1073,33 @@ def record_moved_on(
             if decided and (working := use_working_text(executor, name)) is not None:
                 fresh, shown = own_text(executor.snapshot, executor.settings.us, peer, item)
                 masked = mask_thread(executor, name, working, shown)
-                executor.perform(plan_void(peer, item, tip, masked, fresh, shown))
-            executor.perform(plan_moved_on(peer, item, branch, tip, executor.now))
-            text = f"{source} moved from {item.head[:8]} to {tip[:8]}, which did not come in: nothing of it is merged"
+                executor.perform(plan_void(peer, item, to, masked, fresh, shown))
+            executor.perform(plan_moved_on(peer, item, branch, to, executor.now))
+            text = f"{source} moved from {item.head[:8]} to {to[:8]}, which did not come in: nothing of it is merged"
+            if to != tip:
+                text = f"{source} moved from {item.head[:8]} to {to[:8]}, and back before that came in: a sync shows it"
             void = f"; what was decided is void, {command('cn delete {}', source)} ends it" if decided else ""
             executor.notes.info(f"{text}{void}", source=source)
+
+
+def _known_to_be_elsewhere(executor: Executor, seen: Observation, key: ThreadKey, head: Oid, tip: Oid) -> Oid | None:
+    """Where a branch went from the head that its thread shows, if that is known not to come in; also where it is back,
+    and what was listed meanwhile never came.
+    """
+    looks = executor.memory.section(UNHEARD)
+    noted = [name for name in looks if name.startswith(f"{'/'.join(key)} {head} ")]
+    before = {name.rpartition(" ")[2]: str(looks.pop(name)) for name in noted}
+    if tip == head:
+        return Oid(next(iter(before))) if before else None
+    name = f"{'/'.join(key)} {head} {tip}"
+    if key not in seen.unheard or is_missed_for_a_day(looks, name, before.get(tip, ""), executor.now):
+        return tip
+    return None
+
+
+def _forget_unheard(executor: Executor) -> None:
+    """What a thread shows no more, another head came in there, or is decided."""
+    shown = {f"{peer}/{item.topic} {item.head}" for peer, item in executor.snapshot.pending()}
+    looks = executor.memory.section(UNHEARD)
+    for name in [name for name in looks if name.rpartition(" ")[0] not in shown]:
+        del looks[name]

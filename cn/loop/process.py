@@ -70,7 +70,7 @@ def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None
     with open_run(hub, dry_run=dry_run, progress=progress, kind="process") as run:
         _process(run)
     if not dry_run:
-        wake(hub, run.report)
+        wake(run)
     return run.report
 
 
@@ -178,10 +178,12 @@ def gather_process(
     check_pinned(executor)
     show_anew(executor)
     restore_pending(executor)
-    answered = execute_output(run, executor)
+    answered = None if _answer_waits(run, executor, seen) else execute_output(run, executor)
     subjects = [answered] if answered else []
     tips = {key: tip for key, (_, tip) in seen.listed[IN].items()}
-    subjects += _execute(executor, _read_decided(executor, later), tips)
+    decided = _read_decided(executor, later)
+    decided = [one for one in decided if not _waits_for_its_branch(executor, seen, one.facts.peer, one.facts.item)]
+    subjects += _execute(executor, decided, tips)
     update_queue(run, executor, may_give=may_give)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
@@ -319,6 +321,28 @@ def _keys_and_people(executor: Executor) -> tuple[dict[str, str], dict[str, tupl
         keys[str(config.name)] = ours
     people: dict[str, tuple[str, ...]] = {str(r.name): (str(r.name), r.email) for r in config.reviewers}
     return keys, {**people, str(config.name): (str(config.name), *hub.identity)}
+
+
+def _answer_waits(run: Run, executor: Executor, seen: Observation) -> bool:
+    """Is what the agent answers about a branch of which this run did not hear where it is now?"""
+    called = [read_call(name) for name in answered_names(run)] if seen.unheard else []
+    about = ((p, i) for p, i in executor.snapshot.pending() if any(one.means_item(p, i) for one in called))
+    return any([_waits_for_its_branch(executor, seen, peer, item) for peer, item in about])
+
+
+def _waits_for_its_branch(executor: Executor, seen: Observation, peer: Name, item: Item) -> bool:
+    """Did the branch move to what this run did not get, nor hear that it cannot? Then its decision, which may be void,
+    waits for a run that does.
+    """
+    key, now = (peer, item.topic), executor.item(peer, IN, item.topic)
+    _, tip = seen.listed[IN].get(key, (None, item.head))
+    if key not in seen.unheard or tip == item.head or now is None or now.get("gone"):
+        return False
+    source = f"{peer}/{item.topic}"
+    text = f"{source} moved from {item.head[:8]} to {tip[:8]}, which was not fetched this time"
+    asks = f"{command('cn sync')} or the next {command('cn inbox process')} asks again"
+    executor.notes.info(f"{text}: what is decided waits; {asks}", source=source)
+    return True
 
 
 def _outcome(

@@ -251,7 +251,7 @@ def sync(
             run.memory.save()
             note.write(run, seen)
     if not dry_run:
-        wake(hub, run.report)
+        wake(run)
     return run.report
 
 

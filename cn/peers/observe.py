@@ -13,7 +13,7 @@ from cn.git.environment import find_local_git_dir
 from cn.git.fetch import fetch_tips
 from cn.git.objects import list_refs, read_kinds, read_raw, update_refs
 from cn.git.process import TIMED_OUT, Git, remedy_here
-from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, is_no_repository, list_remotes, remedy_of
+from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, is_no_repository, list_remotes, may_pass, remedy_of
 from cn.git.told import MAINS, Told, mailbox_ref, mains_ref
 from cn.peers.known_mains import forget_removed, note_listed
 from cn.peers.peer_main import GUESSES, main_parts, mains_in, note_read
@@ -34,7 +34,7 @@ from cn.values.errors import Refused
 from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
 from cn.values.shell_words import command, push_step
 from cn.values.text import counted, one_line, redact, some_of, visible
-from cn.values.timestamps import parse_stamp
+from cn.values.timestamps import format_second, parse_stamp
 
 Listed = dict[ThreadKey, tuple[Branch, Oid]]
 
@@ -45,7 +45,8 @@ class Observation:
 
     Of each side (``IN``: peers' branches for us, ``OUT``: ours for them) ``listed`` maps (peer, topic) to branch
     and tip, ``saw`` has the peers whose listing is known, so that absence means gone, and ``missing`` what could not
-    be fetched. ``unknown`` are branches of the mailbox that are nobody's, all of them where it was seen
+    be fetched; ``unheard`` are those inbound ones that were to be fetched, and of which this run did not hear whether
+    they can be. ``unknown`` are branches of the mailbox that are nobody's, all of them where it was seen
     ``whole``. ``later`` are branches of ours that wait to be adopted, ``away`` those that
     lay at a peer's former URL, and are not at the new one; ``their_away`` that peer's own of these.
     ``urls`` are the remotes that were asked, ``listings`` what those that answered have, ``heads`` our
@@ -59,6 +60,7 @@ class Observation:
     listed: dict[str, Listed] = field(default_factory=lambda: {IN: {}, OUT: {}})
     saw: dict[str, set[Name]] = field(default_factory=lambda: {IN: set(), OUT: set()})
     missing: dict[str, set[ThreadKey]] = field(default_factory=lambda: {IN: set(), OUT: set()})
+    unheard: set[ThreadKey] = field(default_factory=set)
     later: set[ThreadKey] = field(default_factory=set)
     away: dict[ThreadKey, Item] = field(default_factory=dict)
     their_away: dict[Name, list[Item]] = field(default_factory=dict)
@@ -355,16 +357,19 @@ _PLACE = "mailbox place"
 
 
 def _hold_moved(run: Run, seen: Observation, peers: Sequence[Peer], *, some: bool) -> None:
-    """Where ``mailbox:`` names another remote, what is open and not there is not gone: it lies where it lay.
+    """Where ``mailbox:`` names another remote, what is open and not there is not gone: it lies where it lay. What came
+    after this clone saw the change came to the new one, and never lay there.
 
     ``some``: these are not all peers.
     """
     noted, conditions, mailbox = run.memory.section(_PLACE), run.memory.conditions, run.settings.mailbox
     before = str(noted.get("name", mailbox))
     found: dict[str, Condition] = {}
-    for peer in peers if before != mailbox else ():
+    changed = str(noted.setdefault("since", format_second(run.now))) if before != mailbox else ""
+    for peer in peers if changed else ():
         items = run.snapshot.open_items.get(peer.name, {}).values()
         here = [i for i in items if lies_at_mailbox(peer.name, i.get("branch")) and _lies(i)]
+        here = [i for i in here if format_second(i.since) <= changed]
         lacks = [i for i in here if (peer.name, i.topic) not in seen.listed[i.side]]
         if lacks:
             side = lacks[0].side
@@ -385,6 +390,7 @@ def _hold_moved(run: Run, seen: Observation, peers: Sequence[Peer], *, some: boo
         found = {name: one for name, one in kept.items() if name not in {peer.name for peer in peers}} | found
     elif not found:
         noted["name"] = mailbox
+        noted.pop("since", None)
     conditions.replace(MOVED, found)
     for name, one in found.items():
         if name not in told:
@@ -566,6 +572,7 @@ def fetch_changed(
     turns = Turns(run.memory)
     turns.note_listed(heads, [name for name in run.settings.peers if name not in seen.saw[IN]])
     changed = [key for key in heads if only is None or key in only]
+    seen.unheard.update(changed)
     changed = [key for key in changed if force or not _waits(run, seen, key, IN)]
     chosen = _choose(run, seen, turns, {key: heads[key] for key in changed})
     ours = _unknown(run, seen, _choose_ours(run, seen)) if only is None else []
@@ -593,25 +600,39 @@ def fetch_changed(
     _report_untried(run, found.untried)
     asked = [*(pair for pair, _ in found.branches), *found.hung, *found.untried]
     told = {(key[0], head) for _, head, key, side in asked if side == IN}
+    heard = {(key[0], head) for (_, head, key, side), why in found.branches if side == IN and not _may_pass(why)}
     not_ours = {(key[0], head) for _, head, key, side in asked if side == OUT}
     _report_silent(run, wanted, found.silent)
     # What moved between listing and fetching is left for the next run.
     kinds = read_kinds(git, [seen.listed[IN][key][1] for key in chosen])
     for key, kind in zip(chosen, kinds, strict=True):
-        silent = _part(run, key[0], seen.listed[IN][key][0])[:2] in found.silent
+        why = found.silent.get(_part(run, key[0], seen.listed[IN][key][0])[:2], "")
+        silent = bool(why)
+        if silent and not _may_pass(why):
+            heard.add((key[0], heads[key]))
         if kind != "commit" or silent or (key[0], heads[key]) in told:  # it may be here, and be none of theirs
             seen.missing[IN].add(key)
         else:
             run.memory.unfetched.worked(_fetch_name(key, heads[key], IN))
         if not kind and not silent and (key[0], heads[key]) not in told:
             told.add((key[0], heads[key]))
-            _report_differing(run, *seen.listed[IN][key], key)
+            if _report_differing(run, *seen.listed[IN][key], key):
+                heard.add((key[0], heads[key]))
         if kind and kind != "commit":  # git takes no such push: the host lies
             _report_not_fetched(run, *seen.listed[IN][key], key, IN, f"it is a {kind}, no commit")
+            heard.add((key[0], heads[key]))
     came = [key for key in ours if (key[0], seen.listed[OUT][key][1]) not in not_ours]
     came = [key for key in came if _part(run, key[0], seen.listed[OUT][key][0])[:2] not in {*found.silent, *paused}]
     seen.missing[OUT] -= set(came) - set(_missing(git, seen, came))
-    return [key for key in chosen if key not in seen.missing[IN]]
+    read = [key for key in chosen if key not in seen.missing[IN]]
+    heard |= {(key[0], heads[key]) for key in read}
+    seen.unheard -= {key for key in seen.unheard if (key[0], heads[key]) in heard}
+    return read
+
+
+def _may_pass(why: str) -> bool:
+    """Does what kept a branch from being fetched say nothing of the branch?"""
+    return may_pass(why) or bool(remedy_here(why))
 
 
 def _part(run: Run, name: Name, branch: Branch) -> tuple[str, str, str]:
@@ -676,7 +697,7 @@ def _report_silent(
                 continue
             new = run.memory.silent.failed(name, silent[part])
             text = _silent_text(remote, remote if whole else part[1], silent[part])
-            often = "it is asked less and less often" if silent[part] == TIMED_OUT else "the next run asks it"
+            often = "it is asked less and less often" if silent[part] == TIMED_OUT else "the next sync asks it"
             remedy = f"{command('cn peer sync {}', part[1])} tries again; else {often}"
             if text not in told:
                 run.report.failed(text, remedy, source=remote, told_before=not new)
@@ -700,12 +721,15 @@ def _waits(run: Run, seen: Observation, key: ThreadKey, side: str) -> bool:
     if side == IN and run.memory.not_taken.waits(head_name(key, head)):
         text, remedy = _not_taken(key, branch, run.memory.not_taken.reason(head_name(key, head)))
         run.report.failed(text, remedy, source=key[0], told_before=True)
+        seen.unheard.discard(key)
         return True
     name = _fetch_name(key, head, side)
     if not run.memory.unfetched.waits(name) or remedy_here(run.memory.unfetched.reason(name)):
         return False
     text, remedy = _not_fetched(key, branch, side, run.memory.unfetched.reason(name))
     run.report.failed(text, remedy, source=key[0], told_before=True)
+    if side == IN and not _may_pass(run.memory.unfetched.reason(name)):
+        seen.unheard.discard(key)
     return True
 
 
@@ -731,12 +755,15 @@ def _not_fetched(key: ThreadKey, branch: Branch, side: str, why: str) -> tuple[s
     return what, f"{helps}; {command('cn peer sync {}', key[0])} tries now"
 
 
-def _report_differing(run: Run, branch: Branch, head: Oid, key: ThreadKey) -> None:
-    """The fetch went well and did not bring what was listed. Once that is a branch that moved meanwhile."""
+def _report_differing(run: Run, branch: Branch, head: Oid, key: ThreadKey) -> bool:
+    """The fetch went well and did not bring what was listed. Once that is a branch that moved meanwhile; returns
+    whether it was so before.
+    """
     if run.memory.told("differs", *key, head):
         _report_not_fetched(run, branch, head, key, IN, _NOT_SENT)
-    else:
-        run.report.info(f"{_shown(key, branch)} was listed at {head[:8]} and not sent; the next run looks again")
+        return True
+    run.report.info(f"{_shown(key, branch)} was listed at {head[:8]} and not sent; the next run looks again")
+    return False
 
 
 def _shown(key: ThreadKey, branch: Branch) -> str:

@@ -33,6 +33,7 @@ from cn.git.remote import (
     Push,
     RefResult,
     Result,
+    is_broken_off,
     is_refused_by_host,
     is_trouble_of_host,
     is_unreached,
@@ -282,8 +283,7 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
             raise OriginDeclined.because(rejected.reason, _remedy_at_origin(hub, rejected.reason))
         if rejected.told:
             raise OriginRefused.uncommitted(text, _remedy_at_origin(hub, rejected.reason))
-        asked, needed = "origin was asked, and does not have it; run again", needed_rights.of_hub(hub.main)
-        step = remedy_of(rejected.reason, asked, needed=needed)
+        step = remedy_of(rejected.reason, _ASKED, needed=needed_rights.of_hub(hub.main))
         raise NotAtOrigin.uncommitted(text, step, " here")
     if (here := _lock_on(hub, hub.main_ref)) is not None:
         raise OriginRefused.uncommitted(f"{here.path} keeps origin from taking main", f"{here.remedy}, then run again")
@@ -291,6 +291,7 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
     raise NotAtOrigin("origin's main is locked by somebody else's push", remedy if lock else "run again later")
 
 
+_ASKED = "origin was asked, and does not have it; run again"
 _BAD_REF = re.compile(r"bad object (refs/\S+)")
 
 
@@ -302,7 +303,9 @@ def _remedy_at_origin(hub: Hub, reason: str) -> str:
         if bad := _BAD_REF.search(reason):
             mend = command("git update-ref -d {}", bad[1])
             return f"{bad[1]} names an object that origin lost; {mend}, typed in that repository on its host, mends it"
+    # Who has no right is told so; a connection that broke says nothing of rights.
     may = "may you push to origin's main, and is origin a bare repository?"
+    may = _ASKED if is_broken_off(reason) else may
     return remedy_of(reason, may, needed=needed_rights.of_hub(hub.main))
 
 

@@ -464,6 +464,20 @@ def test_one_that_is_edited_after_origin_took_it_goes_besides(cut: tuple[Node, N
     assert f"sigma/re-{to.partition('/')[2]}" in " ".join(branches(pi.url))
 
 
+def test_a_connection_that_broke_while_a_comment_was_pushed_asks_for_no_right(cut: tuple[Node, Node, Proxy]) -> None:
+    sigma, pi, host = cut
+    pi.cn("send", "sigma", "q0")
+    sigma.sync()
+    host.fault = Fault("cut", push=0)
+    said = " ".join(sigma.cn("comment", "pi/q0", "Why?", check=1).stderr.split())
+    assert "goes when origin takes it → origin was asked, and does not have it; run again" in said
+    host.fault = NONE
+    sigma.cn("comment", "pi/q0", "Why?")  # as told
+    sigma.sync()
+    assert len([name for name in branches(pi.url) if name.startswith("sigma/")]) == 1
+    assert drafts(sigma) == []
+
+
 @pytest.mark.parametrize("act", ["reply", "comment", "send"])
 def test_words_that_waited_and_whose_push_has_an_unknown_end_go_once_said_again(
     cut: tuple[Node, Node, Proxy], act: str

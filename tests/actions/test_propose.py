@@ -235,6 +235,20 @@ def test_the_hub_is_named_once_and_a_clone_that_accepted_nothing_is_nobodys(desk
     assert "there is no hub at /nowhere, which cn.hub names in" in desk.cn("status", check=3).stderr
 
 
+def test_a_rebase_notes_the_hub_that_is_named_too(desk: Desk, sigma: Node) -> None:
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    git(desk.root, "config", "--unset", "cn.hub")
+    commit(sigma.root, {"docs/other.md": "main goes on\n"})
+    sigma.sync()
+    refused = desk.cn("rebase", "fix", check=1).stderr
+    assert "name your own with '--hub DIR', the clone remembers it" in refused
+    said = desk.cn("rebase", "fix", "--hub", desk.pi.root).stdout
+    assert "its proposals are made by the hub pi" in said
+    assert git(desk.root, "config", "cn.hub") == str(desk.pi.root)
+    assert "is on sigma's latest main already" in desk.cn("rebase", "fix").stdout
+
+
 def test_a_missing_peer_is_named_with_its_place_and_leaves_no_note(desk: Desk) -> None:
     git(desk.root, "config", "--unset", "cn.hub")
     desk.begin({"docs/fix.md": "one\n"})

@@ -7,6 +7,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from cn.agent import hooks
 from cn.git.repository import open_hub
 from tests.support.hubs import git
@@ -52,6 +54,25 @@ def test_a_wake_that_failed_and_was_unset_is_told_no_more(world: World, sigma: N
     git(sigma.root, "config", "--unset", "cn.wake")
     sigma.cn("sync", check=None)
     assert "the wake command failed" not in sigma.cn("status", check=None).stdout
+
+
+@pytest.mark.parametrize("interface", ["triage", "queue"])
+def test_a_wake_that_failed_is_over_with_what_it_was_for(world: World, sigma: Node, pi: Node, interface: str) -> None:
+    text = (sigma.root / ".cn/hub.yaml").read_text().replace("interface: triage", f"interface: {interface}")
+    sigma.write({".cn/hub.yaml": text})
+    tried = world.folder / "tried"
+    git(sigma.root, "config", "cn.wake", f"echo >> {tried}; exit 1")
+    pi.cn("send", "sigma", "question")
+    sigma.cn("sync", check=1)
+    sigma.cn("sync")
+    times = len(tried.read_text())
+    assert times == 2, "it is tried again at each run"
+    sigma.cn("delete", "pi/question")
+    sigma.cn("sync")
+    assert len(tried.read_text()) == times, "nobody is woken for what a person decided"
+    assert "the wake command failed" not in sigma.cn("status", "--check").stdout
+    pi.cn("send", "sigma", "another")
+    assert "the wake command failed" in sigma.cn("sync", check=None).stderr
 
 
 def test_a_wake_command_is_never_taken_from_the_tree(world: World, sigma: Node, pi: Node) -> None:

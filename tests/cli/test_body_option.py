@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hubs import cn, cn_env
+from tests.support.world import Node, World
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +53,16 @@ def test_a_file_standard_input_and_a_pipe_of_the_shell_are_read(hub: Path, tmp_p
     subprocess.run(["bash", "-c", line], env=cn_env(), capture_output=True, timeout=60, check=True)
     texts = "".join(path.read_text() for path in (hub / "threads/adhoc").glob("*.md"))
     assert all(said in texts for said in ("from a file\n", "from stdin\n", "from a pipe\n"))
+
+
+@pytest.mark.parametrize("act", ["send", "reply", "comment"])
+def test_a_message_that_is_a_dash_is_what_standard_input_says(world: World, sigma: Node, pi: Node, act: str) -> None:
+    pi.cn("send", "sigma", "question")
+    sigma.sync()
+    to = "pi" if act == "send" else "pi/question"
+    assert "say something" in sigma.cn(act, to, "-", check=None).stderr
+    sigma.cn(act, to, "-", stdin="Yes, 100 EUR\n\nand a second line\n")
+    pi.sync()
+    text = "".join(map(pi.thread, pi.threads()))
+    assert "> Yes, 100 EUR" in text
+    assert "> and a second line" in text

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
+from tests.inbox.test_never_listed import CLOCK
 from tests.inbox.test_put_back import pin, put
 from tests.support.hubs import git, write_raw_commit
 from tests.support.world import Node, World
@@ -155,3 +157,85 @@ def test_a_branch_that_moves_while_another_is_decided_comes_with_the_next_sync(
     assert f"pi/two moved to {new[:8]}" in sigma.sync().stdout
     sigma.decide("pi/two", "do:merge")
     assert merged(sigma, new)
+
+
+@pytest.fixture
+def cut_off(tmp_path: Path) -> dict[str, str]:
+    """The environment of a user whose hosts list, and break off whatever is fetched from them (git-config(1),
+    ``uploadpack.packObjectsHook``).
+    """
+    script = tmp_path / "pack-objects"
+    script.write_text("#!/bin/sh\nkill -9 $PPID\n")
+    script.chmod(0o755)
+    config = tmp_path / "gitconfig"
+    config.write_text(f"[uploadpack]\n\tpackObjectsHook = {script}\n")
+    return {"GIT_CONFIG_GLOBAL": str(config)}
+
+
+@pytest.mark.parametrize("command", ["inbox process", "sync"])
+def test_a_fetch_that_failed_says_nothing_of_a_branch_that_moved(
+    world: World, sigma: Node, pi: Node, cut_off: dict[str, str], command: str
+) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    new = world.propose(pi, sigma, files={"docs/better.md": "better\n"}, force=True)
+    done = sigma.cn(*command.split(), check=1, env=cut_off)
+    assert "does not send pi's branches" in done.stderr
+    told = sigma.cn("inbox", "process", check=None, env=cut_off).stdout
+    assert f"pi/proposal moved from {head[:8]} to {new[:8]}, which was not fetched this time" in told
+    assert "what is decided waits; 'cn sync' or the next 'cn inbox process' asks again" in told
+    shown = sigma.cn("status").stdout
+    for text in (done.stdout, told, shown, sigma.cn("why", "pi/proposal").stdout):
+        assert "did not come in" not in text
+        assert "cn delete" not in text
+        assert "not there any more" not in text
+    (thread,) = json.loads(sigma.cn("inbox", "--json").stdout)
+    assert thread["state"] == "decided"
+    assert not merged(sigma, head)
+
+    told = sigma.cn(*command.split()).stdout
+    assert f"pi/proposal moved to {new[:8]}" in told
+    sigma.process()
+    assert not merged(sigma, new), "what was decided about the earlier one is void"
+    sigma.decide("pi/proposal", "do:merge")
+    assert merged(sigma, new)
+    assert "does not send" not in sigma.cn("status").stdout
+
+
+@pytest.mark.parametrize("command", ["inbox process", "sync"])
+def test_a_branch_that_goes_back_from_what_was_not_fetched_was_put_back(
+    world: World, sigma: Node, pi: Node, cut_off: dict[str, str], command: str
+) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    new = world.propose(pi, sigma, files={"docs/better.md": "better\n"}, force=True)
+    sigma.cn(*command.split(), check=1, env=cut_off)
+    put(sigma, "pi/proposal", head)
+    told = sigma.cn(*command.split(), check=None).stdout
+    assert f"pi/proposal moved from {head[:8]} to {new[:8]}, and back before that came in" in told
+    assert not merged(sigma, head)
+    assert "pushed again as the same commit by whoever can write there" in sigma.sync().stdout
+    sigma.process(check=None)
+    assert not merged(sigma, head)
+    assert "## Void triage" in sigma.thread(sigma.only_thread())
+    sigma.idle()
+    sigma.decide("pi/proposal", "do:merge")
+    assert merged(sigma, head), "who read that may still take it"
+
+
+def test_a_branch_that_nobody_sends_for_a_day_is_gone_from_what_was_shown(
+    world: World, sigma: Node, pi: Node, cut_off: dict[str, str]
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    new = world.propose(pi, sigma, files={"docs/better.md": "better\n"}, force=True)
+    for _ in range(5):
+        sigma.cn("sync", check=None, env=cut_off)
+    assert "not there any more" not in sigma.cn("status").stdout
+    later = {**cut_off, "PYTHONPATH": CLOCK, "TEST_CLOCK": str(25 * 3600)}
+    assert f"to {new[:8]}, which did not come in" in sigma.cn("sync", check=None, env=later).stdout
+    sigma.triage("pi/proposal", "delete:replaced")
+    sigma.cn("inbox", "process", check=None, env=later)
+    assert sigma.threads() == []

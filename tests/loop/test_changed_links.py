@@ -10,6 +10,7 @@ import pytest
 from cn.loop.idle_check import NOTE
 from cn.protocol.message import About, Message, format_message
 from cn.values.names import Branch, Name, Oid
+from tests.inbox.test_never_listed import CLOCK
 from tests.support.hubs import (
     bare,
     branches,
@@ -414,6 +415,31 @@ def test_what_is_open_is_not_gone_where_the_mailbox_is_another_remote_now(world:
     sigma.decide("pi/proposal", "do:merge")
     assert "docs/proposal.md" in paths(box, "main")
     assert "not published" not in sigma.cn("status").stdout
+
+
+def test_what_the_new_mailbox_lost_is_not_told_as_at_the_former_one(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    world.propose(pi, sigma)
+    sigma.sync()
+    box = bare(world.folder / "host/mailbox.git")
+    git(sigma.root, "remote", "add", "box", str(box))
+    sigma.configure("mailbox: box\n")
+    sigma.sync()
+    person = clone(str(box), world.folder / "person")
+    identify(person, "Ada")
+    commit(person, {"docs/new.md": "new\n"})
+    force_push(person, box, "HEAD:refs/heads/pi/new")
+    later = {"PYTHONPATH": CLOCK, "TEST_CLOCK": "60"}
+    assert "received pi/new" in sigma.cn("sync", env=later).stdout
+    git(box, "update-ref", "-d", "refs/heads/pi/new")  # as a backup does that is older
+    sigma.cn("sync", env=later)
+    for view in ("status", "doctor"):
+        shown = " ".join(sigma.cn(view).stdout.split())
+        assert "what is open with pi is not there yet: pi/proposal" in shown
+        assert "pi/new" not in shown.partition("was origin")[2].partition("pending")[0]
+    sigma.cn("delete", "pi/proposal", env=later)
+    assert "pi/new is gone: the branch is not listed any more" in sigma.cn("sync", env=later).stdout
 
 
 def refuse(node: Node, prefix: str) -> None:

@@ -92,7 +92,7 @@ def test_a_host_whose_git_dies_for_everybody_is_told_as_that_and_blames_no_branc
     said = [sigma.cn("sync", check=None, env={"GIT_CONFIG_GLOBAL": str(config)}).stderr for _ in range(3)]
     assert "the mailbox does not send its branches" in said[0]
     assert "push it again" not in "".join(said)
-    assert "the next run asks it" in sigma.cn("status").stdout
+    assert "the next sync asks it" in sigma.cn("status").stdout
     done = sigma.cn("sync")
     assert "received pi/a" in done.stdout, "an answer that came at once makes nobody wait"
     assert "received omega/a" in done.stdout

@@ -12,7 +12,7 @@ import click
 
 from cn.cli.commands.inbox import sync_peers
 from cn.cli.completers import PEER, THREAD, complete_peer
-from cn.cli.options import DRY_RUN, HEAD, Env, Group, action, list_group, options, refused_as_usage
+from cn.cli.options import DRY_RUN, HEAD, Env, Group, action, list_group, options, read_said, refused_as_usage
 
 if TYPE_CHECKING:
     from cn.values.report import Report
@@ -131,7 +131,7 @@ def sync_command(env: Env, names: tuple[str, ...]) -> None:
     sync_peers(env, [parse_name(n, "peer") for n in names] or None, force=True)
 
 
-_MESSAGE = click.argument("message")
+_MESSAGE = click.argument("message", callback=read_said)
 _SUBJECT = click.option("--body", default="", help="The text; MESSAGE is then the subject.")
 
 
@@ -150,13 +150,15 @@ def _saying(name: str) -> Callable[..., Report]:
     return say
 
 
-send_command = action("send", _saying("send"), "Send MESSAGE to PEER.", PEER, _MESSAGE, _SUBJECT)
+send_command = action("send", _saying("send"), "Send MESSAGE ('-': standard input) to PEER.", PEER, _MESSAGE, _SUBJECT)
 
 _MORE = click.option("--body", default="", help="More text below the message.")
-_REPLY = "Reply to THREAD; a pending message is decided by it, a proposal goes on waiting."
+_REPLY = (
+    "Reply MESSAGE ('-': standard input) to THREAD; a pending message is decided by it, a proposal goes on waiting."
+)
 reply_command = action("reply", _saying("reply"), _REPLY, THREAD, _MESSAGE, _MORE, HEAD)
 
-_COMMENT = "Say something about THREAD to its creator; it decides nothing, and the thread stays."
+_COMMENT = "Say MESSAGE ('-': standard input) about THREAD to its creator; it decides nothing, and the thread stays."
 _ACTOR = click.option("--actor", default="", help="Who says it; this hub's agent if not given.")
 comment_command = action("comment", _saying("comment"), _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR, HEAD)
 
