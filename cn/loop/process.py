@@ -327,7 +327,7 @@ def _answer_waits(run: Run, executor: Executor, seen: Observation) -> bool:
     """Is what the agent answers about a branch of which this run did not hear where it is now?"""
     called = [read_call(name) for name in answered_names(run)] if seen.unheard else []
     about = ((p, i) for p, i in executor.snapshot.pending() if any(one.means_item(p, i) for one in called))
-    return any([_waits_for_its_branch(executor, seen, peer, item) for peer, item in about])
+    return any(_waits_for_its_branch(executor, seen, peer, item) for peer, item in about)
 
 
 def _waits_for_its_branch(executor: Executor, seen: Observation, peer: Name, item: Item) -> bool:

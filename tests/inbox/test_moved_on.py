@@ -10,6 +10,7 @@ import pytest
 
 from tests.inbox.test_never_listed import CLOCK
 from tests.inbox.test_put_back import pin, put
+from tests.support.desk import answer, current, work_queue
 from tests.support.hubs import git, write_raw_commit
 from tests.support.world import Node, World
 
@@ -201,6 +202,23 @@ def test_a_fetch_that_failed_says_nothing_of_a_branch_that_moved(
     sigma.decide("pi/proposal", "do:merge")
     assert merged(sigma, new)
     assert "does not send" not in sigma.cn("status").stdout
+
+
+def test_what_an_agent_answers_waits_too_until_it_is_known_where_the_branch_is(
+    world: World, sigma: Node, pi: Node, cut_off: dict[str, str]
+) -> None:
+    work_queue(sigma)
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    id = current(sigma)
+    answer(sigma, f"---\nid: {id}\ndone: {id}\n---\n")
+    new = world.propose(pi, sigma, files={"docs/better.md": "better\n"}, force=True)
+    told = sigma.cn("inbox", "process", check=None, env=cut_off).stdout
+    assert f"pi/proposal moved from {head[:8]} to {new[:8]}, which was not fetched this time" in told
+    assert (sigma.root / "state/output.md").exists()
+    assert len(sigma.threads()) == 1
+    assert f"pi/proposal moved to {new[:8]}" in sigma.process(check=None).stdout
+    assert len(sigma.threads()) == 1, "it was about the earlier one"
 
 
 @pytest.mark.parametrize("command", ["inbox process", "sync"])
