@@ -197,9 +197,7 @@ def wake(run: Run) -> None:
         memory = Memory(hub, now())
         if failure:
             text = f"the wake command failed: {redact(one_line(failure))}"
-            remedy = "see 'git config cn.wake'; it is tried again at each run"
-            report.failed(text, remedy, told_before=memory.told("wake", text))
-            memory.conditions.set("wake", text, remedy)
+            _tell(memory, report, text, "see 'git config cn.wake'; it is tried again at each run")
         else:
             (hub.state / WAKING).unlink(missing_ok=True)
             memory.conditions.clear("wake")
@@ -224,9 +222,15 @@ def _tell_held(hub: Hub, report: Report) -> None:
         report.info("another run is waking the agent; the next one tells it what came now")
         return
     memory, text = Memory(hub, now()), f"the agent is not woken: {holder.text}"
-    report.failed(text, holder.remedy, told_before=memory.told("wake", text))
-    memory.conditions.set("wake", text, holder.remedy)
+    _tell(memory, report, text, holder.remedy)
     memory.save()
+
+
+def _tell(memory: Memory, report: Report, text: str, remedy: str) -> None:
+    """Tell why the agent is not woken, once as long as that is so."""
+    before = memory.conditions.get("wake", "")
+    report.failed(text, remedy, told_before=before is not None and before.text == text)
+    memory.conditions.set("wake", text, remedy)
 
 
 def is_builtin(command: str) -> bool:
