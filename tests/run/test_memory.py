@@ -120,14 +120,16 @@ def test_a_pipe_in_the_place_of_a_file_of_ours_hangs_nobody(sigma: Node, name: s
             assert f"cannot read {path}: it is no file" in done.stderr
 
 
-def test_names_to_wake_for_may_be_any_bytes(world: World, sigma: Node) -> None:
+def test_names_to_wake_for_may_be_any_bytes(world: World, sigma: Node, pi: Node) -> None:
     note = world.folder / "note"
+    world.propose(pi, sigma)
     sigma.sync()
+    name = sigma.only_thread()
     git(sigma.root, "config", "cn.wake", f'cat > "{note}"')
-    for name in ("wake", "waking"):
-        (sigma.root / ".git/cn" / name).write_bytes(b"\xff\xfe\0bad\n\xc3(\n20260205-pi-x.md\n")
+    for file in ("wake", "waking"):
+        (sigma.root / ".git/cn" / file).write_bytes(b"\xff\xfe\0bad\n\xc3(\n" + name.encode() + b"\n")
     sigma.sync()
-    assert note.read_text().endswith("\n20260205-pi-x.md\n")
+    assert note.read_text().endswith(f"\n{name}\n")
     assert "\0" not in note.read_text()
 
 
