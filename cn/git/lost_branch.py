@@ -12,6 +12,7 @@ from cn.git.damage import read_log
 from cn.git.objects import is_ancestor, read_all, resolve
 from cn.git.remote import HEADS
 from cn.git.repository import CONFIG, ORIGIN_REF, Hub
+from cn.git.work_clone import way_to
 from cn.protocol.hub_config import main_named_in
 from cn.values.names import Oid
 from cn.values.shell_words import command
@@ -37,8 +38,28 @@ def _is_broken(hub: Hub) -> bool:
     return (hub.git_dir / hub.main_ref).is_file() and resolve(hub.git, hub.main_ref) is None
 
 
+def elsewhere(hub: Hub) -> tuple[str, str]:
+    """That HEAD is not on main, and what goes there."""
+    head = f"HEAD is {visible(head_branch(hub) or 'a detached commit')}"
+    name = _main_now(hub)
+    return f"{head}, and cn works on {name} only", f"run {way_to(hub.git, name)}, then run again"
+
+
+def _main_now(hub: Hub) -> str:
+    """The name that main has in this clone: a branch of before it was renamed has a hub file that names the former."""
+    known = resolve(hub.git, ORIGIN_REF)
+    form = f"--format=%(refname:lstrip=2) %(objectname):{CONFIG}"
+    rows = hub.git.run("for-each-ref", form, "--contains", known, HEADS).lines if known is not None else []
+    named = [row.rpartition(" ")[::2] for row in rows]
+    files = read_all(hub.git, [file for _, file in named])
+    found = (name for (name, _), file in zip(named, files, strict=True) if file and main_named_in(file.data) == name)
+    return next(found, hub.main)
+
+
 def missing_main(hub: Hub) -> tuple[str, str]:
     """That there is no main, and what to type."""
+    if _main_now(hub) != hub.main:
+        return elsewhere(hub)
     head, last = head_branch(hub), last_main(hub)
     if _is_broken(hub):
         gone = command("rm -- {}", str(hub.git_dir / hub.main_ref))

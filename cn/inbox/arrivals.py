@@ -33,6 +33,7 @@ from cn.inbox.plan.arrivals import (
     LOOKED,
     Step,
     classify,
+    ended_as_another,
     is_news_that_it_vanished,
     left_by,
     plan_continued,
@@ -317,7 +318,7 @@ def _rename(executor: Executor, arrival: Arrival, item: Item, name: ThreadName, 
         working = mask_thread(executor, name, working, read_mains(executor, inbox_path(name)))
     plan = plan_renamed(arrival, executor.settings.us, item, working, fresh, known, back)
     if item.get("kind") in ("", PROPOSAL):
-        plan = _telling(executor, arrival, plan, name, back)
+        plan = _telling(executor, arrival._replace(item=None), plan, name, back)  # told once for each name
     executor.perform(plan)
     if void:
         text = f"{arrival.source}: what was decided is void; read {inbox_path(name)}, then decide again"
@@ -431,13 +432,15 @@ def _classified(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]
     past: dict[ThreadKey, Sequence[Event]] = dict.fromkeys(calm, ())
     for peer in dict.fromkeys(peer for peer, topic in keys if (peer, topic) not in calm):
         topics = [topic for p, topic in keys if p == peer and (p, topic) not in calm]
-        found = executor.snapshot.events_of_topics(peer, IN, topics)
-        past |= {(peer, topic): events for topic, events in found.items()}
-    steps = {key: classify(heads[key], items[key], past[key]) for key in keys}
-    return [
-        Arrival(*key, *seen.listed[IN][key], executor.now, step=steps[key], item=items[key], past=past[key])
-        for key in keys
-    ]
+        events = executor.snapshot.events_of_topics(peer, IN, topics)
+        past |= {(peer, topic): theirs for topic, theirs in events.items()}
+    found = list[Arrival]()
+    for key in keys:
+        step, at = classify(heads[key], items[key], past[key]), seen.listed[IN][key]
+        if step is Step.KNOWN and items[key] is None and ended_as_another(past[key], *at):
+            step = Step.REPEATED
+        found.append(Arrival(*key, *at, executor.now, step=step, item=items[key], past=past[key]))
+    return found
 
 
 def _read_apart(

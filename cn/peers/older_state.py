@@ -13,6 +13,7 @@ from cn.git.objects import is_ancestor
 from cn.peers.observe import Observation, fetch_mains, has_two_places
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, Peer
+from cn.run.memory import NAMELESS
 from cn.run.run import Run
 from cn.values.names import Oid
 from cn.values.timestamps import format_second, stamp_or_none
@@ -93,6 +94,9 @@ def _hold_back(run: Run, seen: Observation, peer: Peer, known: str) -> None:
     for side in (IN, OUT):
         if has_two_places(run, peer) or side == (OUT if peer.deliver == MAILBOX else IN):
             seen.saw[side].discard(peer.name)
+    if run.memory.conditions.get(NAMELESS, peer.name) is not None:  # main may have another name: that is told
+        run.memory.conditions.clear(OLDER, peer.name)
+        return
     text = f"{peer.name}'s main lacks {known[:12]}, which it had: what is not listed beside it is not taken as gone"
     remedy = f"a mirror catches up by itself; if {peer.name}'s host lost something, tell {peer.name}"
     told_before = peer.name in run.memory.conditions.names(OLDER)

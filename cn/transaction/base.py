@@ -22,7 +22,7 @@ from cn.git.fast_import import EntryChange, FileChange, build_commit, set_entry
 from cn.git.fetch import fetch_tips
 from cn.git.lfs import find_pointers
 from cn.git.list_and_fetch import Fetched, list_and_fetch
-from cn.git.lost_branch import head_branch, missing_main
+from cn.git.lost_branch import elsewhere, head_branch, missing_main
 from cn.git.objects import (
     empty_tree,
     is_ancestor,
@@ -182,13 +182,7 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     if hub.main_ref not in refs:
         raise BadPlace(*missing_main(hub))
     if not (on_main or hub.apart):
-        from cn.git.work_clone import way_to  # every run comes by here, and few stop
-
-        head = head_branch(hub) or "a detached commit"
-        raise BadPlace(
-            f"HEAD is {visible(head)}, and cn works on {hub.main} only",
-            f"run {way_to(hub.git, hub.main)}, then run again",
-        )
+        raise BadPlace(*elsewhere(hub))
     _no_other_work_tree(hub)
     _real_folders(hub)
     for path in find_pipes(hub):

@@ -170,6 +170,55 @@ def test_another_name_of_a_commit_keeps_no_decision_when_its_creator_replaces_or
     assert is_in_main(sigma, head) is not pinned, "who read that it went on decides, where no key says whose it is"
 
 
+@pytest.mark.parametrize("decision", ["do:merge", "delete:no"])
+def test_the_name_under_which_a_thread_began_is_told_what_became_of_it_too(
+    world: World, sigma: Node, pi: Node, decision: str
+) -> None:
+    """It was renamed, and the old name came back at the same commit, as by an old ``git push --all``."""
+    head = world.propose(pi, sigma, "fix")
+    sigma.sync()
+    name = sigma.only_thread()
+    pi.sync()
+    push_as(world, pi, sigma, head, "pi/other")
+    push(world.person(pi, sigma), sigma.home, ":refs/heads/pi/fix")
+    sigma.cn("sync", check=None)
+    push_as(world, pi, sigma, head, "pi/fix")
+    sigma.cn("sync", check=None)
+    sigma.cn("inbox", "show", name)
+    sigma.triage(name, decision)
+    sigma.process()
+    assert is_in_main(sigma, head) == (decision == "do:merge")
+    for _ in range(3):
+        pi.cn("sync", check=None)
+        sigma.cn("sync", check=None)
+    assert not [one for one in branches(sigma.home) if one.startswith("pi/")], "its creator knows, and cleans up"
+    assert "nothing pending" in sigma.cn("status").stdout
+    assert "refused" not in pi.cn("status").stdout
+    before = len(sigma.rows())
+    sigma.sync()
+    sigma.sync()
+    assert len(sigma.rows()) == before, "told once"
+
+
+def test_who_renames_a_signed_branch_and_takes_that_back_is_told_each_time(world: World, tmp_path: Path) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    private, public = make_ssh_key(tmp_path / "key")
+    world.link(sigma, pi, b_key=public)
+    person = world.person(pi, sigma)
+    sign_with(person, private)
+    git(person, "config", "commit.gpgsign", "true")
+    head = world.propose(pi, sigma, "fix")
+    sigma.sync()
+    pi.sync()
+    for there, gone in (("pi/other", "pi/fix"), ("pi/fix", "pi/other")):
+        push_as(world, pi, sigma, head, there)
+        sigma.cn("sync", check=None)
+        push(person, sigma.home, f":refs/heads/{gone}")
+        sigma.cn("sync", check=None)
+        told = pi.cn("sync", check=None).stdout
+        assert f'sigma says {there} is refused: "merge-needs-approval: the branch went on as {there}' in told
+
+
 def test_what_was_shown_before_its_branch_moved_is_not_what_goes_on_as_another(
     world: World, sigma: Node, pi: Node
 ) -> None:

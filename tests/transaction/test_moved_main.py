@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.support.hubs import bare, branches, clone, commit, git, identify, push
+from tests.support.hubs import bare, branches, clone, cn, commit, git, identify, push
 from tests.support.world import Node, World
 
 
@@ -308,3 +308,25 @@ def test_a_new_main_that_origin_does_not_have_yet_is_said_to_be_pushed(world: Wo
     typed(sigma, stopped, "git push")
     sigma.sync()
     assert git(sigma.home, "rev-parse", "main") != ""
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_topic_branch_of_before_main_was_renamed_is_told_where_main_is(
+    world: World, sigma: Node, linked: bool
+) -> None:
+    """Its hub file names the former main: that is not made again, nor gone to."""
+    git(sigma.root, "branch", "topic")
+    rename_main(sigma)
+    sigma.sync()
+    place, way = sigma.root, "'git switch trunk'"
+    if linked:
+        place, way = world.folder / "linked", f"'cd {sigma.root}'"
+        git(sigma.root, "worktree", "add", "--quiet", str(place), "topic")
+    else:
+        git(sigma.root, "switch", "--quiet", "topic")
+    for words in (("sync",), ("status",), ("inbox",)):
+        said = " ".join(cn(*words, cwd=place, check=1).stderr.split())
+        assert f"HEAD is topic, and cn works on trunk only → run {way}, then run again" in said
+    git(sigma.root, "branch", "main", "topic")  # as an earlier cn told
+    said = " ".join(cn("sync", cwd=place, check=1).stderr.split())
+    assert f"HEAD is topic, and cn works on trunk only → run {way}, then run again" in said

@@ -89,6 +89,16 @@ def classify(head: Oid, item: Item | None, past: Sequence[Event]) -> Step:
     return read_step(seen.state, seen.look(head))
 
 
+def ended_as_another(past: Sequence[Event], branch: Branch, head: Oid) -> bool:
+    """Was a thread at this head decided when it went on as another branch, and its creator told nothing of this one?"""
+    here = [event for event in past if event.head == head]
+    last = max((at for at, event in enumerate(here) if event.kind == "decided"), default=None)
+    if last is None or any(event.kind == "repeated" for event in here[last:]):
+        return False
+    names = [name for event in here[:last] if event.kind in LOOKED and (name := event.fields.get("branch"))]
+    return bool(names) and names[-1] != branch
+
+
 def is_news_that_it_vanished(item: Item | None, past: Sequence[Event]) -> bool:
     """Is it news that the branch is not listed any more, or did another clone see it first?"""
     return (read_sighting(item, past).state, "vanished") in RECEIVER.after

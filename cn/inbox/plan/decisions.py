@@ -15,7 +15,7 @@ from typing import NamedTuple, assert_never
 
 from cn.outbox.plan.receipts import notice
 from cn.protocol import rules
-from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
+from cn.protocol.effects import Advance, Drop, Effect, Keep, Log, Pin, Plan, Post, Put, Record
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.layout import BRANCH_LEFT, COMMENTED, MERGED_BEFORE, MESSAGE, REPLIED, done_path, inbox_path
 from cn.protocol.ledger import IN, Event, Item
@@ -45,7 +45,7 @@ from cn.protocol.thread_file import (
 from cn.secrets.findings import quoted_here, unnamed
 from cn.secrets.scanner import Text
 from cn.values.errors import Refusal
-from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, digest, reply_subject, reply_topic
+from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, digest, reply_subject, reply_topic, topic_of
 from cn.values.shell_words import command
 from cn.values.text import counted, one_line, slug
 from cn.values.timestamps import format_second, format_stamp
@@ -227,6 +227,8 @@ def plan_end(
         _row(facts, cause.words, executed, status, merge or ""),
         post,
     )
+    if topic_of(facts.branch) != facts.item.topic:  # the name under which it came may be there again, and is told too
+        effects = (*effects, Pin(facts.peer, IN, facts.item.topic, None), Keep(facts.item.head))
     return Plan(facts.source, effects)
 
 
