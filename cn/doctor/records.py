@@ -14,7 +14,7 @@ from cn.git.fast_import import FileChange
 from cn.git.objects import list_refs, list_tree, read_info
 from cn.git.process import Git, mend_objects
 from cn.git.repository import ORIGIN_REF, Hub
-from cn.inbox.working_copies import unread
+from cn.inbox.working_copies import may_be_of, unread
 from cn.protocol import ledger
 from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import IN, Item, LedgerRefused
@@ -98,10 +98,17 @@ def _rebuild(peer: Name, hub: Hub, rescue: str) -> str:
     return f"rebuilt {path} from the history"
 
 
+def _damaged(facts: HubFacts) -> set[Name]:
+    """The peers whose history cannot be read: nothing is told of what it does not say."""
+    return {peer for peer, history in facts.histories.items() if history.bad}
+
+
 def _pending(facts: HubFacts) -> list[tuple[Name, Item]]:
-    """Threads that wait, by the history, so that a damaged ``open`` hides none."""
+    """Threads that wait, by the history, so that a damaged ``open`` hides none; by none that cannot be read."""
     found = []
     for peer, history in facts.histories.items():
+        if history.bad:
+            continue
         items = ledger.fold_history(history.events)
         found += [(peer, i) for (side, _), i in sorted(items.items()) if side == IN and i.get("thread")]
     return found
@@ -154,8 +161,13 @@ def _strays(facts: HubFacts, known: set[str], in_main: set[str]) -> Iterator[Fin
     except OSError:
         here = {}
     left = {path.removeprefix(f"{INBOX}/") for path in read_unplaced(facts.hub).left}  # cn's own, told elsewhere
+    damaged = _damaged(facts)
     for name in sorted((here.keys() | in_main) - known - left - {DONE.rpartition("/")[2]}):
         if name.startswith(".") or name.endswith("~"):
+            continue
+        if may_be_of(name, damaged):
+            what = f"whether {INBOX}/{visible(name)} waits for a decision cannot be told"
+            yield info(what, "the ledger of its peer cannot be read", "first mend the ledger's lines", check="inbox")
             continue
         what = f"{INBOX}/{visible(name)} is no thread cn knows"
         where = "move it elsewhere, for example to threads/adhoc/"
@@ -212,7 +224,7 @@ def check_pins(facts: HubFacts) -> Iterator[Finding]:
         for event in history.events
         if event.side == IN and event.kind != "refused"
     }
-    damaged = {peer for peer, history in facts.histories.items() if history.bad}
+    damaged = _damaged(facts)
     for (key, oid), found in zip(pins.items(), infos, strict=True):
         (peer, side, component), ref = key, names[key]
         fix = _set_pin(ref, oid, None)

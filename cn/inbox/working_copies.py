@@ -222,8 +222,12 @@ def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]
         left = read_unplaced(hub).left
         stray = [n for n in stray if f"{INBOX}/{n}" not in left]
     # Whose records are damaged, whose threads are not known as such: that is told of the peer.
-    damaged = tuple(f"-{peer}-" for peer in snapshot.damaged)
-    return [n for n in stray if not n[8:].startswith(damaged)] if damaged else stray
+    return [n for n in stray if not may_be_of(n, snapshot.damaged)]
+
+
+def may_be_of(name: str, peers: Iterable[Name]) -> bool:
+    """By its name, can this file of the inbox be a thread of one of these peers (``YYYYMMDD-peer-topic.md``)?"""
+    return name[8:].startswith(tuple(f"-{peer}-" for peer in peers))
 
 
 def has_triage(hub: Hub, name: ThreadName) -> bool:

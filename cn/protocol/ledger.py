@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -171,6 +172,32 @@ def as_written(text: str) -> str:
     if not edges and not any(mark in text for mark in _TOUCHED):
         return text
     return "".join(f"{line}\n" for _, line in numbered_lines(text))
+
+
+def missing_events(lines: Iterable[str], there: Collection[str]) -> set[str]:
+    """The lines that say something which no line ``there`` says.
+
+    What is no event says nothing, nor does the mere beginning of a line that is there: a program that went over the
+    files (one that replaces words, or wraps lines) leaves both. What it made is no entry that may not be taken out.
+    """
+    missing = set(lines).difference(there)
+    whole = sorted(there) if missing else []
+    return {line for line in missing if _is_event(line) and not _begins_one(line, whole)}
+
+
+def _begins_one(line: str, whole: list[str]) -> bool:
+    """Does one of these sorted lines begin with this one?"""
+    at = bisect_left(whole, line)
+    return at < len(whole) and whole[at].startswith(line)
+
+
+def _is_event(line: str) -> bool:
+    try:
+        line.encode("utf-8")  # what is no text there cannot be read either
+        parse_event(line)
+    except (LedgerRefused, UnicodeEncodeError):
+        return False
+    return True
 
 
 def each_event(text: str) -> Iterator[Event]:

@@ -10,7 +10,7 @@ from cn.run.snapshot import Snapshot
 from cn.values.errors import Refused
 from cn.values.names import Branch, Name, NameRefused, parse_thread_name, reply_topic, topic_of
 from cn.values.shell_words import command
-from cn.values.text import one_line
+from cn.values.text import one_line, some_of
 
 
 class NoThread(Refused):
@@ -98,5 +98,7 @@ def find_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item]:
     found = look_for_pending(snapshot, text)
     if found is None:
         remedy = nearly_called(snapshot, text) or _of_ours(snapshot, text) or "'cn inbox' lists them"
+        if snapshot.damaged:  # it may be one of theirs
+            remedy = f"what is pending from {some_of(list(snapshot.damaged))} cannot be told, see 'cn doctor'; {remedy}"
         raise NoThread(f"no pending thread {one_line(text, 80)!r}", remedy)
     return found

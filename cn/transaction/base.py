@@ -41,7 +41,7 @@ from cn.git.sparse import bring_back
 from cn.git.told import ORIGIN
 from cn.git.work_clone import work_trees
 from cn.protocol.hub_config import LEAVE, PATH
-from cn.protocol.ledger import numbered_lines
+from cn.protocol.ledger import missing_events, numbered_lines
 from cn.system.files import write_file
 from cn.transaction.checkout import LAYOUT, kept_sentence
 from cn.transaction.journal import read_journal, restore_path
@@ -319,28 +319,35 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
     before = known or (local if is_ancestor(hub.git, local, tip) else None)
     if before is None or not (lost := ledger_losses(hub, before, tip)):
         return
-    # Who took that back on main here has mended it: this run brings it to origin.
-    if not is_ancestor(hub.git, tip, local) or ledger_losses(hub, before, local):
-        raise _taken_out(hub, before, tip, sorted(lost), dry_run)
+    mended = not ledger_losses(hub, before, local)
+    if mended and is_ancestor(hub.git, tip, local):
+        return  # who took that back on main here has mended it: this run brings it to origin
+    # The same, and origin has gone on meanwhile: git would find nothing to revert.
+    mended = mended and any(ledger_losses(hub, before, one) for one in merge_bases(hub.git, tip, local))
+    raise _taken_out(hub, before, tip, sorted(lost), dry_run, mended)
 
 
-def _taken_out(hub: Hub, known: Oid, tip: Oid, lost: Sequence[str], dry_run: bool) -> Blocked:
-    """Origin's main went on from ``known``, and commits of it took lines out of the ledger: these are taken back."""
+def _taken_out(hub: Hub, known: Oid, tip: Oid, lost: Sequence[str], dry_run: bool, mended: bool) -> Blocked:
+    """Origin's main went on from ``known``, and commits of it took lines out of the ledger: these are taken back;
+    ``mended``: main here has done that.
+    """
     from cn.git.removals import find_removals, is_of_hub, is_of_ledger  # every run comes by here, and few stop
 
-    rescue, beside = _rescue(known), _rescue(tip)
+    rescue = _rescue(known)
     if not dry_run:
-        update_refs(hub.git, [(rescue, known), (beside, tip)])
+        update_refs(hub.git, [(rescue, known), (_rescue(tip), tip)])
     has = [one is not None for one in read_all(hub.git, [f"{commit}:{PATH}" for commit in (known, tip)])]
     left = has == [True, False]
     commits = find_removals(hub.git, known, tip, (".",) if left else (_LEDGER,), is_of_hub if left else is_of_ledger)
-    merge = command("git merge {}", beside)
+    merge = command("git merge {}", tip)  # by its id: where doctor says this, no run has made the rescue refs yet
     steps = [one.revert for one in commits] or [
-        command("git checkout {} -- {}", rescue, _LEDGER),
-        *([command("git checkout {} -- {}", rescue, PATH)] if left else []),
+        command("git checkout {} -- {}", known, _LEDGER),
+        *([command("git checkout {} -- {}", known, PATH)] if left else []),
         command("git commit -m {}", "restored"),
     ]
     named = f" by {', '.join(f'{one.commit[:12]} {one.title}' for one in commits)}" if commits else ""
+    if mended:
+        steps = []
     does = "takes back what it did, and nothing else" if commits else "brings it back"
     back = f"{', then '.join([merge, *steps])}, then 'cn sync' {does}"
     if left:
@@ -654,8 +661,10 @@ def restore_ledger(hub: Hub, known: Oid, local: Oid) -> Oid:
 
 
 def ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
-    """Path → old content and the lines that only ``new`` has, for each file that lost lines. An event with another end
-    of its line is not lost.
+    """Path → old content and the lines that only ``new`` has, for each file that lost lines.
+
+    An event with another end of its line is not lost, and what is no event (:func:`missing_events`) is neither lost nor
+    brought back; nor does it stay where commits made it of the lines that come back.
     """
     found = read_all(hub.git, [f"{commit}:{_LEDGER}" for commit in (old, new)])
     # A file or a symlink in its place is no ledger.
@@ -670,11 +679,14 @@ def ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
     losses = {}
     for change, old_data in zip(gone, was, strict=True):
         new_data = next(now) if change.new else b""
-        path, read = f"{_LEDGER}/{change.path}", _events if _name(change.path).isdigit() else _lines
-        mine, theirs = read(old_data), read(new_data)
-        known = set(mine)
-        if not known.issubset(theirs):
-            losses[path] = _data([*mine, *(line for line in theirs if line not in known)])
+        path, is_month = f"{_LEDGER}/{change.path}", _name(change.path).isdigit()
+        mine, theirs = ((_events if is_month else _lines)(data) for data in (old_data, new_data))
+        known, there = set(mine), set(theirs)
+        lost = missing_events(mine, there) if is_month else known - there
+        if lost:
+            added = missing_events(theirs, known) if is_month else there - known
+            kept = [line for line in mine if line in lost or line in there]
+            losses[path] = _data([*kept, *(line for line in theirs if line in added)])
     return losses
 
 

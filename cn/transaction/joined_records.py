@@ -32,12 +32,12 @@ def join_history(base: Months, theirs: Months, ours: Months) -> dict[str, list[s
     """All events of both, in an order after which no thread that is over on one side is open.
 
     Of a topic that only one of them speaks of, the order is that one's. Of others the side comes last that ended it,
-    theirs where both did or none: threads are merged by the same rule.
+    theirs where both did or none: threads are merged by the same rule. A line of ours that is no event is not brought.
     """
     all_theirs = {line for lines in theirs.values() for line in lines}
     new_theirs = {name: _added(base.get(name, ()), lines) for name, lines in theirs.items()}
     new_ours = {
-        name: [line for line in _added(base.get(name, ()), lines) if line not in all_theirs]
+        name: [one for one in _added(base.get(name, ()), lines) if one not in all_theirs and _read(one)[1] is not None]
         for name, lines in ours.items()
     }
     they, we = _Spoken(new_theirs), _Spoken(new_ours)

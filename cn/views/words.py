@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cn.protocol.layout import BRANCH_GONE, BRANCH_LEFT, IN_MAIN
 from cn.values.shell_words import command
-from cn.values.text import clean, in_quotes
+from cn.values.text import clean, in_quotes, some_of
 from cn.values.timestamps import format_stamp
 
 if TYPE_CHECKING:  # who shows one kind does not import the other
     from cn.views.sent import Sent
     from cn.views.threads import ThreadView
+
+
+def untold(damaged: Iterable[str]) -> str:
+    """What stands behind how much is pending where records of peers are damaged: theirs are not counted."""
+    peers = list(damaged)
+    return f"; what is pending from {some_of(peers)} cannot be told, see 'cn doctor'" if peers else ""
 
 
 def after_end(thread: ThreadView) -> str:

@@ -22,6 +22,7 @@ from cn.protocol.ledger import (
     fold_history,
     format_event,
     format_open,
+    missing_events,
     month_path,
     months,
     names_thread,
@@ -456,6 +457,14 @@ def test_lines_have_their_numbers_and_the_same_event_twice_stays_two() -> None:
     assert numbered_lines(f"\n{ONE}\r\n\n{TWO}") == [(2, ONE), (4, TWO)]
     assert as_written(f"{ONE}\n{ONE}\n") == f"{ONE}\n{ONE}\n"
     assert as_written("") == ""
+
+
+@pytest.mark.parametrize(
+    "made", [ONE.replace(" in ", " inside "), ONE[:40], ONE[: len(ONE) - 1], f"{ONE[:-1]}\udcff", ""]
+)
+def test_what_a_program_made_of_an_event_says_nothing_beside_it(made: str) -> None:
+    assert missing_events([made, TWO], {ONE}) == {TWO}
+    assert missing_events([ONE], {made}) == {ONE}
 
 
 @given(st.lists(EVENTS))

@@ -35,13 +35,14 @@ INBOX = "threads/inbox/20260101-pi-x.md"
 OTHER = "threads/inbox/20260101-pi-y.md"
 DONE = "threads/inbox/done/20260101-pi-x.md"
 LEDGER = "state/ledger/pi/202601"
+EVENT, MINE, NEXT = (f"2026-01-01T00:00:00Z in received {topic} {'1' * 40}\n" for topic in ("x", "mine", "y"))
 LOG = "logs/inbox/20260101.md"
 FILES = {
     ".cn/hub.yaml": "name: sigma\n",
     "doc.md": "1\n2\n3\n4\n5\n",
     INBOX: "# x\n",
     OTHER: "# y\n",
-    LEDGER: "x\n",
+    LEDGER: EVENT,
     LOG: "| a |\n",
 }
 
@@ -275,7 +276,7 @@ class TestOrigin:
         place.observe()
 
     @pytest.mark.parametrize("known", [True, False])
-    @pytest.mark.parametrize("left", [None, "y\n"])
+    @pytest.mark.parametrize("left", [None, NEXT])
     def test_that_lost_entries_of_the_ledger_is_refused(self, place: Place, known: bool, left: str | None) -> None:
         if known:
             place.observe()
@@ -286,7 +287,7 @@ class TestOrigin:
 
     def test_whose_ledger_grew_is_fine(self, place: Place) -> None:
         place.observe()
-        theirs = place.theirs({LEDGER: "x\ny\n", "state/ledger/pi/202602": "z\n"})
+        theirs = place.theirs({LEDGER: f"{EVENT}{NEXT}", "state/ledger/pi/202602": MINE})
         assert place.observe().tip == theirs
 
     def test_unrelated_history_is_refused(self, place: Place, tmp_path: Path) -> None:
@@ -327,7 +328,7 @@ class TestIntegration:
         place.ours({LOG: "forged\n", LEDGER: None})
         base = place.observe()
         assert place.text(base.tip, LOG) == "| a |\n"
-        assert place.text(base.tip, LEDGER) == "x\n"
+        assert place.text(base.tip, LEDGER) == EVENT
 
     def test_a_message_that_only_we_have_is_not_lost(self, place: Place) -> None:
         place.theirs({"new": "1\n"})
@@ -335,10 +336,28 @@ class TestIntegration:
         assert place.text(place.observe().tip, "threads/mail/outbox/b.md") == "hello\n"
 
     def test_the_ledger_is_restored_if_only_local_commits_cut_it(self, place: Place) -> None:
-        place.ours({LEDGER: "mine\n"})
+        place.ours({LEDGER: MINE})
         base = place.observe()
-        assert place.text(base.tip, LEDGER) == "x\nmine\n"
-        assert "restored" in base.reports[0]
+        assert place.text(base.tip, LEDGER) == f"{EVENT}{MINE}"
+
+    @pytest.mark.parametrize(
+        "made", [EVENT.replace("received", "got"), EVENT[:-9] + "\n11111111\n", EVENT + "<<<<<<<\n"]
+    )
+    def test_what_a_program_made_of_entries_does_not_stay_where_they_come_back(self, place: Place, made: str) -> None:
+        place.theirs({LEDGER: f"{EVENT}{NEXT}"})
+        place.observe()
+        git(place.root, "pull", "-q", "--no-rebase", "origin", "main")
+        place.ours({LEDGER: made})
+        assert place.text(place.observe().tip, LEDGER) == f"{EVENT}{NEXT}"
+
+    @pytest.mark.parametrize("here", [True, False])
+    def test_a_line_that_is_no_event_may_be_taken_out_on_either_side(self, place: Place, here: bool) -> None:
+        whole = EVENT.replace("\n", " branch=pi/x\n")
+        place.theirs({LEDGER: f"garbled\n{EVENT}{whole}"})
+        place.observe()
+        git(place.root, "pull", "-q", "--no-rebase", "origin", "main")
+        made = (place.ours if here else place.theirs)({LEDGER: whole}, "mended")
+        assert place.observe().tip == made
 
     def test_a_thread_done_there_is_done(self, place: Place) -> None:
         place.theirs({INBOX: None, DONE: "# x\ndone\n"})

@@ -291,6 +291,7 @@ def test_what_was_known_before_stands_first_and_a_line_once() -> None:
     assert joined == {"202602": [RECEIVED, other, DECIDED]}
     assert fold_months({"202602": ["<<<<<<<"]}) is None
     assert join_history({}, {"202602": ["<<<<<<<"]}, {"202602": [RECEIVED]}) == {"202602": ["<<<<<<<", RECEIVED]}
+    assert join_history({}, {"202602": [RECEIVED]}, {"202602": [RECEIVED, "<<<<<<<"]}) == {"202602": [RECEIVED]}
 
 
 def test_rows_of_both_logs_stand_below_one_head() -> None:

@@ -28,11 +28,13 @@ def inbox(env: Env, everything: bool, peer: str) -> None:
     from cn.cli.render.status import inbox_lines
     from cn.cli.render.text import clean, rows_that_fit
     from cn.views.threads import list_inbox, of_peer
+    from cn.views.words import untold
 
     view = env.view()
     found = list_inbox(view, everything=everything, chains=env.json)
     if peer:
         found = of_peer(view, found, peer)
+    of_them = untold(one for one, _ in found.damaged)
     nothing = "no threads yet" if everything else "nothing pending"
     signed = any(one.key for one in view.settings.peers.values())
     room = sys.maxsize if everything or peer or env.verbose else rows_that_fit()
@@ -40,7 +42,7 @@ def inbox(env: Env, everything: bool, peer: str) -> None:
         found.threads,
         lambda: (
             inbox_lines(found.threads, view.now, signed=signed, room=room)
-            or [f"{nothing} from {peer}" if peer else nothing]
+            or [(f"{nothing} from {peer}" if peer else nothing) + of_them]
         ),
     )
     for damaged, reason in found.damaged:

@@ -33,7 +33,7 @@ from cn.values.errors import CnError, Refused, UsageError
 from cn.values.names import ThreadName, reply_topic
 from cn.views.thread_page import Document, show_document, shown_head
 from cn.views.threads import list_inbox, of_peer, to_review
-from cn.views.words import state_text
+from cn.views.words import state_text, untold
 
 _NOT_ASKED = {
     "decided": "'cn inbox process' executes them",
@@ -79,7 +79,7 @@ def review_command(env: Env, threads: tuple[str, ...], peer: str, actor: str) ->
         if not threads and (count := sum(one.state == state for one in inbox.threads)):
             click.echo(f"· {state} before: {count}; {what}")
     if not queue:
-        click.echo("nothing waits for a decision")
+        click.echo("nothing waits for a decision" + untold(one for one, _ in inbox.damaged if peer in ("", one)))
         return
     session = _Session(env, view.hub, Review(tuple(dict.fromkeys(queue))), actor)
     try:

@@ -50,7 +50,7 @@ def decide_several(env: Env, name: str, choice: Choice, make: Make, *, actor: st
     from cn.cli.render.report import show_error
     from cn.cli.render.text import clean
     from cn.protocol.ops import Delegate
-    from cn.views.words import state_text
+    from cn.views.words import state_text, untold
 
     if head:
         raise UsageError("--head is for one thread", "name that thread alone, or leave it out")
@@ -64,7 +64,8 @@ def decide_several(env: Env, name: str, choice: Choice, make: Make, *, actor: st
         click.echo(told, err=env.json)
     if not chosen:
         more = " but that" if left else ""
-        click.echo(f"nothing pending{more} from {choice.peer}" if choice.peer else f"nothing pending{more}")
+        nothing = f"nothing pending{more} from {choice.peer}" if choice.peer else f"nothing pending{more}"
+        click.echo(nothing + untold(one for one in view.snapshot.damaged if choice.peer in ("", one)))
         return
     if env.dry_run or not choice.yes:
         for line in _preview(view, found, chosen):

@@ -19,7 +19,7 @@ from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Main, ShownCondition, Status, Waiting
 from cn.views.threads import WITHDRAWN, ThreadView
-from cn.views.words import assigned_text, state_text
+from cn.views.words import assigned_text, state_text, untold
 
 if TYPE_CHECKING:  # not every screen shows them
     from cn.threads.store import OwnDocument
@@ -108,7 +108,8 @@ def pending_line(status: Status) -> str:
     """How much waits, and since when."""
     threads = status.inbox.threads
     oldest = min((thread.received for thread in threads), default=status.now)
-    return f"{len(threads)} pending, oldest {age(oldest, status.now)}" if threads else "nothing pending"
+    count = f"{len(threads)} pending, oldest {age(oldest, status.now)}" if threads else "nothing pending"
+    return count + untold(peer for peer, _ in status.inbox.damaged)
 
 
 def outbox_lines(entries: Sequence[Entry], now: datetime) -> list[str]:
