@@ -10,7 +10,6 @@ from contextlib import suppress
 
 from cn.git.damage import read_log
 from cn.git.objects import is_ancestor, read_all, resolve
-from cn.git.remote import HEADS
 from cn.git.repository import CONFIG, ORIGIN_REF, Hub
 from cn.git.work_clone import way_to
 from cn.protocol.hub_config import main_named_in
@@ -38,6 +37,9 @@ def _is_broken(hub: Hub) -> bool:
     return (hub.git_dir / hub.main_ref).is_file() and resolve(hub.git, hub.main_ref) is None
 
 
+_HEADS = "refs/heads/"
+
+
 def elsewhere(hub: Hub) -> tuple[str, str]:
     """That HEAD is not on main, and what goes there."""
     head = f"HEAD is {visible(head_branch(hub) or 'a detached commit')}"
@@ -49,7 +51,7 @@ def _main_now(hub: Hub) -> str:
     """The name that main has in this clone: a branch of before it was renamed has a hub file that names the former."""
     known = resolve(hub.git, ORIGIN_REF)
     form = f"--format=%(refname:lstrip=2) %(objectname):{CONFIG}"
-    rows = hub.git.run("for-each-ref", form, "--contains", known, HEADS).lines if known is not None else []
+    rows = hub.git.run("for-each-ref", form, "--contains", known, _HEADS).lines if known is not None else []
     named = [row.rpartition(" ")[::2] for row in rows]
     files = read_all(hub.git, [file for _, file in named])
     found = (name for (name, _), file in zip(named, files, strict=True) if file and main_named_in(file.data) == name)
@@ -99,7 +101,7 @@ def rename_steps(hub: Hub, name: str) -> str:
 
     Whoever typed what a host shows for it (``git branch -m``) has that branch already.
     """
-    new, here = HEADS + name, resolve(hub.git, hub.main_ref) is not None
+    new, here = _HEADS + name, resolve(hub.git, hub.main_ref) is not None
     steps = list[str]()
     if resolve(hub.git, new) is not None:
         steps += [command("git switch {}", name)] if here or head_branch(hub) != name else []
@@ -126,7 +128,7 @@ def _renamed_at_origin(hub: Hub, head: str) -> Iterator[tuple[str, bool]]:
             continue
         (file,) = read_all(hub.git, [f"{tip}:{CONFIG}"])
         if file is not None and main_named_in(file.data) in (hub.main, name):
-            moved = f"Branch: renamed {hub.main_ref} to {HEADS}{name}"
+            moved = f"Branch: renamed {hub.main_ref} to {_HEADS}{name}"
             log = read_log(hub.work_git_dir / "logs" / "HEAD")
             gone = resolve(hub.git, tracked + hub.main) is None or any(text == moved for *_, text in log)
             yield name, gone and name == default
