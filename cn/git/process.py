@@ -57,6 +57,7 @@ _CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
 _FSCK = "fsck error"
 CHECK_REFUSES = "git's object check refuses"
 """What :attr:`Done.reason` begins with where a fetch brought such an object (git-config(1), ``fetch.fsckObjects``)."""
+_CORRUPT_THERE = "repository corruption on the remote side"
 _NOT_READ = "fatal: Could not read from remote repository"
 _KNOWN_HOST = "Warning: Permanently added"
 TOO_MUCH = "it says more than cn reads"
@@ -281,6 +282,8 @@ class Done(NamedTuple):
                 return f"ended by {signal.Signals(-self.code).name}"
         lines = [line for line in without_escapes(self.err).splitlines() if line.strip()]
         told = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:", "remote:"))]
+        if _CORRUPT_THERE in self.err:  # by ssh and on one machine what upload-pack says of it may come first
+            told.sort(key=lambda one: (not one.startswith("remote:"), _CORRUPT_THERE not in one))
         line = (told or lines or [f"exit code {self.code}"])[0]
         if line.startswith("remote:"):  # the host's words, all of them, and what git made of these
             others = [other for other in told if not other.startswith("remote:")]

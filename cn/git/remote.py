@@ -26,6 +26,7 @@ from cn.git.loose_objects import loose_path
 from cn.git.needed_rights import never_began, remedy_of_denied
 from cn.git.plain_push import Order, mistaken_for, run_orders
 from cn.git.process import (
+    CHECK_REFUSES,
     NOT_WRITTEN,
     OTHER_FORMAT,
     REASON,
@@ -676,13 +677,20 @@ _TROUBLE = re.compile(
 """What a host says that cannot write, or does not answer now: the same goes well another time (errno(3), RFC 9110)."""
 _BROKEN_OFF = re.compile(
     rf"{_BUSY}|RPC failed|early EOF|bad pack header|pack-objects died|unexpected disconnect|hung up|Connection reset"
+    r"|bytes of (?:length header were received|body are still expected)|error in sideband demultiplexer"
+    r"|expected (?:'packfile'|flush after|response end packet)|fatal: Could not read from remote repository"
+    r"|repository corruption on the remote side"
 )
-"""What git says where an answer breaks off, or none comes."""
+"""What git says where an answer breaks off, or ends early, or none comes (remote-curl.c, fetch-pack.c, connect.c)."""
 
 
 def is_of_host(reason: str) -> bool:
-    """Does a fetch fail by its host, or on the way there, as git says it? A single branch may still be the cause."""
-    return reason == TIMED_OUT or is_unreached(reason) or bool(_BROKEN_OFF.search(reason) or _REDIRECTS.search(reason))
+    """Does a fetch fail by its host, or on the way there, as git says it? A single branch may still be the cause.
+
+    What git's object check says quotes the objects: whoever made these could write any of those words.
+    """
+    broken = reason == TIMED_OUT or is_unreached(reason) or _BROKEN_OFF.search(reason) or _REDIRECTS.search(reason)
+    return bool(broken) and not reason.startswith(CHECK_REFUSES)
 
 
 def may_pass(reason: str) -> bool:

@@ -697,12 +697,16 @@ def _report_silent(
                 continue
             new = run.memory.silent.failed(name, silent[part])
             text = _silent_text(remote, remote if whole else part[1], silent[part])
-            often = "it is asked less and less often" if silent[part] == TIMED_OUT else "the next sync asks it"
-            remedy = f"{command('cn peer sync {}', part[1])} tries again; else {often}"
+            remedy = _asked_again(part[1], rarely=silent[part] == TIMED_OUT)
             if text not in told:
                 run.report.failed(text, remedy, source=remote, told_before=not new)
             told.add(text)
             run.memory.conditions.set(SILENT, _silent_text(remote, part[1], silent[part]), remedy, name=name)
+
+
+def _asked_again(peer: str, *, rarely: bool) -> str:
+    often = "it is asked less and less often" if rarely else "the next sync asks it"
+    return f"{command('cn peer sync {}', peer)} tries again; else {often}"
 
 
 def _forget_silent(run: Run, seen: Observation, paused: Container[tuple[str, str]]) -> None:
@@ -726,7 +730,7 @@ def _waits(run: Run, seen: Observation, key: ThreadKey, side: str) -> bool:
     name = _fetch_name(key, head, side)
     if not run.memory.unfetched.waits(name) or remedy_here(run.memory.unfetched.reason(name)):
         return False
-    text, remedy = _not_fetched(key, branch, side, run.memory.unfetched.reason(name))
+    text, remedy = _not_fetched(key, branch, side, run.memory.unfetched.reason(name), rarely=True)
     run.report.failed(text, remedy, source=key[0], told_before=True)
     if side == IN and not _may_pass(run.memory.unfetched.reason(name)):
         seen.unheard.discard(key)
@@ -738,8 +742,8 @@ _DIFFER = ("not our ref", "couldn't find remote ref", "could not find remote ref
 _NOT_SENT = "its host lists it, and sends another state of the branch (copies there differ)"
 
 
-def _not_fetched(key: ThreadKey, branch: Branch, side: str, why: str) -> tuple[str, str]:
-    """What is told of a branch that could not be fetched, and what helps."""
+def _not_fetched(key: ThreadKey, branch: Branch, side: str, why: str, *, rarely: bool) -> tuple[str, str]:
+    """What is told of a branch that could not be fetched, and what helps. ``rarely``: the next run leaves it alone."""
     what, whoever = f"{_shown(key, branch)} cannot be fetched: {why}", "its creator must push it again"
     if side == OUT:
         what = f"our {visible(branch)} at {key[0]} cannot be fetched: {why}"
@@ -750,7 +754,10 @@ def _not_fetched(key: ThreadKey, branch: Branch, side: str, why: str) -> tuple[s
         return what, remedy_of(why, "")
     differs = why == _NOT_SENT
     if not differs and not any(said in why for said in _DIFFER):
-        return what, whoever
+        if not may_pass(why):
+            return what, whoever
+        again = _asked_again(key[0], rarely=rarely)
+        return what, f"{again}; if it stays so, {whoever}" if rarely else again
     helps = "the copies at its host have to catch up" + ("" if differs else f", or {whoever}")
     return what, f"{helps}; {command('cn peer sync {}', key[0])} tries now"
 
@@ -865,10 +872,11 @@ def _report_not_fetched(
     run: Run, branch: Branch, head: Oid, key: ThreadKey, side: str, why: str, *, quiet: bool = False
 ) -> bool:
     """Returns whether it is news; of a flood that is told in one sentence (``quiet``)."""
-    new = run.memory.unfetched.failed(_fetch_name(key, head, side), why)
+    name = _fetch_name(key, head, side)
+    new = run.memory.unfetched.failed(name, why)
     if side == IN:
         Turns(run.memory).note_tried(key[0], head)
-    text, remedy = _not_fetched(key, branch, side, why)
+    text, remedy = _not_fetched(key, branch, side, why, rarely=run.memory.unfetched.waits(name))
     run.report.failed(text, remedy, source=key[0], told_before=quiet or not new)
     run.memory.conditions.set(_FETCH[side], text, remedy, name=head_name(key, head))
     return new

@@ -12,7 +12,7 @@ from cn.git import fetch, remote
 from cn.git.fetch import fetch_tips
 from cn.git.objects import read_info
 from cn.git.process import Done, Git, Job, remedy_here
-from cn.git.remote import Push, RefResult, Result, list_remotes, push_many, push_own, read_pushed
+from cn.git.remote import Push, RefResult, Result, list_remotes, may_pass, push_many, push_own, read_pushed
 from cn.git.told import NOTHING
 from cn.values.names import Oid
 from tests.support.hubs import bare, branches, commit, git, identify, work
@@ -235,3 +235,43 @@ def test_a_fetch_that_somebody_killed_is_tried_once_more(tmp_path: Path, monkeyp
     told = fetch_tips(Git(repo), {"pi": (str(host), [("b1", heads[1])])}, 30.0)
     assert told == {"pi": "ended by SIGKILL"}
     assert deaths.read_text().strip() == "0"
+
+
+@pytest.mark.parametrize(
+    ("err", "passes"),
+    [
+        ("error: RPC failed; curl 52 Empty reply from server\nfatal: expected 'packfile'\n", True),
+        ("error: 3 bytes of length header were received\nfatal: expected 'packfile'\n", True),
+        ("error: 99 bytes of body are still expected\nfatal: the remote end hung up unexpectedly\n", True),
+        ("fatal: expected 'packfile'\n", True),
+        ("fatal: expected flush after capabilities\n", True),
+        (
+            "error: 2 bytes of length header were received\nfatal: expected response end packet after ref listing\n",
+            True,
+        ),
+        ("fetch-pack: unexpected disconnect while reading sideband packet\nfatal: early EOF\n", True),
+        (
+            "fetch-pack: unexpected disconnect while reading sideband packet\nfatal: error in sideband demultiplexer\n",
+            True,
+        ),
+        ("fatal: Could not read from remote repository.\n\nPlease make sure\n", True),
+        ("fatal: fetch-pack: invalid index-pack output\n", False),
+        (f"error: Could not read {'1' * 40}\nfatal: Failed to traverse parents of commit\n", False),
+        ("fatal: remote error: upload-pack: not our ref 1111\n", False),
+        (
+            "error: object 1111: gitmodulesUrl: disallowed submodule url: -u 9 bytes of body are still expected\n"
+            "fatal: fsck error in pack objects\n",
+            False,
+        ),
+        (
+            "error: git upload-pack: git-pack-objects died with error.\n"
+            "fatal: git upload-pack: aborting due to possible repository corruption on the remote side.\n"
+            "remote: fatal: unable to read 1111\nfatal: early EOF\n",
+            False,
+        ),
+    ],
+)
+def test_what_a_fetch_says_of_an_answer_that_ends_early_is_no_fault_of_what_was_asked_for(
+    err: str, *, passes: bool
+) -> None:
+    assert may_pass(Done(("fetch",), 128, b"", err).reason) is passes

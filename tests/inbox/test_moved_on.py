@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.inbox.test_never_listed import CLOCK
 from tests.inbox.test_put_back import pin, put
 from tests.support.desk import answer, current, work_queue
-from tests.support.hubs import git, write_raw_commit
+from tests.support.hubs import bare, git, write_raw_commit
+from tests.support.proxy import NONE, Fault, proxy
+from tests.support.servers import http_backend
 from tests.support.world import Node, World
 
 KEYS = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="keys are made with ssh-keygen")
@@ -219,6 +223,35 @@ def test_what_an_agent_answers_waits_too_until_it_is_known_where_the_branch_is(
     assert len(sigma.threads()) == 1
     assert f"pi/proposal moved to {new[:8]}" in sigma.process(check=None).stdout
     assert len(sigma.threads()) == 1, "it was about the earlier one"
+
+
+ENDED = Fault("ended", down=6000, lies=((b"Content-Length", b"X-Other-Length"), (b"HTTP/1.0", b"HTTP/1.1")))
+"""An answer ends with its connection, and early."""
+
+
+def test_an_answer_of_a_host_that_ends_early_says_nothing_of_a_branch_that_moved(world: World, tmp_path: Path) -> None:
+    with http_backend(tmp_path / "served") as served, proxy(urlsplit(served.base).port or 0) as host:
+        url = f"http://127.0.0.1:{host.port}/sigma.git"
+        sigma, pi = world.hub("sigma", url=url, home=bare(served.path("sigma"))), world.hub("pi")
+        world.link(sigma, pi)
+        work_queue(sigma)
+        head = world.propose(pi, sigma)
+        sigma.sync()
+        id = current(sigma)
+        answer(sigma, f"---\nid: {id}\ndone: {id}\n---\n")
+        new = world.propose(pi, sigma, files={"docs/long.md": secrets.token_hex(20_000)}, force=True)
+        host.fault = ENDED
+        for _ in range(2):
+            done = sigma.cn("inbox", "process", check=None)
+            assert "bytes of body are still expected" in done.stderr + sigma.cn("status").stdout
+            assert f"pi/proposal moved from {head[:8]} to {new[:8]}, which was not fetched this time" in done.stdout
+            for text in (done.stderr, sigma.cn("status").stdout, sigma.cn("doctor", check=None).stdout):
+                assert "push it again" not in text
+        assert "'cn peer sync pi' tries again; else the next sync asks it" in sigma.cn("status").stdout
+        assert (sigma.root / "state/output.md").exists()
+        host.fault = NONE
+        assert f"pi/proposal moved to {new[:8]}" in sigma.process(check=None).stdout
+        assert len(sigma.threads()) == 1, "it was about the earlier one"
 
 
 @pytest.mark.parametrize("command", ["inbox process", "sync"])

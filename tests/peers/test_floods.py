@@ -54,6 +54,29 @@ def test_a_branch_that_takes_all_the_time_keeps_no_other_out(world: World, tmp_p
     assert "received pi/two" in done.stdout
 
 
+def test_a_host_that_broke_off_one_branch_of_several_is_told_as_that(world: World, tmp_path: Path) -> None:
+    sigma, pi = world.hub("sigma", config=CONFIG), world.hub("pi")
+    world.link(sigma, pi)
+    world.propose(pi, sigma, "good")
+    bad = world.propose(pi, sigma, "bad")
+    env = host_that_hangs(tmp_path, bad)
+    script = tmp_path / "pack-objects"
+    script.write_text(script.read_text().replace("exec sleep 60", "kill -9 $PPID"))
+    done = sigma.cn("sync", check=1, env=env)
+    assert "received pi/good" in done.stdout
+    for text in (done.stderr, sigma.cn("status").stdout):
+        assert "pi/bad cannot be fetched: " in text
+        assert "→ 'cn peer sync pi' tries again; else the next sync asks it" in text
+        assert "push it again" not in text
+    world.propose(pi, sigma, "better")
+    assert "received pi/better" in sigma.cn("sync", check=None, env=env).stdout
+    rarely = "else it is asked less and less often; if it stays so, its creator must push it again"
+    assert f"'cn peer sync pi' tries again; {rarely}" in " ".join(sigma.cn("status").stdout.split())
+    assert "received" not in sigma.cn("sync", check=None).stdout, "it is left alone for a while"
+    assert "received pi/bad" in sigma.cn("peer", "sync", "pi").stdout
+    assert "cannot be fetched" not in sigma.cn("status").stdout
+
+
 def test_a_host_that_hangs_for_everybody_is_told_as_that(world: World, tmp_path: Path) -> None:
     sigma = world.hub("sigma", config=CONFIG)
     pi, omega = world.hub("pi"), world.hub("omega")
