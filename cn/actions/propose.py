@@ -64,7 +64,7 @@ class Target(NamedTuple):
     """Where a proposal goes: the peer, its main by name and tip (which is here), and the branch to be.
 
     ``hub`` and ``place`` are the peer's hub and where our branch lies, as git is told in the clone where somebody
-    works: by the name of a remote, else by URL.
+    works: by the name of a remote, else by URL. ``theirs``: that is a clone in which cn runs for another hub.
     """
 
     peer: Peer
@@ -74,6 +74,7 @@ class Target(NamedTuple):
     branch: Branch
     hub: str
     place: str
+    theirs: bool
 
     @property
     def source(self) -> str:
@@ -272,7 +273,8 @@ def find_target(run: Run, peer: Peer, topic: str, work: WorkClone) -> Target:
     refuse_stranger(run, peer, main[1])
     url = run.settings.delivery_url(run.hub, peer, branch)
     place = run.hub.config.last(f"remote.{url}.url") or url
-    return Target(peer, *main, name, branch, work.place(peer.hub), work.place(place))
+    theirs = work.git_dir != run.hub.git_dir and work.decides
+    return Target(peer, *main, name, branch, work.place(peer.hub), work.place(place), theirs)
 
 
 def _bring(run: Run, work: WorkClone, head: Oid) -> None:
@@ -474,7 +476,7 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         text = f"{whose} changed since: {some_of(facts.stale, 3, 80)}"
         text += f"; as it stands it will be refused, {rebase} mends that"
         run.report.info(text, source=target.source)
-    refuse_unsigned(run, target.peer, target.tip, head)
+    refuse_unsigned(run, target.peer, target.tip, head, others=target.theirs)
     refuse_withdrawn(run, target.peer, target.tip, target.topic, head)
     base = own_base(git, target.tip, head)
     assert base is not None, "it has history in common with main"

@@ -16,10 +16,11 @@ from cn.values.names import Name, Oid, Topic
 from cn.values.shell_words import command
 
 
-def refuse_unsigned(run: Run, peer: Peer, tip: Oid, head: Oid) -> None:
+def refuse_unsigned(run: Run, peer: Peer, tip: Oid, head: Oid, *, others: bool = False) -> None:
     """Raise :class:`Refused` for a ``head`` that a peer, whose main is at ``tip``, refuses for its signature.
 
-    Where its list of peers cannot be seen, and cn signs here, it is taken to have pinned our key.
+    Where its list of peers cannot be seen, and cn signs here, it is taken to have pinned our key. ``others``: it was
+    committed in a clone in which cn signs for another hub.
     """
     git, us = run.hub.git, run.settings.us
     pinned = pinned_key(git, tip, us)
@@ -32,7 +33,8 @@ def refuse_unsigned(run: Run, peer: Peer, tip: Oid, head: Oid) -> None:
         return
     whose = f"{peer.name} has pinned {fingerprint(key)} for {us}" if pinned else f"{us} signs with {fingerprint(key)}"
     base = next(iter(merge_bases(git, tip, head)), tip)
-    raise Refused.by(Refusal(rules.SIGNATURE, f"{head[:8]} is {sign.how}; {whose}", _remedy(us, base, key, ours)))
+    remedy = _with_key(run, base, key, ours) if others else _remedy(us, base, key, ours)
+    raise Refused.by(Refusal(rules.SIGNATURE, f"{head[:8]} is {sign.how}; {whose}", remedy))
 
 
 def refuse_withdrawn(run: Run, peer: Peer, tip: Oid, topic: Topic, head: Oid) -> None:
@@ -61,6 +63,16 @@ def _remedy(us: Name, base: Oid, key: str, ours: str) -> str:
         begin = f"'cn sign KEY' with that key, or {command('cn peer key {} KEY', us)} there"
     each = command("git rebase --exec {} {}", amend, base)
     return f"{begin}; then '{amend}' signs the last commit, which is enough, {each} all of them; then propose again"
+
+
+def _with_key(run: Run, base: Oid, key: str, ours: str) -> str:
+    """The same in a clone that signs for its own hub: 'cn sign' there would let that sign with our key."""
+    file = run.hub.config.last("user.signingkey").strip() if key == ours else "KEY"
+    last = command("git -c gpg.format=ssh -c user.signingKey={} commit --amend --no-edit -S", file)
+    every = "git -c gpg.format=ssh -c user.signingKey={} rebase --exec {} {}"
+    each = command(every, file, "git commit --amend --no-edit -S", base)
+    which = "" if key == ours else ", with that key's file as KEY,"
+    return f"{last}{which} signs the last commit, which is enough, {each} all of them; then propose again"
 
 
 def pinned_key(git: Git, tip: Oid, us: Name) -> str | None:

@@ -199,6 +199,28 @@ def test_an_unsigned_commit_is_refused_before_it_goes_and_signed_as_is_told(
     assert "**Signature:** verified SHA256:" in sigma.thread(sigma.only_thread())
 
 
+@pytest.mark.parametrize("project", ["signs", "does not sign"])
+def test_what_a_maintainer_commits_in_a_work_tree_of_the_project_is_signed_as_is_told(
+    pinned: tuple[Node, Node, Path, Path], tmp_path: Path, project: str
+) -> None:
+    """There cn signs for the project, with its key or none: the maintainer's is named for the one command."""
+    sigma, pi, _, _ = pinned
+    if project == "signs":
+        sigma.cn("sign", make_ssh_key(tmp_path / "project")[0])
+    tree = tmp_path / "tree"
+    git(sigma.root, "worktree", "add", "--quiet", str(tree), "-b", "own")
+    commit(tree, {"docs/own.md": "one\n"}, "Own")
+    before = (sigma.root / ".git/config").read_text()
+    refused = cn("propose", "own", "--hub", pi.root, cwd=tree, check=1).stderr
+    assert "cn sign" not in refused
+    (step,) = re.findall(r"'(git -c [^']*? commit --amend --no-edit -S)' signs the last commit", refused)
+    subprocess.run(shlex.split(step), cwd=tree, check=True, capture_output=True, timeout=60)
+    cn("propose", "own", "--hub", pi.root, cwd=tree)
+    assert (sigma.root / ".git/config").read_text() == before, "the project signs as it did"
+    sigma.cn("sync", check=None)
+    assert "**Signature:** verified SHA256:" in sigma.thread(sigma.only_thread())
+
+
 def test_the_signature_of_another_key_is_told_as_that(pinned: tuple[Node, Node, Path, Path], tmp_path: Path) -> None:
     sigma, _, desk, _ = pinned
     other, _ = make_ssh_key(tmp_path / "other")
