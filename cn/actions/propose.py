@@ -464,9 +464,10 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         remedy = f"commit something new, then propose that{takes}"
         has = head[:8] if facts.merged_already else f"all that {head[:8]} changes"
         raise Refused(f"{whose} has {has} already", remedy)
-    if not facts.changes and not facts.conflicts:
+    limits = rules.within_limits(facts)
+    if not facts.changes and not limits:
         raise Refused(f"{head[:8]} changes nothing against {whose}", f"commit something, then propose that{takes}")
-    found = [rules.no_protected_path(facts.changes), rules.only_fit_names(facts.changes), rules.clean(facts)]
+    found = [rules.no_protected_path(facts.changes), rules.only_fit_names(facts.changes), limits, rules.clean(facts)]
     if refused := rules.join_refusals(found):
         fetch, onto = command("git fetch {} {}", target.hub, HEADS + target.main), "git rebase --onto FETCH_HEAD"
         hint = f"; a branch that began elsewhere: {fetch}, then '{onto} START' moves what follows START there"

@@ -44,6 +44,7 @@ from cn.protocol.proposal_text import (
     FILE_LIST,
     FORM,
     INDENT,
+    MOST_FILES,
     NEW_TEXT,
     NOT_SHOWN,
     WORDS,
@@ -137,9 +138,11 @@ def format_proposal(proposal: Proposal, limit: int, file_limit: int) -> str:
         named = f"{commit.id[:10]} names the encoding {one_line(commit.encoding, 40)}"
         lines += ["", f"(This cannot be merged: {named}, and git shows neither author nor message of it.)"]
         break
-    lines = [_cap_lines("\n".join(lines), limit // 2), "", FILE_LIST, "", *map(_file_line, proposal.touched[:_NAMED])]
-    if len(proposal.touched) > _NAMED:
-        lines.append(f"- … and {len(proposal.touched) - _NAMED} more")
+    rows = map(_file_line, proposal.touched[:MOST_FILES])
+    lines = [_cap_lines("\n".join(lines), limit // 2), "", FILE_LIST, "", *rows]
+    if len(proposal.touched) > MOST_FILES:
+        lines.append(f"- … and {len(proposal.touched) - MOST_FILES} more")
+        lines += ["", f"(This cannot be merged as it is: a thread names {MOST_FILES:,} files at most.)"]
     if not proposal.touched:
         lines.append("(no file changed)")
     for path in (t.path for t in proposal.touched if too_long(t.path)):
@@ -149,7 +152,7 @@ def format_proposal(proposal: Proposal, limit: int, file_limit: int) -> str:
         lines += ["", file_heading(text.path, text.word), "", *_body(text, file_limit)]
     if proposal.left_out:
         lines += ["", NOT_SHOWN, ""]
-        lines += [f"- {show_path(path)}: {reason}" for path, reason in proposal.left_out[:_NAMED]]
+        lines += [f"- {show_path(path)}: {reason}" for path, reason in proposal.left_out[:MOST_FILES]]
     if not lines[-1]:
         lines.append("")  # else the last line of a file would be none
     return _cap_lines("\n".join(lines), limit)
@@ -157,7 +160,8 @@ def format_proposal(proposal: Proposal, limit: int, file_limit: int) -> str:
 
 def names_all_files(text: str, proposal: Proposal) -> bool:
     """Does this text of :func:`format_proposal` name every file that the branch changes? It is cut at its end."""
-    return not (files := proposal.touched) or (len(files) <= _NAMED and f"\n{_file_line(files[-1])}\n" in f"{text}\n")
+    files = proposal.touched
+    return not files or (len(files) <= MOST_FILES and f"\n{_file_line(files[-1])}\n" in f"{text}\n")
 
 
 def _file_line(touched: Touched) -> str:
@@ -248,8 +252,6 @@ _SECONDS = 20.0
 """How long the branches of a peer may take that are not read with those of others."""
 _WALKED = 1000
 """Commits of a branch that are followed here; git finds the base of a longer one."""
-_NAMED = 1000
-"""Files that a thread names at most; one that cannot name all is not merged."""
 _ATTACHMENTS, _ATTACHED_BYTES = 1000, 1 << 20
 """What of a message's attachments is listed: entries and folders, and the bytes of their trees and paths."""
 _NEXT_PAIR = re.compile(rb"\n(?=[0-9a-f]{40,64} [0-9a-f]{40,64}\n)")
@@ -585,6 +587,12 @@ def _with_changes(git: Git, drafts: Sequence[_Draft]) -> list[_Draft]:
     few = {d.trees for d in moved if sum(info.size for _ in d.touched for info in _pair(infos) if info) <= _COMPARED}
     again = dict(read_in_halves(list(few), lambda some: list(diff_trees(git, some, renames=True).items())))
     return [d._replace(touched=tuple(map(_touched, again[d.trees]))) if d.trees in again else d for d in found]
+
+
+def count_files(git: Git, base: Oid, head: Oid) -> int:
+    """How many files the thread of a branch has to name: one that was renamed is one, where git looks for those."""
+    drafts = _with_changes(git, _with_trees(git, [History(head, base, (), more=False)]))
+    return sum(len(draft.touched) for draft in drafts)
 
 
 def _pair(items: Iterator[_T]) -> tuple[_T, _T]:

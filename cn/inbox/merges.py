@@ -29,17 +29,18 @@ from cn.git.fast_import import CommitStream, build_commit, set_entry
 from cn.git.filters import find_failing, mend_filter, uncompared
 from cn.git.objects import OUTPUT_BYTES, contained, list_tree, merge_bases, read_in_halves, read_info, read_kinds
 from cn.git.process import Git, GitError
+from cn.git.read_branches import count_files
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
 from cn.git.still_there import Versions, still_there
 from cn.git.taken_in import read_taken_back, read_taken_in
-from cn.protocol.rules import MergeFacts, Person, TreeChange
+from cn.protocol.proposal_text import MOST_FILES
+from cn.protocol.rules import MOST_COMMITS, MergeFacts, Person, TreeChange
 from cn.transaction.commit import local_changes
 from cn.transaction.mailbox_main import private_in
 from cn.transaction.unplaced import shown_by
 from cn.values.names import NameRefused, Oid, fold, folders_above, is_oid, is_owned, parse_hub_path
 
-MOST_COMMITS = 500
 _HEADS = 500
 _MOST_OF_ANOTHER = 64 << 20
 """Bytes that name the files of a peer's main and what they hold: some 600,000 files."""
@@ -52,7 +53,8 @@ class MergeCandidate:
     """A branch against main.
 
     ``shown`` is the base against which its thread shows it (or no id: it does not show all of it), ``bases`` is where
-    it leaves main (the head itself when main has it, none for a stranger), then the one that counts; ``commits`` what
+    it leaves main (the head itself when main has it, none for a stranger), then the one that counts, ``left`` what they
+    were where none counts; ``commits`` what
     main has not, ``count`` their number, ``people`` their authors and signers, ``unknown`` those among them whose
     signatures have no form that git knows, ``garbled`` those in an encoding that git cannot show. ``changes`` is what
     the branch changes
@@ -76,6 +78,7 @@ class MergeCandidate:
     failed: GitError | None = None
     against: Oid | None = None
     here: bool = True
+    left: tuple[Oid, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -207,7 +210,12 @@ def _with_base(git: Git, candidates: Sequence[MergeCandidate]) -> list[MergeCand
         if one.against is not None and is_oid(one.shown):
             asked.setdefault(one.against, []).append(Oid(one.shown))
     held = {(main, base) for main, bases in asked.items() for base in contained(git, main, bases)}
-    return [replace(one, bases=(Oid(one.shown),) if (one.against, one.shown) in held else ()) for one in candidates]
+    return [
+        replace(one, bases=(Oid(one.shown),))
+        if (one.against, one.shown) in held
+        else replace(one, bases=(), left=one.bases)
+        for one in candidates
+    ]
 
 
 def _with_changes(git: Git, candidates: Sequence[MergeCandidate]) -> list[MergeCandidate]:
@@ -384,15 +392,17 @@ def read_facts(git: Git, main: Oid, head: Oid) -> MergeFacts:
         return MergeFacts(head, common=False)
     if head in candidate.bases:
         return MergeFacts(head, True, merged_already=True)
-    if why := _too_many(candidate):
-        return MergeFacts(head, True, conflicts=(why,))
+    if candidate.count > MOST_COMMITS:
+        return MergeFacts(head, True, commits=candidate.count)
     files, changes = MainFiles(git, main, _MOST_OF_ANOTHER), candidate.changes
     if files.differing(changes) and _all_there(git, main, files, candidate):
         return MergeFacts(head, True, all_there=True)
     crossing, clashing = files.obstacles(changes)
+    named = count_files(git, candidate.bases[0], head) if len(changes) > MOST_FILES else 0
     return MergeFacts(
         head,
         True,
+        unnamed=named if named > MOST_FILES else 0,
         stale=files.differing(changes),
         conflicts=tuple(crossing),
         clashes=tuple(clashing),
@@ -400,9 +410,14 @@ def read_facts(git: Git, main: Oid, head: Oid) -> MergeFacts:
     )
 
 
-def _too_many(candidate: MergeCandidate) -> str:
-    more = f"more than the {MOST_COMMITS} whose authors cn checks; merge it by hand"
-    return f"({candidate.count} commits: {more})" if candidate.count > MOST_COMMITS else ""
+def _without_base(git: Git, candidate: MergeCandidate) -> MergeFacts:
+    """Why nobody read what a merge of it would bring."""
+    head = candidate.head
+    if not candidate.left:
+        return MergeFacts(head, common=False)
+    if is_oid(candidate.shown):
+        return MergeFacts(head, True, shown_upon=candidate.shown)
+    return MergeFacts(head, True, unnamed=count_files(git, candidate.left[0], head))
 
 
 class _Waiting(NamedTuple):
@@ -492,9 +507,9 @@ class Merges:
         if candidate.failed is not None:
             raise candidate.failed
         if not candidate.bases:
-            return MergeFacts(head, common=False)
-        if why := _too_many(candidate):
-            return MergeFacts(head, True, conflicts=(why,))
+            return _without_base(self._hub.git, candidate)
+        if candidate.count > MOST_COMMITS:
+            return MergeFacts(head, True, commits=candidate.count)
         if head in candidate.bases or head in self._heads or self._came_in(candidate):
             back = head in candidate.bases and bool(read_taken_back(self._hub.git, self._base, [asked]))
             return MergeFacts(head, True, people=candidate.people, merged_already=True, taken_back=back)

@@ -16,6 +16,8 @@ from cn.values.text import shown_name
 INDENT = "    "
 FORM = "(Lines of messages and files are indented by four spaces and more; cn wrote all others.)"
 """The first line. Threads of an older cn, which indented no files, have none."""
+MOST_FILES = 1000
+"""Files that a thread names at most; one that cannot name all is not merged."""
 COMMIT_LIST, FILE_LIST, NOT_SHOWN = "## Commits", "## Files", "## Not shown"
 NEW_TEXT, EMPTY, CUT = "(the new text)", "(empty)", "… cut here: "
 """What cn says in the text of a file, beside its lines."""

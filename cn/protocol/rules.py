@@ -13,13 +13,22 @@ from itertools import islice
 from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.layout import BRANCH_GONE, BRANCH_LEFT, NOT_PUBLISHED, SIGNATURE_POLICY, SIGNED_ANEW
+from cn.protocol.layout import (
+    BRANCH_GONE,
+    BRANCH_LEFT,
+    NOT_ALL_NAMED,
+    NOT_PUBLISHED,
+    SIGNATURE_POLICY,
+    SIGNED_ANEW,
+    TOO_MANY_COMMITS,
+)
 from cn.protocol.layout import REBASE_BEFORE_MERGE as REBASE_BEFORE_MERGE
 from cn.protocol.layout import SEEN_BEFORE as SEEN_BEFORE
 from cn.protocol.ledger import Item
 from cn.protocol.message import FILE, MOST_TEXT, MessageRefused, parse_message
 from cn.protocol.outbox_entry import Deliver, Entry, Propose
 from cn.protocol.peers_file import Peer, fingerprint, is_verdict_of
+from cn.protocol.proposal_text import MOST_FILES
 from cn.protocol.thread_file import Triage, came_back
 from cn.values.errors import Refusal
 from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_name, parse_topic, too_long, topic_of
@@ -40,6 +49,8 @@ VALID_TRIAGE = "valid-triage"
 VALID_OUTPUT = "valid-output"
 NO_SECRETS = "no-secrets"
 APPROVED = "APPROVED"
+MOST_COMMITS = 500
+"""Commits of a branch whose authors are checked at most; one with more is not merged."""
 
 
 class Person(NamedTuple):
@@ -78,7 +89,9 @@ class MergeFacts:
     by other commits. ``commit`` is the prepared merge, ``published`` the published commit for it where the mailbox is a
     remote of its own, and ``private`` a commit with cn's own folders that would be published with it there.
     ``uncompared``: of one of the ``dirty``, why nobody can tell whether it was changed, and what helps.
-    ``taken_back``: main's history has the head, and its files have nothing of it any more.
+    ``taken_back``: main's history has the head, and its files have nothing of it any more. ``commits`` is how many it
+    has and ``unnamed`` how many files it changes, where that is more than is checked, or than its thread names;
+    ``shown_upon`` the commit against which its thread shows it, where main does not have that.
     """
 
     head: Oid
@@ -101,6 +114,9 @@ class MergeFacts:
     private: str = ""
     uncompared: tuple[str, str] | None = None
     taken_back: bool = False
+    commits: int = 0
+    unnamed: int = 0
+    shown_upon: str = ""
 
 
 def valid_actor(actor: Name, config: HubConfig) -> Refusal | None:
@@ -170,11 +186,29 @@ def merged_as_read(facts: MergeFacts) -> Refusal | None:
     """What the merge changes on main is what the branch changes since it left it."""
     remedy = "rebase the branch on the latest main and push it again"
     if not facts.common:
-        why = "it has no history in common with main, or its thread could not name all its files"
-        parts = f"{remedy}; with more files than a thread names, propose it in parts"
-        return Refusal(REBASE_BEFORE_MERGE, why, parts, notify=True)
+        return Refusal(REBASE_BEFORE_MERGE, "it has no history in common with main", remedy, notify=True)
+    if facts.shown_upon:
+        why = f"its thread shows it upon {facts.shown_upon[:8]}, which main does not have"
+        return Refusal(REBASE_BEFORE_MERGE, why, remedy, notify=True)
     if facts.stale:
         return Refusal(REBASE_BEFORE_MERGE, f"{_SINCE}{_some(facts.stale)}", remedy, notify=True)
+    return None
+
+
+def within_limits(facts: MergeFacts) -> Refusal | None:
+    """The authors of all its commits are checked, and its thread names all files that it changes.
+
+    No rebase makes it smaller.
+    """
+    by_hand = "or its receiver merges it by hand"
+    if facts.commits:
+        why = f"it has {facts.commits:,} {TOO_MANY_COMMITS} {MOST_COMMITS:,} whose authors cn checks"
+        return Refusal(CLEAN_MERGE, why, f"propose it in parts, or squash it; {by_hand}", notify=True)
+    if facts.unnamed:
+        most = f"a thread names ({MOST_FILES:,} at most)"
+        named = most if facts.unnamed > MOST_FILES else "its thread names against main"
+        why = f"it changes {facts.unnamed:,} {NOT_ALL_NAMED} {named}"
+        return Refusal(CLEAN_MERGE, why, f"propose it in parts; {by_hand}", notify=True)
     return None
 
 

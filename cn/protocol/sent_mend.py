@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cn.protocol.layout import (
+    NOT_ALL_NAMED,
     NOT_PUBLISHED,
     PROPOSAL,
     REBASE_BEFORE_MERGE,
@@ -10,6 +11,7 @@ from cn.protocol.layout import (
     SIGNATURE_POLICY,
     SIGNED_ANEW,
     TO_MEND,
+    TOO_MANY_COMMITS,
 )
 from cn.protocol.ledger import AGAIN, Item
 from cn.protocol.twins import rename_to
@@ -34,6 +36,16 @@ def signing_text(item: Item, peer: Name) -> str:
     return f"'cn sign KEY' where it was committed, {key}, then 'git commit --amend --no-edit -S'"
 
 
+def _smaller(item: Item, peer: Name) -> str:
+    """What helps a proposal that is larger than cn merges; empty: it was refused for another reason."""
+    reason = item.get("reason")
+    if TOO_MANY_COMMITS in reason:
+        return f"propose it in parts, or squash it (or {peer} merges it by hand): make the branch a part, or one commit"
+    if NOT_ALL_NAMED in reason:
+        return f"propose it in parts (or {peer} merges it by hand): make the branch the first part"
+    return ""
+
+
 def mend_text(item: Item, peer: Name, twin: str = "") -> str:
     """The next step; empty where the last answer waits for nobody here.
 
@@ -52,7 +64,7 @@ def mend_text(item: Item, peer: Name, twin: str = "") -> str:
         return f"{command('cn withdraw {}', f'{peer}:{item.topic}')} takes it away; say it anew in a message of its own"
     if get("status") == "refused" and get("reason").startswith(REBASE_BEFORE_MERGE):
         return command("cn rebase {}", f"{peer}:{item.topic}")
-    mend = signing_text(item, peer) or "mend it"
+    mend = signing_text(item, peer) or _smaller(item, peer) or "mend it"
     try:
         parse_topic(item.topic)
     except NameRefused:

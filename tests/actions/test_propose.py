@@ -419,6 +419,23 @@ def _undone(desk: Desk) -> None:
     commit(desk.root, {"docs/fix.md": None})
 
 
+def _of_commits(desk: Desk, number: int) -> None:
+    """A branch of so many commits (git-fast-import(1))."""
+    fetch(desk.root, desk.sigma.url, "main")
+    start = git(desk.root, "rev-parse", "FETCH_HEAD")
+    made = [f"from {start}\nM 100644 inline docs/0.md\ndata 1\n0\n"]
+    made += [f"M 100644 inline docs/{n}.md\ndata 1\n0\n" for n in range(1, number)]
+    who = "committer Pia <pia@people.example> 1770000000 +0000"
+    stream = "".join(f"commit refs/heads/fix\n{who}\ndata 1\nx\n{one}" for one in made)
+    git(desk.root, "fast-import", "--quiet", "--force", stdin=stream)
+    git(desk.root, "checkout", "-q", "--force", "--detach", "fix")
+    checkout(desk.root, "fix", "HEAD")
+
+
+def _of_files(desk: Desk, number: int) -> None:
+    desk.begin({f"docs/many/{n}.md": f"{n}\n" for n in range(number)})
+
+
 NEVER: dict[str, Callable[[Desk], object]] = {
     "no history in common": _strange,
     "has .* already": _nothing,
@@ -427,6 +444,8 @@ NEVER: dict[str, Callable[[Desk], object]] = {
     "protected-paths: logs/x.md": lambda desk: desk.begin({"logs/x.md": "x\n"}),
     "valid-name: the name": lambda desk: desk.begin({"docs/a\u202eb.md": "x\n"}),
     "clean-merge: .* are one name": lambda desk: desk.begin({"docs/START.md": "x\n"}),
+    r"clean-merge: it has 501 commits, more than the 500 .* or squash it": lambda desk: _of_commits(desk, 501),
+    r"clean-merge: it changes 1,001 files.*\(1,000 at most\)\s+→ propose it in": lambda desk: _of_files(desk, 1001),
     "no-secrets: docs/k.md, line 1": lambda desk: desk.begin({"docs/k.md": "AKIAIOSFODNN7EXAMPLF\n"}),
     "no-secrets: the message of": lambda desk: desk.begin({"docs/k.md": "k\n"}, message="AKIAIOSFODNN7EXAMPLF"),
 }
@@ -438,10 +457,67 @@ def test_what_can_never_be_merged_is_refused_at_once(shared: Desk, why: str) -> 
     NEVER[why](desk)
     before = desk.pi.main
     refused = desk.cn("propose", "fix", check=1).stderr
-    assert re.search(why, refused), refused
+    assert re.search(why, refused, re.DOTALL), refused
     assert "→ " in refused
+    assert "conflict in" not in refused
+    assert desk.cn("propose", "fix", "--dry-run", check=1).stderr == refused
     assert desk.there() is None
     assert desk.pi.main == before
+
+
+def test_files_that_were_moved_are_counted_as_a_thread_names_them(desk: Desk) -> None:
+    names = [f"docs/old/{n}.md" for n in range(600)]
+    desk.sigma.write({name: f"the text of {name}\n" * 3 for name in names})
+    desk.begin({})
+    git(desk.root, "mv", "docs/old", "docs/new")
+    git(desk.root, "commit", "-qm", "Move them")
+    desk.cn("propose", "fix")
+    desk.sigma.sync()
+    desk.sigma.triage("pi/fix", "do:merge")
+    desk.sigma.process()
+    assert is_in_main(desk.sigma, desk.there() or tip(desk.root, "fix"))
+
+
+@pytest.mark.parametrize(
+    ("make", "why", "step"),
+    [
+        (
+            lambda desk: _of_files(desk, 1001),
+            "it changes 1,001 files, not all of which",
+            "propose it in parts (or sigma",
+        ),
+        (
+            lambda desk: _of_commits(desk, 501),
+            "it has 501 commits, more than the 500",
+            "propose it in parts, or squash it",
+        ),
+    ],
+)
+def test_what_is_too_large_goes_in_a_part_by_the_step_its_creator_is_told(
+    desk: Desk, make: Callable[[Desk], None], why: str, step: str
+) -> None:
+    """It came by plain git, as from a peer with an older cn."""
+    make(desk)
+    push(desk.root, desk.sigma.url, "fix:refs/heads/pi/fix")
+    desk.sigma.sync()
+    desk.sigma.triage("pi/fix", "do:merge")
+    desk.sigma.process()
+    desk.pi.sync()
+    for words in (("status",), ("why", "sigma:fix")):
+        told = " ".join(desk.pi.cn(*words).stdout.split())
+        assert why in told, words
+        assert step in told, words
+        assert "cn rebase" not in told, words
+        assert "conflict in" not in told, words
+    git(desk.root, "reset", "-q", "--soft", git(desk.root, "merge-base", "fix", "origin/main"))
+    git(desk.root, "rm", "-rq", "--cached", "--ignore-unmatch", "docs/many/1*")
+    git(desk.root, "commit", "-qm", "In one, a part of the files")
+    (again,) = re.findall(r"'cn (propose [^']*)' moves it there", told)
+    desk.cn(*shlex.split(again))
+    desk.sigma.sync()
+    desk.sigma.triage("pi/fix", "do:merge")
+    desk.sigma.process()
+    assert is_in_main(desk.sigma, tip(desk.root, "fix"))
 
 
 def test_what_is_not_committed_is_named_and_main_that_moved_is_told(desk: Desk) -> None:

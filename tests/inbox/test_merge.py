@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.hubs import commit, fetch, git, write_commit
+from tests.support.hubs import commit, fetch, git, push, work, write_commit
 from tests.support.world import MAIN_FILE, Node, World, content, is_in_main
 
 
@@ -307,9 +307,35 @@ def test_a_message_of_any_length_hides_no_file(world: World, sigma: Node, pi: No
 def test_a_thread_that_cannot_name_all_files_merges_nothing(world: World, sigma: Node, pi: Node) -> None:
     head = world.propose(pi, sigma, "many", {f"a/{n}": "x\n" for n in range(1001)})
     sigma.sync()
+    said = "This cannot be merged as it is: a thread names 1,000 files at most"
+    assert said in sigma.cn("inbox", "show", "pi/many").stdout
     sigma.triage("pi/many", "do:merge")
-    assert "its thread could not name all its files" in sigma.process().stderr
+    told = " ".join(sigma.process().stderr.split())
+    assert (
+        "clean-merge: it changes 1,001 files, not all of which a thread names (1,000 at most) → propose it in" in told
+    )
+    assert "history" not in told
     assert not is_in_main(sigma, head)
+
+
+def test_a_thread_without_room_for_all_names_merges_nothing_and_says_that(world: World, sigma: Node, pi: Node) -> None:
+    sigma.configure("limits:\n  thread_bytes: 20000\n")
+    head = world.propose(pi, sigma, "long", {f"a/{'n' * 200}{n}": "x\n" for n in range(200)})
+    sigma.sync()
+    sigma.triage("pi/long", "do:merge")
+    assert "it changes 200 files, not all of which its thread names against main" in sigma.process().stderr
+    assert not is_in_main(sigma, head)
+
+
+def test_a_branch_without_history_in_common_is_told_that_alone(world: World, sigma: Node, pi: Node) -> None:
+    strange = work(world.folder / "strange", "Pia")
+    commit(strange, {"a": "a\n"})
+    push(strange, sigma.url, "main:refs/heads/pi/strange")
+    sigma.sync()
+    sigma.triage("pi/strange", "do:merge")
+    told = " ".join(sigma.process().stderr.split())
+    assert "rebase-before-merge: it has no history in common with main → rebase the branch" in told
+    assert "files" not in told
 
 
 def _says_it(sigma: Node, source: str) -> None:

@@ -88,6 +88,11 @@ def test_no_self_merge(actor: str, people: list[Person], identities: list[str], 
     [
         (MergeFacts(HEAD, True), "", []),
         (MergeFacts(HEAD, False), rules.REBASE_BEFORE_MERGE, ["no history in common"]),
+        (
+            MergeFacts(HEAD, True, shown_upon="b" * 40),
+            rules.REBASE_BEFORE_MERGE,
+            ["upon bbbbbbbb, which main does not"],
+        ),
         (MergeFacts(HEAD, True, stale=("a",)), rules.REBASE_BEFORE_MERGE, ["main changed since: a"]),
         (MergeFacts(HEAD, True, stale=("a", "b", "c", "d", "e")), rules.REBASE_BEFORE_MERGE, ["a, b, c and 2 more"]),
         (MergeFacts(HEAD, True, stale=("a\n\u202e",)), rules.REBASE_BEFORE_MERGE, ["a<U+000A><U+202E>"]),
@@ -96,6 +101,19 @@ def test_no_self_merge(actor: str, people: list[Person], identities: list[str], 
 )
 def test_rebase_before_merge(facts: MergeFacts, rule: str, words: list[str]) -> None:
     check(rules.merged_as_read(facts), rule, *words, notify=True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (MergeFacts(HEAD, True), []),
+        (MergeFacts(HEAD, True, commits=1200), ["it has 1,200 commits, more than the 500 whose authors cn checks"]),
+        (MergeFacts(HEAD, True, unnamed=1500), ["it changes 1,500 files, not all of which a thread names (1,000 at"]),
+        (MergeFacts(HEAD, True, unnamed=1000), ["it changes 1,000 files, not all of which its thread names"]),
+    ],
+)
+def test_what_is_larger_than_cn_merges(facts: MergeFacts, words: list[str]) -> None:
+    check(rules.within_limits(facts), rules.CLEAN_MERGE if words else "", *words, notify=True)
 
 
 @pytest.mark.parametrize(

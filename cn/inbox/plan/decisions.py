@@ -406,6 +406,7 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
             rules.no_protected_path(merge.changes),
             rules.publishes_nothing_private(merge),
             rules.only_fit_names(merge.changes),
+            rules.within_limits(merge),
             rules.merged_as_read(merge),
             rules.swallows_none(merge),
             rules.clean(merge),
