@@ -163,11 +163,11 @@ def look(run: Run, peers: Mapping[str, Collection[Name]]) -> dict[str, Condition
             for name in peers[url]:
                 run.memory.conditions.clear(ANOTHER, name)
         else:
-            told[url] = answer if isinstance(answer, str) else hold(run, peers[url], known[url], answer)
+            told[url] = answer if isinstance(answer, str) else _hold(run, peers[url], known[url], answer)
     return told
 
 
-def hold(run: Run, peers: Collection[Name], known: KnownMain, found: Strange) -> Condition:
+def _hold(run: Run, peers: Collection[Name], known: KnownMain, found: Strange) -> Condition:
     """Tell once that another repository answers; what is told of it where something is to be delivered."""
     told = Condition("")
     for name in peers:
