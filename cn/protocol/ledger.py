@@ -237,7 +237,7 @@ A head that was not let in is not the pending one, an old deletion does not clos
 _ENDS = {IN: {"decided"}, OUT: {"deleted", "gone"}}
 _BEGINS = {IN: {"received", "refreshed"}, OUT: {"queued"}}
 """Kinds that begin something at a head. A branch of ours that was deleted may be adopted again."""
-_DECIDED = ("digest", "rule", "why", "remedy", "until", "actor", "reason", "by", "gone")
+_DECIDED = ("digest", "rule", "why", "remedy", "until", "actor", "reason", "by")
 """Fields that speak of a decision on an earlier head."""
 
 
@@ -287,6 +287,8 @@ def _changed(found: Item, event: Event, state: str) -> Item:
         return found._replace(fields={k: v for k, v in fields.items() if v and k != "gone"})
     fields = {**found.fields, **event.fields}
     dropped = _DECIDED if event.kind in ("refreshed", "returned") else ()
+    if event.kind == "refreshed":  # the branch is there; what returns may be withdrawn
+        dropped = (*dropped, "gone")
     if event.side == IN and state not in IN_QUEUE:
         dropped = (*dropped, "input")
     fields = {name: value for name, value in fields.items() if value and name not in dropped}

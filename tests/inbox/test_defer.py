@@ -6,6 +6,10 @@ import re
 import time
 from datetime import UTC, date, datetime, timedelta
 
+import pytest
+
+from cn.protocol.layout import BRANCH_LEFT
+from tests.inbox.test_never_listed import CLOCK
 from tests.support.world import Node, World, is_in_main
 
 
@@ -28,6 +32,28 @@ def test_a_deferred_thread_returns_when_its_time_has_come(world: World, sigma: N
     sigma.idle()
     sigma.decide("pi/proposal", "do:merge")
     assert is_in_main(sigma, head)
+
+
+@pytest.mark.parametrize("deliver", ["mailbox", "pickup"])
+def test_what_returns_after_its_branch_was_withdrawn_is_withdrawn(world: World, deliver: str) -> None:
+    """Also where the run that decides it cannot look whether the branch is there."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, deliver)
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "defer:soon", "--until", "1h")
+    world.withdraw(pi, sigma, "proposal")
+    assert "is gone" in sigma.sync().stdout
+    later = {"PYTHONPATH": CLOCK, "TEST_CLOCK": str(2 * 3600)}
+    assert "returns: deferred until now" in sigma.cn("sync", env=later).stdout
+    rows = sigma.rows()
+    for words in (("status",), ("inbox", "show", "pi/proposal"), ("inbox",)):
+        assert BRANCH_LEFT in " ".join(sigma.cn(*words, env=later).stdout.split())
+    refused = sigma.cn("inbox", "triage", "pi/proposal", "do:merge", env=later, check=1).stderr
+    assert f"merge-needs-approval: {BRANCH_LEFT}" in refused
+    assert sigma.cn("sync", env=later).stdout == ""
+    assert sigma.rows() == rows, "that it is gone is logged once"
+    assert not is_in_main(sigma, head)
 
 
 def test_a_time_that_is_over_is_refused(world: World, sigma: Node, pi: Node) -> None:
