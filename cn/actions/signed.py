@@ -69,8 +69,8 @@ def _with_key(run: Run, base: Oid, key: str, ours: str) -> str:
     """The same in a clone that signs for its own hub: 'cn sign' there would let that sign with our key."""
     file = run.hub.config.last("user.signingkey").strip() if key == ours else "KEY"
     last = command("git -c gpg.format=ssh -c user.signingKey={} commit --amend --no-edit -S", file)
-    every = "git -c gpg.format=ssh -c user.signingKey={} rebase --exec {} {}"
-    each = command(every, file, "git commit --amend --no-edit -S", base)
+    sign = "git commit --amend --no-edit -S"
+    each = command("git -c gpg.format=ssh -c user.signingKey={} rebase --exec {} {}", file, sign, base)
     which = "" if key == ours else ", with that key's file as KEY,"
     return f"{last}{which} signs the last commit, which is enough, {each} all of them; then propose again"
 
