@@ -717,7 +717,7 @@ def publish_main(run: Run) -> None:
     if at or "non-fast-forward" in done.reason or "fetch first" in done.reason:
         by = f"{at[:8]}, which somebody else pushed, is there" if at else "somebody else's commits are there"
         told = f"{told}; {by}"
-        remedy = "let nobody but this hub write main there; the next runs look what it is, and replace it"
+        remedy = _replaces_foreign(run, name, text)
         if at:
             push = push_step(name, text, run.hub.main_ref, at)
             more = "so does the next run" if foreign.get("looks", 0) < _LOOKS else "where the host lets you"
@@ -728,9 +728,24 @@ def publish_main(run: Run) -> None:
 
 def _has_main(run: Run, name: str, text: str) -> bool:
     """Did somebody publish it by hand?"""
+    return _main_there(run, name) == text
+
+
+def _main_there(run: Run, name: str) -> str:
+    """The mailbox's main; empty: it has none, or gives no answer."""
     ref = HEADS + run.hub.main
     there = list_refs_of(run.hub.git, name, [ref], run.settings.config.limits.peer_seconds)
-    return not isinstance(there, str) and there.get(ref) == text
+    return "" if isinstance(there, str) else str(there.get(ref, ""))
+
+
+def _replaces_foreign(run: Run, name: str, text: str) -> str:
+    """What helps where the mailbox has a main that this clone never published: no run replaces that by itself."""
+    there = _main_there(run, name)
+    if not there:
+        return "it is tried again at each run"
+    shows = command("git fetch {} {}", name, HEADS + run.hub.main)
+    push = push_step(name, text, run.hub.main_ref, there)
+    return f"no run replaces what cn did not publish: {shows} brings it here to look at; {push} replaces it"
 
 
 def _push_main(run: Run, name: str, text: str, over: str = "") -> RefResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
 
 import pytest
 
@@ -268,7 +269,14 @@ def test_a_main_that_was_never_ours_is_not_replaced(world: World) -> None:
     for words in ("status",), ("doctor",):
         shown = " ".join(sigma.cn(*words, check=None).stdout.split())
         assert "somebody else's commits are there" in shown
-        assert "let nobody but this hub write main there" in shown
+        assert "no run replaces what cn did not publish" in shown
+    fetch, push = (re.findall(f"'({begin}[^']*)'", shown)[0] for begin in ("git fetch box", "git push "))
+    for step in (fetch, push):
+        subprocess.run(shlex.split(step), cwd=sigma.root, check=True, capture_output=True, timeout=60)
+    sigma.sync()
+    assert branches(box)["main"] == (sigma.root / "state/published").read_text().strip()
+    assert "published" not in sigma.cn("status").stdout
+    sigma.idle()
 
 
 def test_a_message_that_was_refused_at_the_door_had_not_come_in(world: World, sigma: Node, pi: Node) -> None:
