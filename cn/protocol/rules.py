@@ -308,7 +308,10 @@ def clean(facts: MergeFacts) -> Refusal | None:
         why = f"your {_some(facts.dirty)} {'have' if len(facts.dirty) > 1 else 'has'} local changes"
         shows = ", then ".join(facts.shown_by[:_MOST_SHOWN])
         first = f"{shows} lets git look there again; then " if shows else ""
-        return Refusal(CLEAN_MERGE, why, f"{first}commit or put them away first")
+        others = " (the others likewise)" if len(facts.dirty) > 1 else ""
+        away = f"{command('git stash push -- {}', facts.dirty[0])}{others} puts it away, 'git stash pop' brings it back"
+        # Committed, they would be what main changed since, which its creator has to rebase upon.
+        return Refusal(CLEAN_MERGE, why, f"{first}{away} after the run; committed, the branch would need a rebase")
     return None
 
 
