@@ -717,11 +717,12 @@ def publish_main(run: Run) -> None:
     if at or "non-fast-forward" in done.reason or "fetch first" in done.reason:
         by = f"{at[:8]}, which somebody else pushed, is there" if at else "somebody else's commits are there"
         told = f"{told}; {by}"
-        remedy = _replaces_foreign(run, name, text)
         if at:
             push = push_step(name, text, run.hub.main_ref, at)
             more = "so does the next run" if foreign.get("looks", 0) < _LOOKS else "where the host lets you"
             remedy = f"let nobody but this hub write main there; {push} replaces it, {more}"
+        else:
+            remedy = _replaces_foreign(run, name, text)
     run.report.failed(told, remedy, source=name, told_before=run.memory.told(PUBLISH, text, told))
     run.memory.conditions.set(PUBLISH, told, remedy)
 
