@@ -438,11 +438,12 @@ def _tail(path: Path, most: int) -> bytes:
 
 
 def open_lock(path: Path, mode: int = PRIVATE) -> int:
-    """Open the lock file ``path``, made with ``mode`` where it is missing.
+    """Open the lock file ``path``, made with ``mode`` where it is missing, as its folder is, but none above it.
 
-    Whoever can open a file can lock it (flock(2)), so one that others may open is closed to them.
+    Whoever can open a file can lock it (flock(2)), so one that others may open is closed to them. A server whose hub
+    was moved away meanwhile makes no empty one in its place.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     with suppress(OSError):  # it is another's with whom the repository is shared
         if stat.S_IMODE(os.fstat(fd).st_mode) != mode:

@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from cn.system.files import blocked_parent, free_name, move, overwrite, place, read_plain, sweep_temporary, write_file
+from cn.system.files import (
+    blocked_parent,
+    free_name,
+    move,
+    open_lock,
+    overwrite,
+    place,
+    read_plain,
+    sweep_temporary,
+    write_file,
+)
 from cn.values.errors import Refused
 from tests.support.hubs import ROOT
 
@@ -158,3 +168,10 @@ def test_what_lies_in_the_place_of_a_file_is_named_as_the_reason(tmp_path: Path)
     with pytest.raises(Refused) as caught:
         write_file(tmp_path / "g/x", b"x")
     assert "in the place of its folder" in caught.value.hint
+
+
+def test_a_lock_makes_its_folder_and_none_above(tmp_path: Path) -> None:
+    os.close(open_lock(tmp_path / "state/lock"))
+    with pytest.raises(FileNotFoundError):  # the hub was moved away: no empty one comes in its place
+        open_lock(tmp_path / "gone/.git/cn/lock")
+    assert os.listdir(tmp_path) == ["state"]
