@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +34,7 @@ from cn.inbox.working_copies import (
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import deliver
 from cn.outbox.moved_hubs import hold_theirs_back
-from cn.peers.observe import Observation, fetch_changed, observe
+from cn.peers.observe import Observation, fetch_changed, observe, report_not_taken
 from cn.peers.older_state import hold_back_older
 from cn.peers.routes import place_by_records
 from cn.peers.strangers import hold_back_strangers
@@ -51,6 +52,7 @@ from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_sec
 from cn.run.settings import Settings
 from cn.run.short_ids import others_like
 from cn.secrets.scanner import Text, own_lines
+from cn.transaction.base import OriginDeclined
 from cn.transaction.mailbox_main import publish
 from cn.values.errors import Refusal
 from cn.values.names import Name, Oid, ThreadKey, ThreadName, digest
@@ -114,11 +116,12 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
 
     merged = False
 
-    def commit(some: Sequence[ThreadKey]) -> None:
+    def commit(some: Sequence[ThreadKey], moved: Container[ThreadKey] = ()) -> None:
         nonlocal merged
 
         def decide(executor: Executor) -> tuple[str | None, bool]:
-            subject = gather_process(run, executor, seen, keys, may_give, about, about.difference(some))
+            came = [key for key in keys if key not in moved]
+            subject = gather_process(run, executor, seen, came, may_give, about, about.difference(some))
             return subject, executor.tip != executor.base.tip
 
         merged |= run.commit_for(decide)
@@ -127,7 +130,16 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
     known = run.memory.conditions.names(DECLINED)
     alone = [key for key in sorted(about) if "/".join(key) in known]
     refused, _ = commit_apart(run, commit, [sorted(about.difference(alone))], alone)
-    run.memory.conditions.tell(DECLINED, {"/".join(key): _declined(key, why) for key, why in refused}, run.report)
+    declined = dict(refused)
+    for key, why in refused:
+        if key in keys:  # what is refused is what its branch moved to: that nothing is decided of it is taken
+            report_not_taken(run, seen, key, why, tell=False)
+            with suppress(OriginDeclined):
+                commit([key], [key])
+                del declined[key]
+    run.memory.conditions.tell(
+        DECLINED, {"/".join(key): _declined(key, why) for key, why in declined.items()}, run.report
+    )
     if merged and not run.dry_run:
         run.commit(_show_what_is_left)
     if deliver_first is not None:

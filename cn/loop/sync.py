@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -50,6 +51,7 @@ from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.settings import MAILBOX_KEY
 from cn.run.shown import sweep_shown
+from cn.transaction.base import OriginDeclined
 from cn.transaction.checkout import has_written_asides
 from cn.transaction.housekeeping import sweep_kept, sweep_stale, tidy
 from cn.transaction.push import parse_pin
@@ -256,10 +258,13 @@ def sync(
 
 
 def _commit(run: Run, seen: Observation, keys: Sequence[ThreadKey], *, force: bool) -> None:
-    """Commit what arrived; what origin does not take keeps nothing else out, and is tried by itself later."""
+    """Commit what arrived; what origin does not take keeps nothing else out, and is tried by itself later. Its branch
+    moved all the same: what was shown and decided of it before is not merged.
+    """
 
-    def commit(some: Sequence[ThreadKey]) -> None:
-        run.commit(lambda executor: gather_sync(run, executor, seen, some, set(keys).difference(some)))
+    def commit(some: Sequence[ThreadKey], moved: Sequence[ThreadKey] = ()) -> None:
+        later = set(keys).difference(some, moved)
+        run.commit(lambda executor: gather_sync(run, executor, seen, some, later))
 
     alone = [key for key in keys if head_name(key, seen.listed[IN][key][1]) in run.memory.not_taken.entries]
     groups: dict[Name, list[ThreadKey]] = {}
@@ -269,6 +274,8 @@ def _commit(run: Run, seen: Observation, keys: Sequence[ThreadKey], *, force: bo
     refused, untried = commit_apart(run, commit, list(groups.values()), alone)
     for key, why in refused:
         report_not_taken(run, seen, key, why, tell=force)
+        with suppress(OriginDeclined):
+            commit((), [key])
     for peer, count in Counter(peer for peer, _ in untried).items():
         text = f"{peer}: {count} more branches wait for the next run: origin refused others again and again"
         run.report.info(text, source=peer)

@@ -157,6 +157,41 @@ def test_a_merge_that_origin_does_not_take_keeps_no_other_decision_back_and_is_n
     assert standing(sigma) == []
 
 
+@pytest.mark.parametrize("first", ["sync", "process"])
+def test_a_decided_branch_that_moves_to_what_origin_does_not_take_is_void_and_said_to_have_moved(
+    world: World, sigma: Node, pi: Node, refuse: Refuse, first: str
+) -> None:
+    """Who may push to a shared mailbox must not stop what others decided with a word about our decision."""
+    before = world.propose(pi, sigma, "bad", {"docs/fine.md": "fine\n"})[:8]
+    world.propose(pi, sigma, "good")
+    sigma.sync()
+    sigma.triage("pi/bad", "do:merge")
+    sigma.triage("pi/good", "do:merge")
+    refuse(MINDS_BAD)
+    now = world.propose(pi, sigma, "bad", {"docs/bad.md": "BAD\n"}, force=True)[:8]
+    done = sigma.sync(check=1) if first == "sync" else sigma.process(check=1)
+    moved = (
+        f"pi/bad moved from {before} to {now}, which did not come in: nothing of it is merged; what was decided is void"
+    )
+    assert moved in done.stdout
+    assert NOT_TAKEN in done.stderr
+    assert "cn delete" not in done.stderr
+    assert [NOT_TAKEN in text for text in standing(sigma)] == [True]
+    assert NOT_TAKEN in sigma.cn("doctor", check=1).stdout
+    assert "## Void triage" in sigma.cn("inbox", "show", "pi/bad").stdout
+    assert "the branch is not there any more" in sigma.cn("inbox", "triage", "pi/bad", "do:merge", check=1).stderr
+    if first == "sync":
+        assert "pi/good: do:merge by sigma" in sigma.process().stdout
+    else:
+        assert "pi/good: do:merge by sigma" in done.stdout
+    sigma.idle()
+
+    refuse("")
+    assert f"pi/bad moved to {now}" in sigma.cn("peer", "sync", "pi").stdout
+    assert "BAD" in sigma.cn("inbox", "show", "pi/bad").stdout
+    assert standing(sigma) == []
+
+
 def test_what_origin_takes_of_one_run_does_not_say_that_it_takes_what_it_refused_of_another(
     sigma: Node, pi: Node, refuse: Refuse
 ) -> None:
