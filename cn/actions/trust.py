@@ -166,10 +166,17 @@ def find_pending(hub: Hub, base: Base) -> Pending | None:
         return None
     paths = [c.path for c in found]
     old, new = read_tree(hub.git, trusted, paths) if trusted else {}, read_tree(hub.git, base.tip, paths)
-    files = tuple(_file(hub.git, c, old.get(c.path), new.get(c.path)) for c in found)
+    files = tuple(_file(hub.git, c, _before(c, old.get(c.path), new.get(c.path)), new.get(c.path)) for c in found)
     return Pending(
         base.tip, trusted, files, find_broken(hub, base.tip, trusted) or _not_shown(hub, base, trusted, files)
     )
+
+
+def _before(change: TrustChange, accepted: Entry | None, now: Entry | None) -> Entry | None:
+    """With what it is compared; where it is again what was accepted, with our change that was taken back."""
+    if accepted is None or accepted != now:
+        return accepted
+    return accepted._replace(oid=change.old) if change.old else None
 
 
 def _not_shown(hub: Hub, base: Base, trusted: Oid | None, files: Sequence[FileDiff]) -> CnError | None:

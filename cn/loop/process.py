@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cn.agent.hooks import answered_names, drop_pending, execute_output, update_queue, wake
 from cn.git.damage import refuse_damage
-from cn.git.objects import is_ancestor
+from cn.git.objects import is_ancestor, read_raw
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.git.signatures import own_key
@@ -220,6 +220,10 @@ def _read_decided(executor: Executor, later: Container[ThreadKey]) -> list[Decid
         copies.append((Facts(config, peers, peer, now, "", executor.now), working, shows_triage(working)))
     executor.snapshot.read_many(working.path for _, working, decides in copies if decides)
     for facts, working, decides in copies:
+        if decides and _is_mains_of_before(executor, working):
+            why = "its thread was changed in another clone, and nothing of what stood here before is decided"
+            executor.notes.info(f"{facts.source}: {why}; the next run reads what main has now", source=facts.source)
+            continue
         is_current = shows_item(working.data, facts.item)
         if is_current and not decides:
             continue
@@ -238,6 +242,17 @@ def _read_decided(executor: Executor, later: Container[ThreadKey]) -> list[Decid
             found.append((facts, working))
     decided = (_decided(executor, facts, working) for facts, working in found)
     return [one for one in decided if one is not None]
+
+
+def _is_mains_of_before(executor: Executor, working: Working) -> bool:
+    """Is a working copy what main had here before this run, where origin has another by now? What somebody decided, and
+    took back in another clone, would be carried out; the run places what main has now.
+    """
+    base = executor.base
+    if base.local == base.tip or working.data == executor.snapshot.read(working.path):
+        return False
+    (before,) = read_raw(executor.hub.git, [f"{base.local}:{working.path}"])
+    return before is not None and before.data == working.data
 
 
 def _decided(executor: Executor, facts: Facts, working: Working) -> Decided | None:

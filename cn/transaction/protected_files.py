@@ -8,21 +8,23 @@ was made in this clone, or when a key that this clone's git config lists signed 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.entries import read_changes
-from cn.git.objects import empty_tree, read_info, resolve, update_refs
+from cn.git.objects import empty_tree, resolve, update_refs
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
+from cn.transaction.accepted_history import AcceptedHistory
 from cn.transaction.journal import read_pushes
 from cn.values.errors import Blocked, Refused
-from cn.values.names import Oid, is_oid, is_owned, is_protected
+from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_oid, is_owned, is_protected
 from cn.values.text import visible
 
 TRUSTED_REF = "refs/cn/trusted"
+_ABSENT = "000000"
 _NAMED = 500
 """Paths on one command line; a file beyond them counts as made elsewhere."""
 _MADE_HERE = re.compile(
@@ -73,23 +75,31 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
         return []
     # Then cn's own folders count like protected files, from what was accepted first on.
     guarded = trusted is not None and hub.config.is_true("cn.guard")
+
+    def counts(path: str) -> bool:
+        return is_protected(path) or (guarded and is_owned(path))
+
     changes = read_changes(hub.git, trusted or empty_tree(hub.git), new)
-    changed = [c for c in changes if is_protected(c.path) or (guarded and is_owned(c.path))]
-    if not changed:
+    changed = {c.path: c for c in changes if counts(c.path)}
+    # What is as it was accepted may have been changed by us, and taken back by somebody.
+    if not changed and not (trusted and _is_touched(hub.git, trusted, new, guarded=guarded)):
         return []
-    touched = _touching(hub.git, trusted, new, {c.path for c in changed})
+    touched, modes = _touching(hub.git, trusted, new, counts, changed)
     foreign = _foreign(hub, {c for commits in touched.values() for c in commits} - built)
+    history = AcceptedHistory(hub.git, trusted, new, foreign) if trusted else None
     found = []
-    for change in changed:
-        commits = touched.get(change.path, [])
+    for path in sorted({*changed, *touched} if trusted else changed):
+        commits, change = touched.get(path, []), changed.get(path)
         bad = tuple(c for c in commits if c in foreign)
-        # What no commit in the range wrote is an older version that came back: then all that touched it count.
-        if bad and trusted and (taken := _taken(hub.git, trusted, new, change.path)) and taken <= set(commits):
-            bad = tuple(c for c in bad if c in taken)
+        old, now = (entry and entry.oid for entry in (change.old, change.new)) if change else (None, None)
+        if bad and history and "\n" not in path:  # cat-file(1) reads names by lines
+            judged = history.judge(path, modes.get(path, ()))
+            bad = tuple(c for c in commits if c in judged.by)
+            if change is None:
+                old, now = judged.should, judged.is_now
         # No commit explains it: main does not descend from what was accepted.
         if bad or not commits:
-            old, new_blob = (entry.oid if entry else None for entry in (change.old, change.new))
-            found.append(TrustChange(change.path, old, new_blob, bad))
+            found.append(TrustChange(path, old, now, bad))
     return found
 
 
@@ -152,55 +162,39 @@ def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:
     return frozenset(Oid(line) for line in lines) | {note.new for note in read_pushes(hub)}
 
 
-def _touching(git: Git, old: Oid | None, new: Oid, paths: set[str]) -> dict[str, list[Oid]]:
-    """Path → the commits of ``old..new`` that change it against any of their parents; without ``old``, of all that led
-    to what it is now.
+def _is_touched(git: Git, old: Oid, new: Oid, *, guarded: bool) -> bool:
+    """Does a commit of ``old..new`` change any of them, as we write their names?"""
+    where = [*PROTECTED_PATHS, *(OWNED if guarded else ())]
+    words = ("rev-list", "-1", "--full-history", "--end-of-options", f"{old}..{new}", "--", *where)
+    return bool(git.with_env(GIT_LITERAL_PATHSPECS="0").run(*words).text)
+
+
+def _touching(
+    git: Git, old: Oid | None, new: Oid, counts: Callable[[str], bool], paths: Iterable[str]
+) -> tuple[dict[str, list[Oid]], dict[str, set[Oid]]]:
+    """Of the paths that count: path → the commits of ``old..new`` that change it against any of their parents, and
+    those that change its mode. Without ``old``, of all that led to what these ``paths`` are now.
     """
     words = [f"{old}..{new}"] if old else [new, "--", *sorted(paths)[:_NAMED]]
     commits = git.run("rev-list", "--topo-order", "--end-of-options", *words).out
     flags = ("-r", "-m", "--root", "--raw", "-z", "--no-renames", "--no-abbrev")
     fields = git.run("diff-tree", *flags, "--stdin", stdin=commits).fields
     touched: dict[str, list[Oid]] = {}
+    modes: dict[str, set[Oid]] = {}
     commit, at = Oid(""), 0
     while at < len(fields):
         if fields[at].startswith(":"):
-            path = fields[at + 1]
-            if path in paths and commit not in touched.setdefault(path, []):
-                touched[path].append(commit)
+            path, (mode_before, mode, _) = fields[at + 1], fields[at][1:].split(" ", 2)
+            if counts(path):
+                if commit not in touched.setdefault(path, []):
+                    touched[path].append(commit)
+                if mode != mode_before and _ABSENT not in (mode, mode_before):
+                    modes.setdefault(path, set()).add(commit)
             at += 2
         else:
             commit = Oid(fields[at].strip())
             at += 1
-    return touched
-
-
-def _taken(git: Git, old: Oid, new: Oid, path: str) -> set[Oid]:
-    """The commits of ``old..new`` by which a path came to hold what it holds now; none where that cannot be told.
-
-    A merge that holds what one of its parents holds has taken nothing of the others: who wrote what was taken back in a
-    branch, or never got into main, changed nothing there.
-    """
-    if "\n" in path:
-        return set()
-    rows = git.run("rev-list", "--parents", "--end-of-options", f"{old}..{new}").lines
-    parents = {Oid(row[0]): [Oid(word) for word in row[1:]] for row in (line.split(" ") for line in rows)}
-    names = list(dict.fromkeys(oid for commit, above in parents.items() for oid in (commit, *above)))
-    infos = read_info(git, [f"{name}:{path}" for name in names])
-    held = {name: info and info.oid for name, info in zip(names, infos, strict=True)}
-    waiting, met, found = [new], {new}, set[Oid]()
-    while waiting:
-        commit = waiting.pop()
-        above = parents[commit]
-        same = [p for p in above if held[p] == held[commit]]
-        if old in same:
-            continue
-        within = [p for p in same if p in parents]
-        if not within:  # it made this, mixed it, or took back what was there before what is accepted
-            found.add(commit)
-        following = within[:1] or [p for p in above if p in parents]
-        waiting += [p for p in following if p not in met]
-        met.update(following)
-    return found
+    return touched, modes
 
 
 def parse_reflog(fields: Iterable[str]) -> Iterator[Oid]:

@@ -215,6 +215,13 @@ _PAGES = {"spec/soul.md", "spec/user.md", "spec/hub.md", "spec/agent.md"}
 _PROTECTED = frozenset({".cn/hub.yaml", ".cn/agent.yaml", *_PAGES, "state/peers.md"})
 OWNED = ("threads", "logs", "state")
 _FORBIDDEN_NAMES = frozenset({".gitattributes", ".gitignore", ".gitmodules"})
+PROTECTED_PATHS = (
+    ".cn",
+    *(f":(icase){page}" for page in sorted(_PAGES)),
+    "state/peers.md",
+    *(f":(glob)**/{name}" for name in sorted(_FORBIDDEN_NAMES)),
+)
+"""Where :func:`is_protected` holds of a plain spelling, as git takes it (gitglossary(7), "pathspec")."""
 
 
 def is_protected(path: str) -> bool:

@@ -264,6 +264,33 @@ def test_what_another_clone_decided_during_the_run_is_shown_before_it_is_decided
     assert "They answer on Monday." in sigma.thread(name)
 
 
+def test_a_decision_that_was_taken_back_there_is_not_carried_out_by_the_copy_here(
+    world: World, sigma: Node, pi: Node, second: Node
+) -> None:
+    """It was saved there, came here with a sync, and is gone from main when this clone decides."""
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    second.sync()
+    before = second.thread(second.only_thread())
+    second.triage("pi/proposal", "do:merge")
+    second.cn("save")
+    sigma.sync()
+    name = sigma.only_thread()
+    assert "decision: do:merge" in sigma.thread(name)
+    (second.root / "threads/inbox" / name).write_text(before)
+    second.cn("save")
+    done = sigma.process()
+    assert "pi/proposal: its thread was changed in another clone" in done.stdout
+    assert not is_in_main(sigma, head)
+    assert sigma.thread(name) == before
+    sigma.idle()
+    second.triage("pi/proposal", "do:merge")
+    second.cn("save")
+    sigma.process()
+    sigma.process()
+    assert is_in_main(sigma, head)
+
+
 def start(node: Node, *words: str) -> subprocess.Popen[str]:
     """Run cn beside us."""
     return subprocess.Popen(

@@ -149,6 +149,47 @@ def test_with_guard_nothing_unsigned_enters_the_folders_of_cn(world: World, sigm
     assert is_in_main(sigma, head)
 
 
+@pytest.mark.parametrize("guard", [True, False])
+def test_what_a_trusted_key_took_back_does_not_come_again_by_an_unsigned_commit(
+    world: World, sigma: Node, pi: Node, *, guard: bool
+) -> None:
+    """A decision in a clone with guard, and a peer's key that was stolen: each was replaced a moment ago, by a signed
+    commit that this clone has not seen, and somebody who may push sets it back before it looks.
+    """
+    key, public = make_ssh_key(world.folder / "key")
+    _, stolen = make_ssh_key(world.folder / "stolen")
+    git(sigma.root, "config", "--add", "cn.trustedKey", public)
+    git(sigma.root, "config", "cn.guard", str(guard).lower())
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    where = f"threads/inbox/{sigma.only_thread()}" if guard else "state/peers.md"
+    first = git(sigma.root, "show", f"main:{where}") + "\n"
+    decided = f"{first}\n## Triage\n\ndecision: do:merge\nactor: sigma\ntimestamp: 2026-02-05T15:00Z\n"
+    changed = decided if guard else first.replace("deliver: mailbox", f'deliver: mailbox\n  key: "{stolen}"')
+    pusher = world.folder / "pusher"
+    plant(sigma, world, {"doc.md": "1"})
+    sign_with(pusher, key)
+    commit(pusher, {where: changed}, "a reviewer's")
+    push(pusher, sigma.url, "main")
+    sigma.sync()
+    git(pusher, "pull", "-q", "--ff-only", sigma.url, "main")
+    commit(pusher, {where: first}, "taken back")
+    git(pusher, "config", "commit.gpgSign", "false")
+    evil = commit(pusher, {where: changed}, "tidy")
+    push(pusher, sigma.url, "main")
+    done = sigma.cn("inbox", "process", check=1)
+    assert f"has not accepted it: {where} (commit {evil[:12]})" in done.stderr
+    assert not is_in_main(sigma, head)
+    shown = sigma.cn("trust", check=1).stdout
+    assert f"by commit {evil[:12]}" in shown
+    assert ("+decision: do:merge" if guard else "+  key:") in shown
+    git(pusher, "revert", "--no-edit", "HEAD")
+    push(pusher, sigma.url, "main")
+    sigma.process()
+    assert git(sigma.root, "show", f"main:{where}") + "\n" == first
+    assert not is_in_main(sigma, head)
+
+
 def test_a_refused_arrival_stands_in_the_status_until_it_is_gone(world: World, sigma: Node, pi: Node) -> None:
     _, public = make_ssh_key(world.folder / "key")
     old = (sigma.root / "state/peers.md").read_text()

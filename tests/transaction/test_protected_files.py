@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cn.git.process import Git
 from cn.git.repository import open_hub
-from cn.transaction.protected_files import TrustChange, _taken, accept, trusted_commit, untrusted
+from cn.transaction.protected_files import TrustChange, accept, trusted_commit, untrusted
 from cn.values.names import Oid
 from tests.support.hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, work, write_commit
 from tests.support.world import Node, World
@@ -235,33 +235,101 @@ def test_leaving_the_accepted_history_asks(place: Place) -> None:
 
 
 @pytest.mark.parametrize("accepted", ["before", "at"])
-def test_what_a_merge_did_not_take_changed_nothing(tmp_path: Path, accepted: str) -> None:
+def test_what_a_merge_did_not_take_changed_nothing(place: Place, accepted: str) -> None:
     """A branch that touched a file of ours and took it back, merged by somebody who may."""
-    repo = work(tmp_path / "repo", "sigma")
-    first = Oid(write_commit(repo, {"log": "1", "x": "1"}))
-    ours = Oid(write_commit(repo, {"log": "2"}, "ours", [first]))
-    touched = write_commit(repo, {"log": "evil"}, "touched", [first])
-    back = write_commit(repo, {"log": "1", "y": "1"}, "taken back", [touched])
-    merge = write_commit(repo, {"y": "1"}, "merge", [ours, back])
-    new = Oid(write_commit(repo, {"log": "3"}, "ours again", [merge]))
-    old = first if accepted == "before" else ours
-    assert _taken(Git(repo), old, new, "log") == {new} | ({ours} if accepted == "before" else set())
+    first = tip(place.root)
+    ours = commit(place.root, {PEERS: "2\n"}, "ours")
+    touched = write_commit(place.root, {PEERS: "evil\n"}, "touched", [first])
+    back = write_commit(place.root, {PEERS: "pi\n", "y": "1"}, "taken back", [touched])
+    accept(place.hub, Oid(first if accepted == "before" else ours))
+    merge = write_commit(place.root, {"y": "1"}, "merge", [ours, back])
+    assert place.untrusted(merge) == []
+    place.here("reset", "-q", "--hard", merge)
+    commit(place.root, {PEERS: "3\n"}, "ours again")
+    assert place.check() == []
 
 
-def test_what_a_merge_took_of_any_side_is_named(tmp_path: Path) -> None:
-    repo = work(tmp_path / "repo", "sigma")
-    first = write_commit(repo, {"log": "old"})
-    accepted = Oid(write_commit(repo, {"log": "1"}, "accepted", [first]))
-    ours = Oid(write_commit(repo, {"log": "2"}, "ours", [accepted]))
-    evil = Oid(write_commit(repo, {"log": "evil"}, "evil", [accepted]))
-    took = Oid(write_commit(repo, {"log": "evil"}, "took theirs", [ours, evil]))
-    assert _taken(Git(repo), accepted, took, "log") == {evil}
-    mixed = Oid(write_commit(repo, {"log": "both"}, "mixed", [ours, evil]))
-    assert _taken(Git(repo), accepted, mixed, "log") == {mixed, ours, evil}
-    # An old version comes back by a side that left main before, and never changed the file itself.
-    side = Oid(write_commit(repo, {"y": "1"}, "side", [first]))
-    rewound = Oid(write_commit(repo, {"log": "old"}, "took the old one", [ours, side]))
-    assert _taken(Git(repo), accepted, rewound, "log") == {side}
+def test_what_a_merge_took_of_any_side_is_named(place: Place) -> None:
+    ours = commit(place.root, {PEERS: "2\n"}, "ours")
+    first = trusted_commit(place.hub)
+    assert first
+    evil = write_commit(place.root, {PEERS: "evil\n"}, "evil", [first])
+    took = write_commit(place.root, {PEERS: "evil\n"}, "took theirs", [ours, evil])
+    assert [(c.path, c.commits) for c in place.untrusted(took)] == [(PEERS, (evil,))]
+    mixed = write_commit(place.root, {PEERS: "2\nevil\n"}, "mixed", [ours, evil])
+    assert [(c.path, set(c.commits)) for c in place.untrusted(mixed)] == [(PEERS, {mixed, evil})]
+    kept = write_commit(place.root, {"y": "1"}, "kept ours", [ours, evil])
+    assert place.untrusted(kept) == []
+
+
+def _revert(root: Path, _first: str, old: str, new: str) -> str:
+    return write_commit(root, {PEERS: "old\n"}, "tidy", [new])
+
+
+def _merge(root: Path, _first: str, old: str, new: str) -> str:
+    return write_commit(root, {PEERS: "old\n"}, "merge", [new, old])
+
+
+def _merge_of_what_adds_nothing(root: Path, _first: str, old: str, new: str) -> str:
+    beside = write_commit(root, {"doc.md": "2\n"}, "beside", [old])
+    return write_commit(root, {PEERS: "old\n"}, "merge", [new, beside])
+
+
+def _merge_upon_a_revert(root: Path, _first: str, old: str, new: str) -> str:
+    back = write_commit(root, {PEERS: "old\n"}, "tidy", [new])
+    return write_commit(root, {"doc.md": "2\n"}, "merge", [back, old])
+
+
+def _merge_from_before(root: Path, first: str, _old: str, new: str) -> str:
+    return write_commit(root, {"doc.md": "2\n"}, "merge", [first, new])
+
+
+def _back_and_forth(root: Path, first: str, old: str, new: str) -> str:
+    other = write_commit(root, {PEERS: "other\n"}, "other", [new])
+    return write_commit(root, {PEERS: "old\n"}, "as it was", [other])
+
+
+@pytest.mark.parametrize("accepted", ["before", "between"])
+@pytest.mark.parametrize(
+    "take_back",
+    [_revert, _merge, _merge_of_what_adds_nothing, _merge_upon_a_revert, _merge_from_before, _back_and_forth],
+)
+def test_what_we_changed_and_others_took_back_is_their_change(
+    place: Place, accepted: str, take_back: Callable[[Path, str, str, str], str]
+) -> None:
+    """We replaced a key that was stolen: by no shape of history the old one counts again."""
+    first = tip(place.root)
+    old = commit(place.root, {PEERS: "old\n"}, "ours")
+    new = commit(place.root, {PEERS: "new\n"}, "ours again")
+    accept(place.hub, Oid(first if accepted == "before" else old))
+    evil = take_back(place.root, first, old, new)
+    (found,) = place.untrusted(evil)
+    assert found.path == PEERS
+    assert found.commits
+    assert not {old, new, first} & set(found.commits)
+    place.here("reset", "-q", "--hard", evil)
+    commit(place.root, {PEERS: "new\n"}, "ours once more")
+    assert place.check() == []
+
+
+def test_changes_of_ours_side_by_side_need_a_merge_of_ours(place: Place) -> None:
+    first = tip(place.root)
+    one = commit(place.root, {PEERS: "one\n"}, "one")
+    place.here("reset", "-q", "--hard", first)
+    two = commit(place.root, {PEERS: "two\n"}, "two")
+    evil = write_commit(place.root, {PEERS: "one\n"}, "merge", [one, two])
+    assert [(c.path, c.commits) for c in place.untrusted(evil)] == [(PEERS, (evil,))]
+    git(place.root, "merge", "-q", "--no-commit", "-s", "ours", one)
+    commit(place.root, {PEERS: "one\n"}, "merge")
+    assert place.check() == []
+
+
+def test_a_file_that_others_made_a_program_is_found(place: Place) -> None:
+    git(place.other, "update-index", "--chmod=+x", PEERS)
+    git(place.other, "commit", "-qm", "evil")
+    push(place.other, place.origin, "main")
+    place.here("pull", "-q", "--ff-only")
+    assert place.check() == [PEERS]
 
 
 def test_a_tag_that_is_called_as_what_is_accepted_accepts_nothing(world: World, tmp_path: Path) -> None:
