@@ -7,7 +7,7 @@ works in an empty repository beside the hub, as every fetch does, and the refs t
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -27,15 +27,18 @@ from cn.git.remote import (
     quarantine_environment,
     read_listings,
 )
-from cn.git.told import ORIGIN
+from cn.git.told import ORIGIN, SETTINGS
 from cn.system.removal import remove_tree
 from cn.values.names import Oid
 
 _NAME = "listed"
 _SECONDS = 20.0
 """How long such a fetch may take: more than that, it is by one branch or another, and each is fetched for itself."""
-_BESIDE = {"core.fsync": "objects"}
-"""The refs are read at once, and then removed (git-config(1))."""
+_NEWS = "cn: something is new there"
+_BESIDE = {"core.fsync": "objects", **{key: f"echo '{_NEWS}' >&2; {command}" for key, command in SETTINGS.items()}}
+"""The refs are read at once, and then removed (git-config(1)). git asks what else it may name once the host has listed
+what is not here, long before that has come.
+"""
 
 
 class Fetched(NamedTuple):
@@ -53,11 +56,20 @@ class Fetched(NamedTuple):
         return listing.below({self.branch}, self.prefixes)
 
 
-def list_and_fetch(git: Git, urls: Mapping[str, str], seconds: float, what: Fetched) -> dict[str, Listing | str]:
+def list_and_fetch(
+    git: Git, urls: Mapping[str, str], seconds: float, what: Fetched, on_news: Callable[[], None] | None = None
+) -> dict[str, Listing | str]:
     """As :func:`list_remotes`, all at once, and one of them by a fetch: its listing is of these branches alone.
 
-    Where the fetch fails, by whatever one branch has, that remote is listed whole, as the others are.
+    Where the fetch fails, by whatever one branch has, that remote is listed whole, as the others are. ``on_news`` is
+    called once something is known to be new there, and has yet to come; nothing else is heard until it returns.
     """
+    waits = [on_news] if on_news is not None else []
+
+    def hear(said: bytes) -> None:
+        if waits and _NEWS.encode() in said:
+            waits.pop()()
+
     url = urls[what.key]
     others = {key: one for key, one in urls.items() if key != what.key}
     jobs = listing_jobs(git, others, seconds)
@@ -67,7 +79,7 @@ def list_and_fetch(git: Git, urls: Mapping[str, str], seconds: float, what: Fetc
             place = incoming / "0"
             env = quarantine_environment(git, place, ORIGIN)
             limit = min(seconds, _SECONDS)
-            fetch = Job(what.key, (*FETCH, "--", url), _refspecs(what), limit, env=env, git_dir=folder)
+            fetch = Job(what.key, (*FETCH, "--", url), _refspecs(what), limit, env=env, git_dir=folder, on_said=hear)
             limited = git.with_settings({**BORROWING, **_BESIDE})._replace(max_bytes=what.most)
             done, *answers = limited.run_many([fetch, *jobs], width=WIDTH)
             came = not move_into_hub(git, place, done)

@@ -318,7 +318,8 @@ class Job(NamedTuple):
     """One call for :meth:`Git.run_many`: ``key`` names whose it is.
 
     ``near``: it reads this repository (a git directory) and talks to nobody, so it may outlive cn.
-    ``env``: more environment variables. ``git_dir``: it works on that repository, not on the hub's.
+    ``env``: more environment variables. ``git_dir``: it works on that repository, not on the hub's. ``on_said`` hears
+    what comes on its standard error, as it comes.
     """
 
     key: str
@@ -329,6 +330,7 @@ class Job(NamedTuple):
     near: Path | None = None
     env: Mapping[str, str] = _NONE
     git_dir: Path | None = None
+    on_said: Callable[[bytes], None] | None = None
 
 
 class Setting(NamedTuple):
@@ -780,6 +782,8 @@ class Running:
             data = pipe.read(_CHUNK)
             if data:
                 if sink is self.err:  # only its end is told
+                    if self.job.on_said is not None:
+                        self.job.on_said(data)
                     data = (b"".join(sink) + data)[-_TAIL:]
                     sink.clear()
                 else:
