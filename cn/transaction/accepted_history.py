@@ -1,125 +1,184 @@
 """What a file should be, after what this clone accepted: as those made it who may, whatever others did beside.
 
-Whoever can push to ``origin`` can write commits and merges of any shape. So no commit is believed by its place: what it
-makes of a file counts where one who may made it, and else only as far as it is what came before, or what git's own
-merge of three makes of its parents (git-merge(1), "three-way merge"). What others changed and took back is nothing;
-what one who may changed, and others took back, is a change of theirs.
+Whoever can push to ``origin`` can write commits and merges of any shape. So no commit is believed by its place. What
+one makes of a file counts where one who may made it; else the file should be what it was before, and where histories
+come together what the side made of it that has all the changes which count. Where each has some that the other has
+not, git's merge of three decides, of whole files (git-merge(1), "three-way merge"). What others changed and took back
+is nothing; what one who may changed, and others took back, is a change of theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from cn.git.objects import read_info
+from cn.git.entries import Entry, read_tree
 from cn.git.process import Git
 from cn.values.names import Oid
 
 _MOST = 200
-"""Merges that are looked at so in one range: it takes a process each, and whoever pushes can make thousands."""
-_UNKNOWN = Oid("unknown")
-"""No blob: there is no telling what a file should be."""
+"""Merges that are looked at with git in one range: it takes a process each, and whoever pushes can make thousands."""
+_UNKNOWN = Oid("")
+"""No commit: there is no telling what a file should be."""
+_ABSENT = "000000"
+
+Pair = tuple[Entry | None, Entry | None]
+Changes = Mapping[Oid, Mapping[Oid, Pair]]
+"""Of one path: the commits that change it, each with the parents against which it does, and the entries there and here
+(None: no such file). A root has the parent "".
+"""
+
+
+def read_changes_of(git: Git, commits: Iterable[str]) -> dict[str, dict[Oid, dict[Oid, Pair]]]:
+    """Path → :data:`Changes` of these commits, each a line with its parents (git-rev-list(1), "--parents")."""
+    parents = {Oid(words[0]): [Oid(word) for word in words[1:]] for words in (line.split(" ") for line in commits)}
+    flags = ("-r", "-m", "--root", "--raw", "-z", "--no-renames", "--no-abbrev", "--pretty=oneline")
+    asked = "".join(f"{commit}\n" for commit in parents).encode()
+    fields = git.run("diff-tree", *flags, "--stdin", stdin=asked).fields
+    found: dict[str, dict[Oid, dict[Oid, Pair]]] = {}
+    commit = parent = Oid("")
+    at = 0
+    while at < len(fields):
+        if fields[at].startswith(":"):
+            before, after, old, new, _ = fields[at][1:].split(" ")
+            pair = (_entry(before, old), _entry(after, new))
+            found.setdefault(fields[at + 1], {}).setdefault(commit, {})[parent] = pair
+            at += 2
+            continue
+        words = fields[at].split(" ", 3)  # COMMIT [(from PARENT)] SUBJECT
+        commit = Oid(words[0])
+        above = parents[commit]
+        parent = Oid(words[2].removesuffix(")")) if len(above) > 1 else Oid("".join(above))
+        at += 1
+    return found
+
+
+def _entry(mode: str, oid: str) -> Entry | None:
+    return None if mode == _ABSENT else Entry(mode, Oid(oid))
 
 
 class Judged(NamedTuple):
-    """Of a file at a commit: the blob that it should be (None: no such file, or there is no telling), which it is, and
-    the commits of others by which that is another; none where it is not.
+    """Of a file at a commit: what it should be (None: no such file, or there is no telling), what it is, and the
+    commits of others by which that is another; none where it is not.
     """
 
-    should: Oid | None
-    is_now: Oid | None
+    should: Entry | None
+    is_now: Entry | None
     by: frozenset[Oid]
 
 
 class _State(NamedTuple):
-    """As :class:`Judged`."""
+    """Of a file at a commit: ``at`` which commit it is what it should be, ``by`` whose commits it is another here, and
+    the bits of the changes that are ``known`` here and count. The first bit is what was accepted.
+    """
 
-    should: Oid | None
+    at: Oid
     by: frozenset[Oid] = frozenset()
+    known: int = 0
 
 
 class AcceptedHistory:
-    """The commits of ``old..new``, of which those in ``foreign`` are by others; ``old`` is what was accepted."""
+    """The commits that came after ``accepted``, as in :func:`read_changes_of`, parents first; those in ``foreign`` are
+    by others. The last one descends from what was accepted.
+    """
 
-    def __init__(self, git: Git, old: Oid, new: Oid, foreign: Container[Oid]) -> None:
-        self._git, self._range, self._new, self._foreign = git, f"{old}..{new}", new, foreign
-        self._parents: dict[Oid, list[Oid]] | None = None
-        self._bases: dict[Oid, list[Oid]] = {}
+    def __init__(self, git: Git, accepted: Oid, commits: Iterable[str], foreign: Container[Oid]) -> None:
+        self.git, self.accepted, self.foreign = git, accepted, foreign
+        split = (line.split(" ") for line in commits)
+        self.parents = {Oid(words[0]): [Oid(word) for word in words[1:]] for words in split}
+        self._bases: dict[tuple[Oid, ...], list[Oid]] = {}
 
-    def judge(self, path: str, modes: Container[Oid] = ()) -> Judged:
-        """The file ``path`` at ``new``. ``modes`` are the commits that change its mode."""
-        if self._parents is None:
-            rows = self._git.run("rev-list", "--topo-order", "--reverse", "--parents", "--end-of-options", self._range)
-            split = (line.split(" ") for line in rows.lines)
-            self._parents = {Oid(row[0]): [Oid(word) for word in row[1:]] for row in split}
-        file = _File(self, path, self._parents, modes)
-        for commit in self._parents:
-            file.states[commit] = file.after(commit, foreign=commit in self._foreign)
-        should, by = file.states[self._new]
-        return Judged(None if should == _UNKNOWN else should, file.held[self._new], by)
+    def judge(self, path: str, changes: Changes) -> Judged:
+        """The file ``path`` at the last commit."""
+        file, last = _File(self, path, changes), self.accepted
+        for commit in self.parents:
+            file.states[commit] = file.after(commit)
+            last = commit
+        state = file.states[last]
+        return Judged(file.entry(state.at) if state.at else None, file.entry(last), state.by)
 
-    def bases(self, commit: Oid, parents: Sequence[Oid]) -> list[Oid] | None:
-        """The best common ancestors of a merge's parents (git-merge-base(1)); None beyond so many merges."""
-        if commit not in self._bases:
-            if len(self._bases) >= _MOST:
-                return None
-            words = ("merge-base", "--octopus", "--all", *parents)
-            self._bases[commit] = [Oid(line) for line in self._git.run(*words, check=False).lines]
-        return self._bases[commit]
-
-    def held(self, commits: Sequence[Oid], path: str) -> dict[Oid, Oid | None]:
-        """What each of these commits has at ``path``."""
-        infos = read_info(self._git, [f"{commit}:{path}" for commit in commits])
-        return {commit: info.oid if info else None for commit, info in zip(commits, infos, strict=True)}
+    def bases(self, one: Oid, others: Sequence[Oid]) -> list[Oid]:
+        """The best common ancestors of a commit and a merge of the others (git-merge-base(1)); none beyond so many."""
+        asked = (one, *others)
+        if asked not in self._bases and len(self._bases) < _MOST:
+            lines = self.git.run("merge-base", "--all", *asked, check=False).lines
+            self._bases[asked] = [Oid(line) for line in lines]
+        return self._bases.get(asked, [])
 
 
 class _File:
-    """One path through the history; ``states`` are those of the commits so far, parents first."""
+    """One path through the history; ``states`` are those of the commits so far."""
 
-    def __init__(
-        self, history: AcceptedHistory, path: str, parents: dict[Oid, list[Oid]], modes: Container[Oid]
-    ) -> None:
-        self._history, self._path, self._parents, self._modes = history, path, parents, modes
-        names = dict.fromkeys(oid for commit, above in parents.items() for oid in (commit, *above))
-        self.held = history.held(list(names), path)
+    def __init__(self, history: AcceptedHistory, path: str, changes: Changes) -> None:
+        self._history, self._path, self._changes = history, path, changes
         self.states: dict[Oid, _State] = {}
+        self._same: dict[Oid, Oid] = {}
+        """The commit that has the same file, of one whose first parent does."""
+        self._entries: dict[Oid, Entry | None] = {}
+        for commit, above in changes.items():
+            for parent, (old, new) in above.items():
+                self._entries[commit] = new
+                self._entries[parent] = old
+        self._bit = 1
+
+    def entry(self, commit: Oid) -> Entry | None:
+        """What a commit has there."""
+        commit = self._same.get(commit, commit)
+        if commit not in self._entries:
+            self._entries[commit] = read_tree(self._history.git, commit, [self._path]).get(self._path)
+        return self._entries[commit]
 
     def _state(self, commit: Oid) -> _State:
-        """What came before the range was accepted, or replaced by what was."""
-        if commit in self.states:
-            return self.states[commit]
-        if commit not in self.held:
-            self.held |= self._history.held([commit], self._path)
-        return _State(self.held[commit])
+        """What is not after what was accepted, was before it, or is that."""
+        return self.states.get(commit) or _State(commit, known=int(commit == self._history.accepted))
 
-    def after(self, commit: Oid, *, foreign: bool) -> _State:
+    def after(self, commit: Oid) -> _State:
         """The state at a commit, by those of its parents."""
-        parents, value = self._parents[commit], self.held[commit]
-        if foreign and commit in self._modes:
-            return _State(_UNKNOWN, frozenset([commit]))
-        above = [self._state(parent) for parent in parents] or [_State(None)]
-        same = [state for parent, state in zip(parents, above, strict=False) if self.held[parent] == value]
-        changed = len(same) < len(above)
+        parents, differs = self._history.parents[commit], self._changes.get(commit, {})
+        if not differs:
+            if not parents:
+                return _State(commit)
+            self._same[commit] = self._same.get(parents[0], parents[0])
+        above = [self._state(parent) for parent in parents]
+        same = [state for parent, state in zip(parents, above, strict=True) if parent not in differs]
+        if len(parents) == 1 and same:
+            return same[0]
+        known = 0
+        for state in above:
+            known |= state.known
         # Who may write it takes what is as it should be, and changes that; not what others made beside.
         taken, enough = (same, any) if same else (above, all)
-        if changed and not foreign and enough(not state.by for state in taken):
-            return _State(value)
-        should = self._merged(commit, parents, above)
-        if value == should:
-            return _State(value)
+        foreign = commit in self._history.foreign
+        if differs and not foreign and enough(not state.by for state in taken):
+            self._bit <<= 1
+            return _State(commit, known=known | self._bit)
+        should = self._merged(parents, above)
+        if should and self.entry(commit) == self.entry(should):
+            return _State(should, known=known)
         by = frozenset[Oid]().union(*(state.by for state in taken))
-        return _State(should, by | {commit} if changed and foreign and not (same and by) else by)
+        return _State(should, by | {commit} if not by or (foreign and not same) else by, known)
 
-    def _merged(self, commit: Oid, parents: Sequence[Oid], above: Sequence[_State]) -> Oid | None:
-        """What it should be where these come together: what one side alone has changed."""
-        sides = {state.should for state in above}
-        if len(sides) == 1:
-            return sides.pop()
-        bases = self._history.bases(commit, parents)
-        if bases is None:
-            return _UNKNOWN
-        results = set[Oid | None]()
-        for before in {self._state(base).should for base in bases} or {None}:
-            left = sides - {before}
-            results.add(left.pop() if len(left) == 1 else _UNKNOWN)
-        return results.pop() if len(results) == 1 else _UNKNOWN
+    def _merged(self, parents: Sequence[Oid], above: Sequence[_State]) -> Oid:
+        """At which commit it is what it should be where these come together, one after the other."""
+        so_far = above[0] if above else _State(_UNKNOWN)
+        for number in range(1, len(above)):
+            one, known = above[number], so_far.known | above[number].known
+            if known == so_far.known or self._are_alike(so_far.at, one.at):
+                at = so_far.at
+            elif known == one.known:
+                at = one.at
+            else:
+                bases = self._history.bases(parents[number], parents[:number])
+                at = self._of_three(so_far.at, one.at, [self._state(base).at for base in bases])
+            so_far = _State(at, known=known)
+        return so_far.at
+
+    def _of_three(self, one: Oid, other: Oid, before: Sequence[Oid]) -> Oid:
+        """What only one of two has changed; all that stood before must agree on it."""
+        found = {
+            one if self._are_alike(base, other) else other if self._are_alike(base, one) else "" for base in before
+        }
+        return Oid(found.pop()) if len(found) == 1 else _UNKNOWN
+
+    def _are_alike(self, one: Oid, other: Oid) -> bool:
+        return one == other or (bool(one and other) and self.entry(one) == self.entry(other))

@@ -8,23 +8,22 @@ was made in this clone, or when a key that this clone's git config lists signed 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.entries import read_changes
-from cn.git.objects import empty_tree, resolve, update_refs
+from cn.git.objects import empty_tree, is_ancestor, resolve, update_refs
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
-from cn.transaction.accepted_history import AcceptedHistory
+from cn.transaction.accepted_history import AcceptedHistory, read_changes_of
 from cn.transaction.journal import read_pushes
 from cn.values.errors import Blocked, Refused
 from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_oid, is_owned, is_protected
 from cn.values.text import visible
 
 TRUSTED_REF = "refs/cn/trusted"
-_ABSENT = "000000"
 _NAMED = 500
 """Paths on one command line; a file beyond them counts as made elsewhere."""
 _MADE_HERE = re.compile(
@@ -84,22 +83,26 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     # What is as it was accepted may have been changed by us, and taken back by somebody.
     if not changed and not (trusted and _is_touched(hub.git, trusted, new, guarded=guarded)):
         return []
-    touched, modes = _touching(hub.git, trusted, new, counts, changed)
-    foreign = _foreign(hub, {c for commits in touched.values() for c in commits} - built)
-    history = AcceptedHistory(hub.git, trusted, new, foreign) if trusted else None
+    words = [f"{trusted}..{new}"] if trusted else [new, "--", *sorted(changed)[:_NAMED]]
+    commits = hub.git.run("rev-list", "--topo-order", "--reverse", "--parents", "--end-of-options", *words).lines
+    touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
+    foreign = _foreign(hub, {c for found in touched.values() for c in found} - built)
+    history = (
+        AcceptedHistory(hub.git, trusted, commits, foreign) if trusted and is_ancestor(hub.git, trusted, new) else None
+    )
     found = []
     for path in sorted({*changed, *touched} if trusted else changed):
-        commits, change = touched.get(path, []), changed.get(path)
-        bad = tuple(c for c in commits if c in foreign)
-        old, now = (entry and entry.oid for entry in (change.old, change.new)) if change else (None, None)
-        if bad and history and "\n" not in path:  # cat-file(1) reads names by lines
-            judged = history.judge(path, modes.get(path, ()))
-            bad = tuple(c for c in commits if c in judged.by)
+        made, change = touched.get(path, {}), changed.get(path)
+        bad = tuple(c for c in reversed(made) if c in foreign)
+        old, now = (change.old, change.new) if change else (None, None)
+        if bad and history:
+            judged = history.judge(path, made)
+            bad = tuple(c for c in reversed(made) if c in judged.by)
             if change is None:
                 old, now = judged.should, judged.is_now
         # No commit explains it: main does not descend from what was accepted.
-        if bad or not commits:
-            found.append(TrustChange(path, old, now, bad))
+        if bad or (change and not made):
+            found.append(TrustChange(path, old and old.oid, now and now.oid, bad))
     return found
 
 
@@ -167,34 +170,6 @@ def _is_touched(git: Git, old: Oid, new: Oid, *, guarded: bool) -> bool:
     where = [*PROTECTED_PATHS, *(OWNED if guarded else ())]
     words = ("rev-list", "-1", "--full-history", "--end-of-options", f"{old}..{new}", "--", *where)
     return bool(git.with_env(GIT_LITERAL_PATHSPECS="0").run(*words).text)
-
-
-def _touching(
-    git: Git, old: Oid | None, new: Oid, counts: Callable[[str], bool], paths: Iterable[str]
-) -> tuple[dict[str, list[Oid]], dict[str, set[Oid]]]:
-    """Of the paths that count: path → the commits of ``old..new`` that change it against any of their parents, and
-    those that change its mode. Without ``old``, of all that led to what these ``paths`` are now.
-    """
-    words = [f"{old}..{new}"] if old else [new, "--", *sorted(paths)[:_NAMED]]
-    commits = git.run("rev-list", "--topo-order", "--end-of-options", *words).out
-    flags = ("-r", "-m", "--root", "--raw", "-z", "--no-renames", "--no-abbrev")
-    fields = git.run("diff-tree", *flags, "--stdin", stdin=commits).fields
-    touched: dict[str, list[Oid]] = {}
-    modes: dict[str, set[Oid]] = {}
-    commit, at = Oid(""), 0
-    while at < len(fields):
-        if fields[at].startswith(":"):
-            path, (mode_before, mode, _) = fields[at + 1], fields[at][1:].split(" ", 2)
-            if counts(path):
-                if commit not in touched.setdefault(path, []):
-                    touched[path].append(commit)
-                if mode != mode_before and _ABSENT not in (mode, mode_before):
-                    modes.setdefault(path, set()).add(commit)
-            at += 2
-        else:
-            commit = Oid(fields[at].strip())
-            at += 1
-    return touched, modes
 
 
 def parse_reflog(fields: Iterable[str]) -> Iterator[Oid]:

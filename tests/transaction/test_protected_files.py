@@ -284,6 +284,18 @@ def _merge_from_before(root: Path, first: str, _old: str, new: str) -> str:
     return write_commit(root, {"doc.md": "2\n"}, "merge", [first, new])
 
 
+def _merge_of_more(root: Path, first: str, old: str, new: str) -> str:
+    beside = write_commit(root, {"doc.md": "2\n"}, "beside", [old])
+    return write_commit(root, {PEERS: "old\n"}, "merge", [new, beside, first])
+
+
+def _merge_of_merges(root: Path, first: str, old: str, new: str) -> str:
+    started = write_commit(root, {"doc.md": "2\n"}, "started before", [first])
+    beside = write_commit(root, {"doc.md": "2\n"}, "beside", [old])
+    side = write_commit(root, {PEERS: "old\n"}, "merge", [started, beside])
+    return write_commit(root, {PEERS: "old\n"}, "merge", [new, side])
+
+
 def _back_and_forth(root: Path, first: str, old: str, new: str) -> str:
     other = write_commit(root, {PEERS: "other\n"}, "other", [new])
     return write_commit(root, {PEERS: "old\n"}, "as it was", [other])
@@ -292,7 +304,16 @@ def _back_and_forth(root: Path, first: str, old: str, new: str) -> str:
 @pytest.mark.parametrize("accepted", ["before", "between"])
 @pytest.mark.parametrize(
     "take_back",
-    [_revert, _merge, _merge_of_what_adds_nothing, _merge_upon_a_revert, _merge_from_before, _back_and_forth],
+    [
+        _revert,
+        _merge,
+        _merge_of_what_adds_nothing,
+        _merge_upon_a_revert,
+        _merge_from_before,
+        _merge_of_more,
+        _merge_of_merges,
+        _back_and_forth,
+    ],
 )
 def test_what_we_changed_and_others_took_back_is_their_change(
     place: Place, accepted: str, take_back: Callable[[Path, str, str, str], str]
@@ -310,6 +331,40 @@ def test_what_we_changed_and_others_took_back_is_their_change(
     place.here("reset", "-q", "--hard", evil)
     commit(place.root, {PEERS: "new\n"}, "ours once more")
     assert place.check() == []
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_what_others_took_back_before_it_was_accepted_does_not_come_again(place: Place, *, more: bool) -> None:
+    first = tip(place.root)
+    evil = write_commit(place.root, {PEERS: "evil\n"}, "evil", [first])
+    back = write_commit(place.root, {PEERS: "pi\n"}, "taken back", [evil])
+    assert place.untrusted(back) == []
+    accept(place.hub, Oid(back))
+    good = write_commit(place.root, {"doc.md": "2\n"}, "good", [back])
+    beside = write_commit(place.root, {"doc.md": "3\n"}, "beside", [evil])
+    parents = [good, beside, first] if more else [good, beside]
+    merge = write_commit(place.root, {PEERS: "evil\n"}, "merge", parents)
+    assert [(c.path, c.commits) for c in place.untrusted(merge)] == [(PEERS, (merge,))]
+
+
+def test_merges_of_others_bring_in_what_was_begun_before_ours(place: Place) -> None:
+    """A forge merges branches that were begun before the last change of ours, many of them."""
+    place.here("config", "cn.guard", "true")
+    start, main = tip(place.root), commit(place.root, {PEERS: "2\n", "logs/x.md": "1\n"}, "ours")
+    accept(place.hub, Oid(start))
+    for number in range(220):
+        branch = write_commit(place.root, {f"code/{number}": "1"}, "code", [start])
+        main = write_commit(place.root, {f"code/{number}": "1"}, "merge", [main, branch])
+    assert place.untrusted(main) == []
+    log = {"logs/x.md": "evil\n"}
+    evil = write_commit(place.root, log, "merge", [main, write_commit(place.root, log, "code", [start])])
+    assert [c.path for c in place.untrusted(evil)] == ["logs/x.md"]
+
+
+def test_a_file_that_goes_and_comes_as_a_link_is_found(place: Place) -> None:
+    gone = write_commit(place.root, {PEERS: None}, "gone", [tip(place.root)])
+    link = write_commit(place.root, {PEERS: "pi\n"}, "a link", [gone], modes={PEERS: "120000"})
+    assert [(c.path, set(c.commits)) for c in place.untrusted(link)] == [(PEERS, {gone, link})]
 
 
 def test_changes_of_ours_side_by_side_need_a_merge_of_ours(place: Place) -> None:
