@@ -56,9 +56,14 @@ def _empty(objects: Path, pattern: str) -> list[Path]:
 
 def refuse_broken_ref(folder: Path, listed: Done, prefix: str = "refs/") -> None:
     """Raise where ``for-each-ref`` passed over a ref: while it is there git fetches nothing, and sets none there."""
-    broken = next((one[1] for one in _BROKEN_REF.finditer(listed.err) if one[1].startswith(prefix)), "")
+    broken = next((ref for ref in broken_refs(listed) if ref.startswith(prefix)), "")
     if broken:
         raise Blocked(f"{visible(broken)} is broken: {_BROKEN}", f"{_way_back(folder, broken)}, then run again")
+
+
+def broken_refs(listed: Done) -> list[str]:
+    """The refs that ``for-each-ref`` passed over: their files hold no id."""
+    return _BROKEN_REF.findall(listed.err)
 
 
 def _way_back(folder: Path, ref: str) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from cn.git.damage import broken_refs
 from cn.git.environment import find_local_git_dir, quote_path
 from cn.git.host_keys import remedy_of_changed_key
 from cn.git.loose_objects import loose_path
@@ -220,13 +221,14 @@ class Listing(dict[str, Oid]):
 
     ``whole``: are these all? If not, all that begin with some parts; those in ``cut`` were too many themselves.
     ``fetched``: it is of these prefixes, and what is listed is here, fetched by the same connection; ``not_fetched``:
-    that was tried.
+    that was tried. ``broken``: there, with a file that holds no commit, as a crash of the machine leaves it.
     """
 
     whole = True
     fetched: frozenset[str] | None = None
     not_fetched = False
     cut: frozenset[str] = frozenset()
+    broken: frozenset[str] = frozenset()
 
     def has_all(self, prefixes: Collection[str]) -> bool:
         """Is that known of all branches with these prefixes, so that one that is missing is gone?"""
@@ -235,7 +237,7 @@ class Listing(dict[str, Oid]):
     def below(self, branches: Container[str], prefixes: Container[str]) -> Listing:
         """These branches, and those whose names begin so, up to a slash."""
         some = Listing((n, tip) for n, tip in self.items() if n in branches or n.partition("/")[0] in prefixes)
-        some.whole, some.fetched, some.cut = False, self.fetched, self.cut
+        some.whole, some.fetched, some.cut, some.broken = False, self.fetched, self.cut, self.broken
         return some
 
 
@@ -395,7 +397,9 @@ def _list_parts(git: Git, url: str, seconds: float, parts: Collection[str]) -> L
     found, cut = Listing(), set()
     for part, done in zip(parts, answers, strict=True):
         if done.ok:
-            found.update((n, tip) for n, tip in read_listing(done).items() if n == part or n.startswith(f"{part}/"))
+            listing = read_listing(done)
+            found.update((n, tip) for n, tip in listing.items() if n == part or n.startswith(f"{part}/"))
+            found.broken |= listing.broken
         else:
             cut.add(part)
     found.whole, found.cut = False, frozenset(cut)
@@ -403,7 +407,8 @@ def _list_parts(git: Git, url: str, seconds: float, parts: Collection[str]) -> L
 
 
 def read_listing(done: Done) -> Listing:
-    """The branches that ``ls-remote`` or ``for-each-ref`` printed.
+    """The branches that ``ls-remote`` or ``for-each-ref`` printed. A broken one is listed by git's server with the id
+    of nothing, and ``for-each-ref`` warns of it.
 
     A server can send any bytes as a name, line feeds among them, and git prints them as they are.
     """
@@ -412,6 +417,11 @@ def read_listing(done: Done) -> Listing:
         oid, _, ref = line.partition("\t")
         if ref.startswith(HEADS) and is_oid(oid):
             found[ref.removeprefix(HEADS)] = Oid(oid)
+    none = {HEADS + name for name, oid in found.items() if not oid.strip("0")}
+    broken = (ref for ref in (*none, *broken_refs(done)) if ref.startswith(HEADS))
+    found.broken = frozenset(ref.removeprefix(HEADS) for ref in broken)
+    for name in found.broken & found.keys():
+        del found[name]
     return found
 
 
@@ -731,6 +741,10 @@ _GREETS = (
     "password, log in there once by hand; 'ssh HOST true' shows it, and must print nothing"
 )
 _DAMAGED = "git cannot send what is there, most likely for damage: 'git fsck' there says what; tell who keeps it"
+_LOST_THERE = (
+    "objects are lost or empty there: 'git fsck' in that repository, on its host, names them; who keeps it removes the "
+    "empty files, and brings back what is lost from a copy"
+)
 _CLOSED_THERE = re.compile(
     r"(?:couldn't|could not|unable to|cannot|failed to) (?:read|open|access|create)\b[^;]*[Pp]ermission denied"
     r"|insufficient permission|unable to create temporary object directory"
@@ -780,6 +794,39 @@ _NOT_LET_IN = (
 """What ssh, curl, git and gitolite say, and what helps; the first that fits counts."""
 
 
+_LACKS_OBJECTS = "missing necessary objects"
+_BAD_REF = re.compile(r"bad object (refs/\S+)")
+
+
+def lacks_objects(reason: str) -> bool:
+    """Is something of the repository damaged there? Before a git takes a push it goes through all that its refs name:
+    one bad ref, or one object that is lost, keeps everything out.
+    """
+    return _LACKS_OBJECTS in reason
+
+
+def mend_there(ref: str, place: Path | None = None) -> str:
+    """What takes away a ref that a crash of the host left broken; ``place`` is the git directory there, where that is
+    on this machine. A file without a commit git does not delete, and one that is packed as well is there again once
+    the file is gone.
+    """
+    if place is not None:
+        file, packed = command("rm -f -- {}", str(place / ref)), command("git -C {} update-ref -d {}", str(place), ref)
+        return f"{file}, then {packed}, typed by who keeps that repository, take it away"
+    file, packed = command("rm -f -- {}", ref), command("git update-ref -d {}", ref)
+    return f"{file}, then {packed}, typed in the git directory of that repository on its host, take it away"
+
+
+def remedy_of_damage(reason: str, place: Path | None = None) -> str:
+    """What helps where something is damaged there; empty: nothing is, as far as is said."""
+    if not lacks_objects(reason):
+        return ""
+    bad = _BAD_REF.search(reason)
+    if bad is None or not is_branch(bad[1].removeprefix("refs/")):  # the host says what, and one may lie
+        return _LOST_THERE
+    return f"{bad[1]} is broken there, or names an object that is lost; {mend_there(bad[1], place)}"
+
+
 _OTHER_OWNER = re.compile(r"dubious ownership in repository at '(.+)'")
 """How git refuses a repository of another account (git-config(1), ``safe.directory``)."""
 
@@ -799,6 +846,8 @@ def remedy_of(reason: str, otherwise: str, moved: Callable[[str], str] | None = 
         return f"{there}; on this machine, if who may write there may act as you, {trust} says so to git"
     if _CLOSED_THERE.search(reason) and "publickey" not in reason:
         return f"the account there may not read or write all files of that repository: {_GIVES_BACK}"
+    if damaged := remedy_of_damage(reason):
+        return damaged
     found = (remedy for said, remedy in _NOT_LET_IN if said in reason)
     return remedy_of_changed_key(reason) or remedy_of_denied(reason, needed) or next(found, otherwise)
 

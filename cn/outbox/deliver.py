@@ -26,6 +26,7 @@ from cn.git.remote import (
     in_the_way,
     list_refs_of,
     list_remotes,
+    mend_there,
     push_forward,
     remedy_of,
 )
@@ -389,6 +390,9 @@ def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, li
         return Outcome("", f"whether it arrived is not known: {result.reason}")
     if _prefix(entry) in listing.cut:
         return Outcome("", f"asked for the branches under {_prefix(entry)}/, {TOO_MUCH}")
+    if entry.branch in listing.broken:
+        broken = f"{entry.branch} is broken there: a crash of that machine left no commit in its file"
+        return Outcome("", broken, mend_there(HEADS + entry.branch))
     tip = listing.get(entry.branch)
     match entry:
         case Deliver():

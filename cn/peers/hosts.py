@@ -14,6 +14,7 @@ from cn.git.remote import (
     in_the_way,
     is_broken_off,
     is_trouble_of_host,
+    lacks_objects,
     list_remotes,
     remedy_of,
     serves_files,
@@ -139,7 +140,7 @@ def look_at_origin(hub: Hub, settings: Settings) -> Iterator[Lack]:
     """Our own host, for the pins and the branches that peers fetch there. Main cannot be tried without moving it."""
     url, seconds = origin_url(hub), settings.config.limits.peer_seconds
     answer = list_remotes(hub.git, {"": url}, seconds)[""]
-    if isinstance(answer, str):
+    if isinstance(answer, str) or hub.main in answer.broken:
         return  # who asks has told it
     if hub.main in answer:  # else the run that needs it says what helps
         yield from _look_at_head(hub, url, answer, hub.main, "origin", seconds)
@@ -185,7 +186,7 @@ def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str, remote: st
     """``remote``: what the place is called in this clone, if it is ours."""
     pins = prefix == _PINS_PREFIX
     all_of_them = needed_rights.PINS if pins else needed_rights.of_branches(prefix.removeprefix(HEADS).rstrip("/"))
-    if not lack.told or is_trouble_of_host(lack.reason):
+    if not lack.told or is_trouble_of_host(lack.reason) or lacks_objects(lack.reason):
         text = f"whether {us} may {lack.right} {place} could not be tried: {lack.reason}"
         # It could be read a moment ago: who may not write at all gets no further than this.
         ask = "no right is known to be missing: run it again" if is_broken_off(lack.reason) else ask

@@ -13,7 +13,16 @@ from cn.git.environment import find_local_git_dir
 from cn.git.fetch import fetch_tips
 from cn.git.objects import list_refs, read_kinds, read_raw, update_refs
 from cn.git.process import TIMED_OUT, Git, remedy_here
-from cn.git.remote import HEADS, SERVED_AS_FILES, Listing, is_no_repository, list_remotes, may_pass, remedy_of
+from cn.git.remote import (
+    HEADS,
+    SERVED_AS_FILES,
+    Listing,
+    is_no_repository,
+    list_remotes,
+    may_pass,
+    mend_there,
+    remedy_of,
+)
 from cn.git.told import MAINS, Told, mailbox_ref, mains_ref
 from cn.peers.known_mains import forget_removed, note_listed
 from cn.peers.peer_main import GUESSES, main_parts, mains_in, note_read
@@ -325,11 +334,15 @@ CUT = "cut"
 
 def _is_listed(run: Run, peer: Name, prefix: str, listing: Listing, where: str) -> bool:
     """Are all branches under this prefix known, so that one that is missing is gone?"""
-    if prefix not in listing.cut:
+    broken = min((name for name in listing.broken if name.startswith(f"{prefix}/")), default="")
+    if prefix not in listing.cut and not broken:
         run.memory.conditions.clear(CUT, f"{peer} {prefix}")
         return True
     text = f"{where} has more branches under {prefix}/ than cn reads: none of them is seen"
     remedy = f"{peer} deletes what it does not need; or {command('cn peer remove {}', peer)}"
+    if broken:
+        text = f"{visible(broken)} is broken in {where}: a crash of that machine left no commit in its file"
+        remedy = f"{mend_there(HEADS + broken)}, then its creator pushes it again"
     run.report.failed(text, remedy, source=peer, told_before=run.memory.told("cut", peer, prefix))
     run.memory.conditions.set(CUT, text, remedy, name=f"{peer} {prefix}")
     return False

@@ -35,7 +35,7 @@ from cn.git.objects import (
     update_refs,
 )
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
-from cn.git.remote import HEADS, Listing, list_remotes, remedy_of
+from cn.git.remote import HEADS, Listing, list_remotes, mend_there, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub, half_done_in
 from cn.git.sparse import bring_back
 from cn.git.told import ORIGIN
@@ -48,7 +48,7 @@ from cn.transaction.journal import read_journal, restore_path
 from cn.transaction.moved_main import Origin, find_moved, find_renamed, refuse_moved, refuse_renamed
 from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, refuse_untrusted
 from cn.values.errors import Blocked
-from cn.values.names import HubPath, Oid, is_protected
+from cn.values.names import HubPath, Oid, is_local, is_protected
 from cn.values.shell_words import command
 from cn.values.text import counted, one_line, some_of, unix_lines, visible
 from cn.values.timestamps import from_epoch
@@ -278,6 +278,8 @@ def _observe_origin(
         heads = list_origin(hub, fetched) if listed is None else listed
         listed = fetched = None
         origin, tip = Origin(origin_url(hub), known, heads, lambda: list_origin(hub)), heads.get(hub.main)
+        if hub.main in heads.broken:
+            raise _broken_there(hub, known, dry_run)
         if tip is None:
             if known is not None:
                 origin = origin._replace(heads=origin.all())  # both look at all, which is asked for once
@@ -303,6 +305,16 @@ def _observe_origin(
             _check_grown(hub, known, tip, local, dry_run)
             return heads
     raise NotAtOrigin("origin's main changes faster than it can be fetched", "run again later")
+
+
+def _broken_there(hub: Hub, known: Oid | None, dry_run: bool) -> Blocked:
+    """A crash of origin's machine left no commit in the file of its main: git sets none while that file is there."""
+    text = f"origin's own {hub.main_ref} is broken: a crash of its machine, or a tool that copies files, left no commit"
+    mend = mend_there(hub.main_ref, origin_folder(hub))
+    if known is None:
+        return Blocked(text, f"{mend}; then run again")
+    lost = _rewound(hub, known, None, text, "", dry_run)
+    return Blocked(lost.text, f"{mend}; then {lost.hint}")
 
 
 def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: bool) -> None:
@@ -391,7 +403,7 @@ def _rewound(
     if not dry_run:
         update_refs(hub.git, [(rescue, known), *([(_rescue(beside), beside)] if beside else [])])
     lease = f"{hub.main_ref}:{tip or ''}"
-    steps = []
+    steps = [command("git update-ref {} {}", rescue, known)] if dry_run else []  # nothing is kept there yet
     for ref, oid in way.items():
         steps += [
             command("git fetch --refmap= origin {}:{}", ref, _rescue(oid)),
@@ -534,6 +546,15 @@ def origin_url(hub: Hub, *, push: bool = False) -> str:
     if url := next(iter(pushed), hub.origin_url):
         return url
     raise Blocked("the remote origin has no URL", "see 'git remote -v'")
+
+
+def origin_folder(hub: Hub, *, push: bool = False) -> Path | None:
+    """The git directory of an origin that is on this machine."""
+    url = origin_url(hub, push=push)
+    if not is_local(url):
+        return None
+    folder = hub.root / url.removeprefix("file://")
+    return folder / ".git" if (folder / ".git").is_dir() else folder
 
 
 _ORIGINS = ("state/ledger/", "state/queue/", "state/turn.md", "logs/", "threads/mail/outbox/", "threads/mail/sent/")

@@ -37,10 +37,12 @@ from cn.git.remote import (
     is_refused_by_host,
     is_trouble_of_host,
     is_unreached,
+    lacks_objects,
     list_refs_of,
     lock_named,
     push_own,
     remedy_of,
+    remedy_of_damage,
     would_push,
 )
 from cn.git.repository import Hub, read_config
@@ -48,7 +50,16 @@ from cn.git.running import find_gits, find_locks
 from cn.protocol.ledger import IN, OUT
 from cn.system.closed import blocked_by
 from cn.system.files import drop, read_regular, write_file
-from cn.transaction.base import SECONDS, Base, NotAtOrigin, OriginDeclined, OriginRefused, list_origin, origin_url
+from cn.transaction.base import (
+    SECONDS,
+    Base,
+    NotAtOrigin,
+    OriginDeclined,
+    OriginRefused,
+    list_origin,
+    origin_folder,
+    origin_url,
+)
 from cn.transaction.journal import Journal, push_path, read_pushes, write_journal
 from cn.values.errors import CnError
 from cn.values.names import Name, Oid, is_local
@@ -292,17 +303,14 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
 
 
 _ASKED = "origin was asked, and does not have it; run again"
-_BAD_REF = re.compile(r"bad object (refs/\S+)")
 
 
 def _remedy_at_origin(hub: Hub, reason: str) -> str:
     """What lets origin take main again, by the reason that it gave."""
-    if "missing necessary objects" in reason:
+    if lacks_objects(reason):
         if replaced := replaced_at_origin(hub):
             return "somebody put {} there; {}".format(*replaced)
-        if bad := _BAD_REF.search(reason):
-            mend = command("git update-ref -d {}", bad[1])
-            return f"{bad[1]} names an object that origin lost; {mend}, typed in that repository on its host, mends it"
+        return remedy_of_damage(reason, origin_folder(hub, push=True))
     # Who has no right is told so; a connection that broke says nothing of rights.
     may = "may you push to origin's main, and is origin a bare repository?"
     may = _ASKED if is_broken_off(reason) else may
@@ -445,11 +453,9 @@ def locks_at_origin(hub: Hub) -> list[HeldLock]:
 
     They may be another machine's too, on a shared disk: none is ever removed.
     """
-    url = origin_url(hub, push=True)
-    if not is_local(url):
+    folder = origin_folder(hub, push=True)
+    if folder is None:
         return []
-    folder = hub.root / url.removeprefix("file://")
-    folder = folder / ".git" if (folder / ".git").is_dir() else folder
     found = []
     for path in find_locks(folder):
         with suppress(OSError):

@@ -215,17 +215,56 @@ def test_a_replace_ref_on_a_host_is_named_with_what_mends_it(world: World, tmp_p
         assert len(sigma.threads()) == 1
 
 
-def test_a_ref_at_origin_whose_object_is_lost_is_named_with_what_mends_it(world: World, sigma: Node, pi: Node) -> None:
-    world.propose(pi, sigma)
-    lost = sigma.home / "refs/heads/pi/lost"
-    lost.write_text("1" * 40 + "\n")
-    stopped = " ".join(sigma.cn("sync", check=1).stderr.split())
-    assert "pi/lost cannot be fetched" in stopped
-    assert "refs/heads/pi/lost names an object that origin lost; 'git update-ref -d refs/heads/pi/lost'" in stopped
-    assert "refs/heads/pi/lost names an object that origin lost" in " ".join(sigma.cn("status").stdout.split())
-    git(sigma.home, "update-ref", "-d", "refs/heads/pi/lost")
+@pytest.mark.parametrize("kind", ["path", "git"])
+@pytest.mark.parametrize("holds", ["1" * 40 + "\n", "", "\0" * 41], ids=["a lost object", "nothing", "zeros"])
+def test_a_ref_at_origin_that_is_broken_is_named_with_what_mends_it(
+    world: World, tmp_path: Path, holds: str, kind: str
+) -> None:
+    """git deletes no ref whose file holds no id, and nothing is pushed beside one."""
+    with serve(kind, tmp_path / "served", tmp_path / "server") as served:
+        served.repo("sigma")
+        sigma = world.hub("sigma", url=served.url("sigma"), home=served.path("sigma"))
+        pi = world.hub("pi")
+        world.link(sigma, pi)
+        world.propose(pi, sigma)
+        (sigma.home / "refs/heads/pi/lost").write_text(holds)
+        stopped = " ".join(sigma.cn("sync", check=1).stderr.split())
+        seen = "pi/lost cannot be fetched" if holds.startswith("1") else "pi/lost is broken in the mailbox"
+        assert seen in stopped
+        assert "refs/heads/pi/lost is broken there, or names an object that is lost; 'rm -f -- " in stopped
+        assert "refs/heads/pi/lost is broken there" in " ".join(sigma.cn("status").stdout.split())
+        examined = " ".join(sigma.cn("doctor", check=1).stdout.split())
+        assert "refs/heads/pi/lost is broken there" in examined
+        assert "allow it there" not in examined
+        hint = stopped.partition("names an object that is lost; ")[2]
+        steps = re.findall(r"'((?:rm|git) [^']*)'", hint)
+        assert len(steps) == 2
+        for step in steps:
+            subprocess.run(step, shell=True, cwd=sigma.home, check=True, timeout=60)
+        sigma.sync()
+        assert len(sigma.threads()) == 1
+
+
+def test_a_branch_whose_file_broke_at_its_host_is_not_gone(world: World) -> None:
+    """What is decided of it waits until somebody has mended the file, as after any fetch that fails."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, "pickup")
+    head = world.propose(pi, sigma)
     sigma.sync()
-    assert len(sigma.threads()) == 1
+    sigma.triage("pi/proposal", "do:merge")
+    broken = pi.home / "refs/heads/sigma/proposal"
+    broken.write_text("")
+    said = ""
+    for words in (("sync",), ("inbox", "process"), ("sync",)):
+        done = sigma.cn(*words, check=None)
+        said += done.stdout + done.stderr
+    assert "is gone" not in said
+    assert "is not there any more" not in said
+    assert "sigma/proposal is broken in pi's hub" in said
+    assert "sigma/proposal is broken in pi's hub" in " ".join(sigma.cn("status").stdout.split())
+    broken.write_text(f"{head}\n")
+    sigma.process()
+    assert is_in_main(sigma, head)
 
 
 @pytest.mark.parametrize("megabytes", [8, pytest.param(300, marks=pytest.mark.full)])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hubs import branches, clone, commit, force_push, git, identify, paths, push, read, tip
+from tests.support.servers import serve
 from tests.support.world import Node, World, is_in_main
 
 LEDGER = "state/ledger/pi/202602"
@@ -279,3 +280,54 @@ def test_an_origin_that_is_gone_for_good_is_let_go_by_the_command_that_is_told(w
     told = sigma.cn("sync", check=1).stderr
     git(sigma.root, *shlex.split(re.findall("'git (update-ref .*?)'", told)[0]))
     sigma.sync()
+
+
+@pytest.mark.parametrize("kind", ["path", "git"])
+@pytest.mark.parametrize("told_by", ["sync", "doctor"])
+@pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed as well"])
+def test_a_main_that_a_crash_broke_at_origin_comes_back_by_what_is_told(
+    world: World, tmp_path: Path, kind: str, packed: bool, told_by: str
+) -> None:
+    """It is not gone: git sets no main there before the file without a commit is taken away."""
+    with serve(kind, tmp_path / "served", tmp_path / "server") as served:
+        served.repo("sigma")
+        sigma = world.hub("sigma", url=served.url("sigma"), home=served.path("sigma"))
+        pi = world.hub("pi")
+        world.link(sigma, pi)
+        if packed:
+            git(sigma.home, "pack-refs", "--all")
+        world.propose(pi, sigma)
+        sigma.sync()
+        before = tip(sigma.root, "main")
+        (sigma.home / "refs/heads/main").write_text("")
+        examined = sigma.cn("doctor", check=1).stdout
+        assert "origin's own refs/heads/main is broken" in examined
+        for wrong in ("allow it there", "may not create", "default branch", "check the network"):
+            assert wrong not in examined
+        steps = re.findall(r"'((?:rm|git) [^']*)'", examined)
+        if told_by == "sync":
+            told = sigma.cn("sync", check=1).stderr
+            assert "origin's own refs/heads/main is broken" in told
+            steps = re.findall(r"'((?:rm|git) [^']*)'", told)
+            assert steps == re.findall(r"'((?:rm|git) [^']*)'", sigma.cn("status", check=None).stdout)
+        for step in steps:
+            place = sigma.root if "refs/cn/rescue/" in step else sigma.home
+            subprocess.run(step, shell=True, cwd=place, check=True, capture_output=True, timeout=60)
+        sigma.sync()
+        assert tip(sigma.home, "main") == before
+        world.propose(pi, sigma, topic="other")
+        sigma.sync()
+        assert len(sigma.threads()) == 2
+        assert "problem" not in sigma.cn("doctor").stdout
+
+
+def test_a_fresh_clone_of_an_origin_with_a_broken_main_makes_none_anew(sigma: Node) -> None:
+    git(sigma.root, "update-ref", "-d", "refs/cn/origin/main")
+    before = tip(sigma.home, "main")
+    (sigma.home / "refs/heads/main").write_text("")
+    told = sigma.cn("sync", check=1).stderr
+    assert "origin's own refs/heads/main is broken" in told
+    for step in re.findall(r"'((?:rm|git) [^']*)'", told):
+        subprocess.run(step, shell=True, cwd=sigma.root, check=True, timeout=60)
+    sigma.sync()
+    assert git(sigma.home, "merge-base", before, "main") == before
