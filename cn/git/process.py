@@ -77,6 +77,7 @@ _TEMPORARY = re.compile(r"(?<=/tmp_)[a-z]+_[A-Za-z0-9]{6}\b")
 """The part of a file's name that is another each time: what is told once must read the same."""
 _QUOTED_ROW = re.compile(r"(un(?:expected|terminated) line in .*?packed-refs): .*", re.DOTALL)
 """git quotes a broken row; where somebody made the file a link, it is a row of any file of ours."""
+_PACKED_REFS = re.compile(r"un(?:expected|terminated) line in (.*?packed-refs)")
 READING = frozenset(
     {"cat-file", "diff", "diff-tree", "for-each-ref", "log", "ls-files", "ls-tree", "merge-base"}
     | {"merge-tree", "rev-list", "rev-parse", "status"}
@@ -128,6 +129,7 @@ OTHER = "'cn doctor' looks for the cause; when it is mended, run again"
 RECORDS = "agency.git"
 """Below ``.git/cn``: a repository of its own, whose gits touch nothing of the hub, and whose objects no fetch of the
 hub brings."""
+_NOT_FETCHED = "'cn doctor --full' tells how to bring it back: nothing but a copy of the records has their objects"
 _REMEDIES = (
     *((said, f"{PRUNED}; else 'cn doctor' looks for the cause") for said in _GONE),
     ("index file", MEND_INDEX),
@@ -176,6 +178,14 @@ def mend_pack_index(pack: str) -> str:
     return f"{command('rm -f -- {}', f'{pack}.idx')}, then {anew} makes it anew"
 
 
+def _mend_packed_refs(path: str) -> str:
+    """What helps where ``packed-refs`` is cut short or garbled: git then reads no ref at all."""
+    if f"/{RECORDS}/" in path:
+        return _NOT_FETCHED
+    away = command("mv -- {} {}", path, f"{path}.damaged")
+    return f"{away}, then run again: cn says how main comes back; branches of yours stand in the lines of that file"
+
+
 def _remedy_of_objects(err: str, main_ref: str) -> str:
     """What helps where git could not read a file of objects; it names the first one. Or nothing."""
     if index := _PACK_INDEX.search(err):
@@ -183,7 +193,7 @@ def _remedy_of_objects(err: str, main_ref: str) -> str:
         return mend_pack_index(pack)
     empty, corrupt = _EMPTY_OBJECT.search(err), _CORRUPT_OBJECT.search(err)
     if (found := empty or corrupt) and f"/{RECORDS}/" in f"{found[1]}/":
-        return "'cn doctor --full' tells how to bring it back: nothing but a copy of the records has their objects"
+        return _NOT_FETCHED
     if empty:
         return mend_objects(empty[1], main_ref)
     if corrupt:
@@ -198,6 +208,7 @@ class GitError(CnError):
         verb = next((a for a in done.args if not a.startswith("-")), "?")
         found = [remedy for said, remedy in _REMEDIES if said in done.err]
         found = [objects, *found] if (objects := _remedy_of_objects(done.err, main_ref)) else found
+        found = [_mend_packed_refs(packed[1]), *found] if (packed := _PACKED_REFS.search(done.err)) else found
         found = [RAISE_ULIMIT] if done.reason == BEYOND_ULIMIT else found
         super().__init__(f"git {verb} failed: {done.reason}", next(iter(found), OTHER))
         self.done = done

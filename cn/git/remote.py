@@ -789,6 +789,10 @@ _NOT_LET_IN = (
         "the host allows one connection no further session: 'ControlPath none' for it in ssh_config",
     ),
     ("bad line length character", _GREETS),
+    (
+        "packed-refs",
+        "its list of refs is damaged: who keeps that repository moves that file away there, then run again",
+    ),
     ("ermission denied", f"the host does not let you in: check the key or password for it ({_CRON})"),
 )
 """What ssh, curl, git and gitolite say, and what helps; the first that fits counts."""

@@ -30,6 +30,18 @@ def empty_packed_refs(root: Path) -> None:
     empty(root / ".git/packed-refs")
 
 
+def cut_packed_refs(root: Path) -> None:
+    git(root, "pack-refs", "--all")
+    path = root / ".git/packed-refs"
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def zeroed_packed_refs(root: Path) -> None:
+    git(root, "pack-refs", "--all")
+    path = root / ".git/packed-refs"
+    path.write_bytes(bytes(path.stat().st_size))
+
+
 def empty_packed_refs_and_log(root: Path) -> None:
     empty_packed_refs(root)
     (root / ".git/logs/refs/heads/main").unlink()
@@ -44,6 +56,8 @@ def empty_pack_index(root: Path) -> None:
 DAMAGES: dict[str, Damage] = {
     "packed refs": empty_packed_refs,
     "packed refs, no log": empty_packed_refs_and_log,
+    "packed refs, cut short": cut_packed_refs,
+    "packed refs of zeros": zeroed_packed_refs,
     "main": lambda root: empty(root / ".git/refs/heads/main"),
     "main of origin": lambda root: empty(root / ".git/refs/remotes/origin/main"),
     "trusted": lambda root: empty(root / ".git/refs/cn/trusted"),
@@ -53,7 +67,7 @@ DAMAGES: dict[str, Damage] = {
     "pack index": empty_pack_index,
     "index": lambda root: empty(root / ".git/index"),
 }
-_TYPED = re.compile(r"'((?:git|rm|find) [^']+)'")
+_TYPED = re.compile(r"'((?:git|rm|mv|find) [^']+)'")
 
 
 def type_remedy(root: Path, said: str) -> None:

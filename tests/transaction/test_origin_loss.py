@@ -331,3 +331,21 @@ def test_a_fresh_clone_of_an_origin_with_a_broken_main_makes_none_anew(sigma: No
         subprocess.run(step, shell=True, cwd=sigma.root, check=True, timeout=60)
     sigma.sync()
     assert git(sigma.home, "merge-base", before, "main") == before
+
+
+@pytest.mark.parametrize("kind", ["path", "file"])
+def test_a_cut_list_of_refs_at_origin_is_no_matter_of_the_network(world: World, tmp_path: Path, kind: str) -> None:
+    with serve(kind, tmp_path / "served", tmp_path / "server") as served:
+        served.repo("sigma")
+        sigma = world.hub("sigma", url=served.url("sigma"), home=served.path("sigma"))
+        sigma.sync()
+        git(sigma.home, "pack-refs", "--all")
+        packed = sigma.home / "packed-refs"
+        packed.write_bytes(packed.read_bytes()[:-10])
+        told = sigma.cn("sync", check=1).stderr
+        assert "who keeps that repository moves that file away there" in told
+        assert "check the network" not in told
+        packed.rename(packed.with_name("damaged"))
+        step = re.findall(r"'(git push [^']*)'", sigma.cn("sync", check=1).stderr)[-1]
+        obey(sigma, step)
+        sigma.sync()
