@@ -27,7 +27,9 @@ from cn.values.names import Name, Oid, is_name
 
 @dataclass
 class History:
-    """A peer's ledger as far as it can be read: good events in order, and the lines that are none."""
+    """A peer's ledger as far as it can be read: good events in order, and by file the lines that are none; no line of a
+    file (or of all the folder) that git cannot read.
+    """
 
     events: list[Event] = field(default_factory=list)
     bad: dict[str, list[int]] = field(default_factory=dict)
@@ -75,9 +77,15 @@ def read_history(snapshot: Snapshot, peer: Name) -> History:
     """Every month of a peer's ledger; whatever the files hold."""
     found = History()
     folder = f"{ledger.FOLDER}/{peer}"
-    for name in ledger.months(e.path for e in snapshot.folder(folder)):
+    entries = snapshot.folder(folder)
+    if not entries:  # git keeps no empty folder
+        found.bad[folder] = []
+    for name in ledger.months(e.path for e in entries):
         path = f"{folder}/{name}"
-        text = (snapshot.read(path) or b"").decode("utf-8", "surrogateescape")
+        if (data := snapshot.read(path)) is None:
+            found.bad[path] = []
+            continue
+        text = data.decode("utf-8", "surrogateescape")
         for number, line in ledger.numbered_lines(text):
             try:
                 line.encode("utf-8")

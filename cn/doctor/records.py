@@ -51,6 +51,8 @@ def check_ledger(facts: HubFacts) -> Iterator[Finding]:
             yield info(f"{ledger.FOLDER}/{visible(entry.path)} is no peer's ledger", "", "cn does not read it")
     for peer, history in facts.histories.items():
         for path, lines in history.bad.items():
+            if not lines:
+                continue  # told by the check of the objects
             log = command("git log -p -- {}", path)
             remedy = f"{log} shows what they were; correct or remove the lines, and commit."
             if facts.hub.origin:
@@ -69,7 +71,7 @@ def check_open(facts: HubFacts) -> Iterator[Finding]:
         fix: Fix | None = Fix(Step.REBUILD_OPEN, f"rebuild {path} from the history", partial(_rebuild, peer))
         remedy = "'cn doctor --fix' rebuilds it from the history"
         if history.bad:  # nothing is rebuilt: what a bad line said is not known
-            fix, remedy = None, "first mend the ledger's lines"
+            fix, remedy = None, "first mend the ledger"
         try:
             items = ledger.parse_open((facts.snapshot.read(path) or b"").decode("utf-8"))
         except (LedgerRefused, UnicodeDecodeError) as error:
@@ -167,7 +169,7 @@ def _strays(facts: HubFacts, known: set[str], in_main: set[str]) -> Iterator[Fin
             continue
         if may_be_of(name, damaged):
             what = f"whether {INBOX}/{visible(name)} waits for a decision cannot be told"
-            yield info(what, "the ledger of its peer cannot be read", "first mend the ledger's lines", check="inbox")
+            yield info(what, "the ledger of its peer cannot be read", "first mend the ledger", check="inbox")
             continue
         what = f"{INBOX}/{visible(name)} is no thread cn knows"
         where = "move it elsewhere, for example to threads/adhoc/"

@@ -130,3 +130,22 @@ def test_main_comes_back_where_an_older_branch_of_origin_is_new_here(
     assert "healthy" in said
     git(sigma.root, "fsck", "--connectivity-only")
     sigma.sync()
+
+
+@pytest.mark.parametrize("lost", ["/[0-9]*", ""], ids=["month", "folder"])
+def test_while_an_object_of_the_ledger_is_missing_nothing_is_told_of_what_it_does_not_say(
+    world: World, sigma: Node, pi: Node, lost: str
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    pins = git(sigma.root, "for-each-ref", "refs/cn/pins")
+    (path,) = sigma.root.glob(f"state/ledger/pi{lost}")
+    empty_object(sigma.root, f"HEAD:{path.relative_to(sigma.root)}")
+    examined = sigma.cn("doctor", check=1).stdout
+    assert "is empty: a crash of the machine left it so" in examined
+    for wrong in ("is no thread cn knows", "the ledger knows nothing of it", "rebuilds it from the history"):
+        assert wrong not in examined
+    assert "cannot be told" in examined
+    fixed = sigma.cn("doctor", "--fix", check=None)
+    assert "dropped" not in fixed.stdout + fixed.stderr
+    assert git(sigma.root, "for-each-ref", "refs/cn/pins") == pins
