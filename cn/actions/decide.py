@@ -17,21 +17,30 @@ from cn.inbox.decided import Decided, decided_of
 from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_comment, quoted_of
 from cn.inbox.superseded import OVERTAKEN, decided_first, log_overtaken
-from cn.inbox.working_copies import ANEW, may_decide, read_copies, use_working
+from cn.inbox.working_copies import (
+    ANEW,
+    ANEW_WITH_WORDS,
+    Working,
+    lenient_text,
+    may_decide,
+    read_copies,
+    shows_triage,
+    use_working,
+)
 from cn.outbox.deliver import deliver
 from cn.protocol import rules
 from cn.protocol.draft import Draft
 from cn.protocol.effects import Plan, WriteHere
 from cn.protocol.layout import inbox_path
-from cn.protocol.ledger import IN
+from cn.protocol.ledger import IN, Item
 from cn.protocol.log import Row
 from cn.protocol.ops import Op, format_op
 from cn.protocol.own_thread import parse_own
-from cn.protocol.thread_file import Showing, count_words, showing_of
+from cn.protocol.thread_file import Showing, count_words, seen_head, showing_of
 from cn.run.executor import Executor
 from cn.run.find_thread import NoThread, find_pending
 from cn.run.run import Run, open_run
-from cn.run.secret_gate import check_plan, clean_refusal, without_secrets
+from cn.run.secret_gate import check_plan, check_texts, clean_refusal, without_secrets
 from cn.run.shown import check_head, refuse_unseen
 from cn.run.snapshot import Snapshot
 from cn.secrets.findings import unnamed
@@ -76,12 +85,12 @@ def say_comment(run: Run, draft: Draft, commit: Commit, *, head: str = "") -> No
     who, text = _actor(run, draft.actor), draft.text
 
     def plan(executor: Executor) -> str | None:
-        facts = _facts(run, executor, draft.to, says=True, waited=draft.waited)
+        said = draft.head or head
+        facts = _facts(run, executor, draft.to, _Words(text, said, decides=False, waited=draft.waited))
         if facts is None:
             return "cn: written anew"
         if not isinstance(facts, Facts):
             raise Refused(f"{facts.source} is a thread of our own: nobody else reads it", "write into its file")
-        said = draft.head or head
         refuse_unseen(run.hub, executor.snapshot, facts.peer, facts.item, said, "nothing was said", anew=False)
         outcome = plan_comment(facts, who, text, draft.written)
         given = unnamed([text_of("the comment", text)], facts.item.topic)
@@ -225,7 +234,8 @@ def _decide_one(
     op = deciding.make(thread)
     if row := _overtaken(run, executor, deciding.seen, thread, op):
         raise Overtaken(row, f"{row.source}: {row.decision} was {row.executed}", "'cn log' shows what was done")
-    facts = _facts(run, executor, thread, says=deciding.at is not None, waited=deciding.waited)
+    said = deciding.body if deciding.at is not None else ""
+    facts = _facts(run, executor, thread, _Words(said, waited=deciding.waited))
     if facts is None:
         return None
     if shown is not None and shown.showing.head and isinstance(facts, Facts):
@@ -295,12 +305,19 @@ def _overtaken(run: Run, executor: Executor, seen: Snapshot, thread: str, op: Op
     return row._replace(decision=decision, executed=told)
 
 
-_SAY_AGAIN = ANEW.replace("decide again", "say it again")
+class _Words(NamedTuple):
+    """What a command says, if it says something; about which ``head``, where that was named. ``waited`` for origin."""
+
+    text: str
+    head: str = ""
+    decides: bool = True
+    waited: bool = False
 
 
-def _facts(
-    run: Run, executor: Executor, thread: str, *, says: bool = False, waited: bool = False
-) -> Facts | OwnFacts | None:
+_SAY_AGAIN = ANEW_WITH_WORDS.replace("decide again", "say it again")
+
+
+def _facts(run: Run, executor: Executor, thread: str, words: _Words) -> Facts | OwnFacts | None:
     """Of a thread that may be decided; None: it had to be written anew first, and nothing was decided, or said.
 
     Raises :class:`Refused` in that case where what somebody says ``waited``, so that it goes on waiting.
@@ -311,16 +328,35 @@ def _facts(
     peer, item = find_pending(executor.snapshot, thread)
     now = executor.item(peer, IN, item.topic) or item
     name = ThreadName(now.get("thread"))
-    path, working = inbox_path(name), use_working(run.hub, name)
-    if why := renew_stale(executor, peer, now, working):
-        told = f"{peer}/{now.topic}: {rules.VALID_TRIAGE}: {why}"
-        if waited:
+    path, working, source = inbox_path(name), use_working(run.hub, name), f"{peer}/{now.topic}"
+    goes = _goes_all_the_same(executor, now, working, words)
+    if why := renew_stale(executor, peer, now, working, "" if goes else words.text):
+        executor.perform(plan_renewed(peer, now, executor.now, why))
+        if goes:
+            executor.notes.info(f"{source}: {why.removeprefix('void: ')}; it is written anew", source=source)
+            return replace(inbox_facts(run, executor, peer, now), by_hand=True)
+        told = f"{source}: {rules.VALID_TRIAGE}: {why}"
+        if words.waited:
             raise Refused(told, "'cn inbox process' writes it anew, and the run after it says this")
+        # They are quoted in the thread, and nobody looks for secrets there.
+        if secret := check_texts(unnamed([text_of("the text", words.text)], now.topic), run.settings):
+            raise Refused.by(secret)
         fresh = executor.read(path)
         if working is not None and fresh == executor.snapshot.read(path):  # no commit brings it here
-            executor.perform(Plan(f"{peer}/{now.topic}", (WriteHere(path, fresh),)))
-        executor.perform(plan_renewed(peer, now, executor.now, why))
-        again = _SAY_AGAIN if says else ANEW
-        executor.notes.refused(f"{told}{'; nothing was said' if says else ''}", again, source=f"{peer}/{now.topic}")
+            executor.perform(Plan(source, (WriteHere(path, fresh),)))
+        nothing, again = ("; nothing was said", _SAY_AGAIN) if words.text else ("", ANEW)
+        executor.notes.refused(f"{told}{nothing}", again, source=source)
         return None
     return replace(inbox_facts(run, executor, peer, now), by_hand=True)
+
+
+def _goes_all_the_same(executor: Executor, item: Item, working: Working | None, words: _Words) -> bool:
+    """Is what is said no decision, about the branch as it is, and stands none in the file that would be void?
+
+    Then what the file lacks, such as a colleague's words, holds nothing back.
+    """
+    path = inbox_path(ThreadName(item.get("thread")))
+    found = working or Working(path, executor.snapshot.read(path) or b"")
+    if words.decides or shows_triage(found):
+        return False
+    return bool(words.head) or seen_head(lenient_text(found.data)) == item.head

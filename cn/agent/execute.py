@@ -221,7 +221,9 @@ def facts_of(run: Run, executor: Executor, turn: Turn) -> AnyFacts:
 def inbox_facts(run: Run, executor: Executor, peer: Name, item: Item) -> Facts:
     """The facts of a peer's thread, its working copy an input of the run."""
     name = ThreadName(item.get("thread"))
-    if renew_stale(executor, peer, item, read_working(run.hub, name)):  # the agent was given what the ledger names
+    written = inbox_path(name) in executor.changed  # by this run, which has taken in what lies here
+    # The agent was given what the ledger names.
+    if not written and renew_stale(executor, peer, item, read_working(run.hub, name)):
         text: str | None = lenient_text(executor.read(inbox_path(name)) or b"")
     else:
         text = use_working_text(executor, name)

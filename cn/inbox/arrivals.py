@@ -917,11 +917,12 @@ def mask_thread(executor: Executor, name: ThreadName, text: str, mains: Sequence
     return masked.decode("utf-8", "replace")
 
 
-def renew_stale(executor: Executor, peer: Name, item: Item, working: Working | None) -> str:
+def renew_stale(executor: Executor, peer: Name, item: Item, working: Working | None, words: str = "") -> str:
     """Write a pending thread anew whose file shows another head than the ledger names, or decides again
     what was carried out; why, or nothing.
 
-    Whoever read that file saw another branch, or an old copy: what it decides is void, and what a person wrote is kept.
+    Whoever read that file saw another branch, or an old copy: what it decides is void, and what a person wrote is kept,
+    in it or as the ``words`` of a command of which nothing comes.
     """
     name = ThreadName(item.fields["thread"])
     path = inbox_path(name)
@@ -930,7 +931,7 @@ def renew_stale(executor: Executor, peer: Name, item: Item, working: Working | N
         return ""
     mains = read_mains(executor, path)
     text = mask_thread(executor, name, lenient_text(data), mains)
-    fresh, why = renewed(executor.snapshot, executor.settings.us, peer, item, text)
+    fresh, why = renewed(executor.snapshot, executor.settings.us, peer, item, text, words)
     used = [WorkingCopy(*working)] if working is not None else []
     executor.perform(Plan(f"{peer}/{item.topic}", (*used, Put(path, fresh))))
     return why

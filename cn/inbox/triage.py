@@ -13,7 +13,7 @@ from cn.git.repository import Hub
 from cn.git.taken_in import held, read_taken_back
 from cn.git.work_clone import work_trees
 from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, quoted_of
-from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, renewed, use_working
+from cn.inbox.working_copies import ANEW, ANEW_WITH_WORDS, Working, is_stale, lenient_text, renewed, use_working
 from cn.protocol.effects import Plan, Put
 from cn.protocol.finality import is_final
 from cn.protocol.layout import END_IN_MAIN, IN_MAIN, inbox_path
@@ -174,10 +174,11 @@ def _write(
     if shown is not None and data != shown:
         raise Changed(f"{path} has changed since it was shown", "nothing was written; read it again")
     if is_stale(snapshot, path, data, peer, item):  # whoever read it saw another branch, or an old copy
-        text, why = renewed(snapshot, settings.us, peer, item, lenient_text(data))
+        text, why = renewed(snapshot, settings.us, peer, item, lenient_text(data), triage.body)
         if not dry_run:
             _save(hub, path, text, working)
-        raise Refused(f"{path}: {why}", ANEW.replace("is written", "would be written") if dry_run else ANEW)
+        anew = ANEW_WITH_WORDS if triage.body.strip() else ANEW
+        raise Refused(f"{path}: {why}", anew.replace("is written", "would be written") if dry_run else anew)
     if shown is None:
         words = count_words(lenient_text(data), peer)
         refuse_unseen(hub, snapshot, peer, item, head, words=words)

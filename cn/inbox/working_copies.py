@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # who only looks imports what reads decisions where there is 
 
 ANEW = "it is written anew, what stood there is quoted in it: read it, then decide again"
 """What to do after :func:`renewed`."""
+ANEW_WITH_WORDS = ANEW.replace("is quoted", "and your words are quoted")
+"""The same where words of a command are kept in it."""
 _WRITTEN_ANEW = "'cn inbox process' writes it anew, what stands there is quoted in it: read it then, and decide again"
 """The same before it."""
 _LARGEST = 8 << 20
@@ -190,9 +192,21 @@ def own_text(snapshot: Snapshot, us: Name, peer: Name, item: Item) -> tuple[str,
     return add_form(fresh, us), known
 
 
-def renewed(snapshot: Snapshot, us: Name, peer: Name, item: Item, text: str) -> tuple[str, str]:
-    """A pending thread with its own header and quotation, what people wrote in ``text``, and why it is so."""
-    from cn.protocol.thread_file import add_form, has_form, refresh, showing_of, was_executed, what_it_lacks, why_void
+def renewed(snapshot: Snapshot, us: Name, peer: Name, item: Item, text: str, words: str = "") -> tuple[str, str]:
+    """A pending thread with its own header and quotation, what people wrote in ``text``, and why it is so.
+
+    ``words`` came with the command that met it, and nothing comes of that: they are kept in the thread too.
+    """
+    from cn.protocol.thread_file import (
+        add_form,
+        has_form,
+        refresh,
+        set_aside,
+        showing_of,
+        was_executed,
+        what_it_lacks,
+        why_void,
+    )
 
     fresh, known = own_text(snapshot, us, peer, item)
     why, reason = why_void(text, showing_of(item))
@@ -201,7 +215,8 @@ def renewed(snapshot: Snapshot, us: Name, peer: Name, item: Item, text: str) -> 
     elif not why:
         why, reason = what_it_lacks(text, fresh)
     anew = refresh(text, fresh, reason or "It stood before the quotation.", known)
-    return (anew if has_form(anew) else add_form(anew, us)), why  # what somebody committed as decided has none
+    anew = anew if has_form(anew) else add_form(anew, us)  # what somebody committed as decided has none
+    return set_aside(anew, words), why
 
 
 def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]) -> list[str]:

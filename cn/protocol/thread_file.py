@@ -832,6 +832,12 @@ def add_words(text: str, words: Words) -> str:
     return _add_said(text, f"{line}\n\n{quote(words.text)}")
 
 
+def set_aside(text: str, words: str) -> str:
+    """The thread with words that somebody wrote with a command of which nothing came, quoted."""
+    reason = "Nothing came of this: the thread was written anew first. Say it again."
+    return _add_said(text, f"---\n\n## Set aside\n\n{reason}\n\n{quote(words)}") if words.strip() else text
+
+
 def with_words(text: str, other: str) -> str:
     """The thread with the :class:`Words` of another state of it which it lacks, and with what was decided there."""
     here = Counter(line.rstrip() for line, *_ in (*said_in(text), *_sections_in(text)))

@@ -143,6 +143,22 @@ def test_a_comment_is_sent_at_once_and_the_thread_stays_to_be_decided(two: Node,
     assert any("Why?" in pi.thread(name) for name in pi.threads())
 
 
+def test_a_comment_that_a_void_decision_holds_back_is_not_told_as_said(world: World, two: Node) -> None:
+    other = world.second(two)
+    other.sync()
+    other.triage("pi/idea", "do:merge")
+    at = review(other, "pi/idea")
+    at.expect(ASK)
+    two.cn("comment", "pi/idea", "First words.")
+    at.type("c")
+    at.answer("comment", "Second words.\r")
+    at.expect("valid-triage: void")
+    at.answer(ASK, "q")
+    at.expect("nothing was written")
+    assert at.end() == 0
+    assert "> Second words." in thread(other, "idea").read_text().partition("## Set aside")[2]
+
+
 def test_the_editor_decides_as_a_section_does(calm: Node, tmp_path: Path) -> None:
     section = "\n---\n\n## Triage\n\ndecision: delete:no\nactor: sigma\ntimestamp: 2026-02-05\n"
     (tmp_path / "section").write_text(section)

@@ -238,11 +238,47 @@ def test_what_is_said_on_such_a_thread_is_told_to_be_not_said(world: World, sigm
     done = sigma.cn(verb, "pi/proposal", "Some words.", check=1)
     assert "void: the thread shows the head" in done.stderr
     assert "nothing was said" in done.stderr
-    assert "read it, then say it again" in " ".join(done.stderr.split())
-    renewed(case)
+    assert "your words are quoted in it: read it, then say it again" in " ".join(done.stderr.split())
+    assert "> Some words." in renewed(case).partition("## Set aside")[2]
     sigma.cn(verb, "pi/proposal", "Some words.")
     world.settle(pi, sigma)
-    assert sigma.cn("thread", "show", "pi/proposal").stdout.count("Some words.") == 1
+    told = sigma.cn("thread", "show", "pi/proposal").stdout.partition("## Set aside")[2]
+    assert told.count("Some words.") == 2, "set aside once, and said once"
+
+
+@pytest.mark.parametrize("names_head", [True, False])
+def test_a_comment_is_said_over_an_older_copy_where_it_names_the_head(
+    world: World, sigma: Node, pi: Node, names_head: bool
+) -> None:
+    case = Case(world, sigma, pi)
+    case.move()
+    sigma.sync()
+    case.save(case.old + NOTE)
+    about = ("--head", case.head[:9]) if names_head else ()
+    done = sigma.cn("comment", "pi/proposal", "Some words.", *about, check=0 if names_head else 1)
+    text = sigma.thread(case.name)
+    assert "My note." in text
+    assert f"\n**Head:** {case.head}\n" in text
+    assert ("nothing was said" in done.stderr) != names_head
+    assert ("## Set aside" in text) != names_head
+    assert text.count("**sigma wrote, ") == names_head
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_the_text_of_a_decision_that_writes_the_thread_anew_is_kept_in_it(
+    world: World, sigma: Node, pi: Node, dry: bool
+) -> None:
+    case = Case(world, sigma, pi)
+    old_copy(case)
+    before = case.path.read_text()
+    words = ("do:reply:re-it", "--body", "Some words.", *(("--dry-run",) if dry else ()))
+    told = " ".join(sigma.triage("pi/proposal", *words, check=1).stderr.split())
+    kept = "would be written anew" if dry else "is written anew"
+    assert f"{kept}, what stood there and your words are quoted in it: read it, then decide again" in told
+    if dry:
+        assert case.path.read_text() == before
+    else:
+        assert "> Some words." in renewed(case).partition("## Set aside")[2]
 
 
 @pytest.mark.parametrize("verb", ["comment", "reply"])

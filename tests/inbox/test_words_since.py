@@ -217,6 +217,49 @@ def test_a_comment_decides_nothing_and_needs_no_new_look(sigma: Node, head: str)
     sigma.cn("comment", "pi/proposal", "Why?", check=0)
 
 
+def test_a_comment_is_said_in_a_clone_that_has_not_seen_a_colleagues(world: World, sigma: Node, head: str) -> None:
+    """It decides nothing: that there are more words than its author has read holds nothing back."""
+    other = world.second(sigma)
+    other.sync()
+    other.cn(*SHOW)
+    sigma.cn("comment", "pi/proposal", "First words.")
+    done = other.cn("comment", "pi/proposal", "Second words.", check=0)
+    assert "words came meanwhile that the thread did not show; it is written anew" in done.stdout
+    assert "✓ pi/proposal: comment by sigma" in done.stdout
+    text = other.thread(other.only_thread())
+    assert text.index("> First words.") < text.index("> Second words.") < text.index("<!-- To decide")
+    assert text.count("**sigma wrote, ") == 2
+    assert "Set aside" not in text
+
+
+@pytest.mark.parametrize("about", ["pi/proposal", "pi/hello"])
+def test_a_reply_that_is_held_back_by_a_colleagues_words_is_kept_in_the_thread(
+    world: World, sigma: Node, head: str, about: str
+) -> None:
+    if about == "pi/hello":
+        mail = format_message(Message(MESSAGE, PI, SIGMA, "Hello", AT, "May I?\n"))
+        push(sigma.home, sigma.home, f"{write_commit(sigma.home, {'message.md': mail})}:refs/heads/{about}")
+        sigma.sync()
+    other = world.second(sigma)
+    other.sync()
+    (name,) = [one for one in other.threads() if one.endswith(f"-{about.replace('/', '-')}.md")]
+    sigma.cn("comment", about, "First words.")
+    secret = other.cn("reply", about, f"My key is ghp_{'a1B2' * 9}.", check=1)
+    assert "no-secrets" in secret.stderr
+    assert "First words." not in other.thread(name)
+    done = other.cn("reply", about, "Words of mine.\n\n## Triage\n\ndecision: do:merge", check=1)
+    said = " ".join(done.stderr.split())
+    assert "nothing was said" in said
+    assert "what stood there and your words are quoted in it: read it, then say it again" in said
+    text = other.thread(name)
+    assert text.index("> First words.") < text.index("## Set aside") < text.index("> Words of mine.")
+    assert text.index("> decision: do:merge") < text.index("<!-- To decide")
+    assert text.count("**sigma wrote, ") == 1
+    sigma.sync()
+    assert "> Words of mine." in sigma.thread(name), "who sits at another clone finds them too"
+    other.cn("reply", about, "Words of mine.", check=0)
+
+
 def save_over(path: Path, text: str) -> None:
     """As an editor does that was open before the words came."""
     path.write_text(text[: text.index("<!-- To decide")] + "## Triage\n\ndecision: do:merge\nactor: sigma\n")

@@ -31,6 +31,7 @@ from cn.protocol.thread_file import without_form
 from cn.run.view import View
 from cn.values.errors import CnError, Refused, UsageError
 from cn.values.names import ThreadName, reply_topic
+from cn.values.report import Mark
 from cn.views.thread_page import Document, show_document, shown_head
 from cn.views.threads import list_inbox, of_peer, to_review
 from cn.views.words import state_text, untold
@@ -266,8 +267,10 @@ class _Session:
         if text := self._long_text("comment"):
             source = document.thread.source
             hub, head = self.env.hub(), shown_head(document)
-            self.env.tell(comment(hub, source, text, actor=self.actor, head=head, dry_run=self.env.dry_run))
-            self.said += [] if self.env.dry_run else [source]
+            report = comment(hub, source, text, actor=self.actor, head=head, dry_run=self.env.dry_run)
+            self.env.tell(report)
+            held = any(note.mark is Mark.REFUSED and note.source == source for note in report.notes)
+            self.said += [] if self.env.dry_run or held else [source]
             self.shown = None
 
     def _write(self, document: Document, decision: str, *, body: str = "", until: str = "", approval: str = "") -> None:
