@@ -34,7 +34,10 @@ if TYPE_CHECKING:  # imported where a hub has a queue
 
 
 class Main(NamedTuple):
-    """Where main is. ``ahead`` and ``behind`` count against ``origin`` as last taken over (None: unknown)."""
+    """Where main is. ``ahead`` and ``behind`` count against ``origin`` as last taken over (None: unknown).
+
+    Where it is not ``checked_out``, ``away`` is what a run says of that, and the step.
+    """
 
     branch: str
     commit: Oid
@@ -43,6 +46,7 @@ class Main(NamedTuple):
     origin: Oid | None
     ahead: int | None
     behind: int | None
+    away: Condition | None = None
 
 
 class Waiting(NamedTuple):
@@ -258,7 +262,15 @@ def _main(view: View) -> Main:
             done = hub.git.run("rev-list", "--left-right", "--count", f"{commit}...{origin}", "--", check=False)
             if done.ok:
                 ahead, behind = (int(word) for word in done.text.split())
-    return Main(hub.main, commit, view.on_main, hub.origin, origin, ahead, behind)
+    return Main(hub.main, commit, view.on_main, hub.origin, origin, ahead, behind, _away(view))
+
+
+def _away(view: View) -> Condition | None:
+    if view.on_main:
+        return None
+    from cn.git.lost_branch import elsewhere
+
+    return Condition(*elsewhere(view.hub))
 
 
 def _pulled(hub: Hub, known: Oid | None) -> Oid | None:

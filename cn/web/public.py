@@ -62,7 +62,7 @@ def public_status(status: Status, named: Named) -> Status:
         standing=(),
         not_in_effect=(),
         queue=None,
-        main=status.main._replace(checked_out=True),
+        main=status.main._replace(checked_out=True, away=None),
     )
 
 

@@ -514,6 +514,17 @@ def test_head_elsewhere_and_a_broken_origin_hide_nothing_of_main(
     assert there == here
 
 
+def test_a_work_tree_beside_that_of_main_is_told_the_way_there(scene: Scene, tmp_path: Path) -> None:
+    """Git switches to no branch that another work tree has."""
+    clone, beside = tmp_path / "clone", tmp_path / "beside"
+    git(tmp_path, "clone", "--quiet", str(scene.sigma.root), str(clone))
+    git(clone, "worktree", "add", "--quiet", "-b", "topic", str(beside))
+    told = " ".join(cn("status", hub=beside, check=0).stdout.split())
+    assert f"! HEAD is topic, and cn works on main only → run 'cd {clone}', then run again" in told
+    assert "git switch" not in told
+    assert "HEAD is" not in cn("status", hub=clone, check=0).stdout
+
+
 def test_errors_have_colours_only_where_they_are_wanted(empty: Path) -> None:
     args = ("inbox", "show", "nothing")
     assert "\x1b[31m" in on_terminal(empty, *args, code=1)

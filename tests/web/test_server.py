@@ -24,7 +24,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from cn.web.connections import MOST, patient_protocol
-from tests.support.hubs import cn_env
+from tests.support.hubs import cn_env, git
 from tests.support.world import Node, World, is_in_main
 from tests.web.site import SECONDS, Site, is_alive, serving
 
@@ -250,6 +250,13 @@ def test_a_thread_that_changed_since_it_was_shown_is_not_decided(world: World, w
     assert "kept &lt;words&gt;" in answer.text, "what was typed is not lost"
     assert " checked>" not in answer.text, "what was chosen was about something else"
     assert json.loads(waiting.cn("inbox", "--json").stdout)[0]["state"] == "pending"
+
+
+def test_a_head_that_is_elsewhere_is_told_with_the_way_to_main(waiting: Node, site: Site) -> None:
+    git(waiting.root, "switch", "--quiet", "--create", "other")
+    text = site.ask("/").text
+    assert "HEAD is other, and cn works on main only" in text
+    assert "run &#39;git switch main&#39;, then run again" in text
 
 
 def test_what_a_rule_refuses_is_told_with_the_next_step(still: Node, looked_at: Site) -> None:

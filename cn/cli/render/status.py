@@ -76,9 +76,9 @@ def notice_lines(status: Status, standing: int = _STANDING) -> list[str]:
         told = f"{clean(status.stopped.text, 300)} ({since(status.stopped.since, now)})"
         lines += wrap("! ", f"no run can work: {told}", colour="red")
         lines += next_step(at_hub(status.stopped.remedy))
-    elif not status.main.checked_out:
-        lines += wrap("! ", f"HEAD is not {status.main.branch}: runs are refused", colour="yellow")
-        lines += next_step(at_hub(command("git switch {}", status.main.branch)))
+    elif away := status.main.away:
+        lines += wrap("! ", away.text, colour="yellow")
+        lines += next_step(at_hub(away.remedy))
     groups = _grouped(status.standing, standing)
     for one, more in groups[:standing]:
         like = f"; and {more} more like it" if more else ""
