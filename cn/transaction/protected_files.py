@@ -17,11 +17,13 @@ from cn.git.objects import empty_tree, is_ancestor, resolve, update_refs
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
+from cn.protocol.hub_config import PATH as HUB
+from cn.protocol.peers_file import PATH as PEERS
 from cn.transaction.accepted_history import AcceptedHistory, read_changes_of
 from cn.transaction.journal import read_pushes
 from cn.values.errors import Blocked, Refused
 from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_oid, is_owned, is_protected
-from cn.values.text import visible
+from cn.values.text import some_of
 
 TRUSTED_REF = "refs/cn/trusted"
 _NAMED = 500
@@ -120,7 +122,8 @@ def refuse_untrusted(
     foreign = untrusted(hub, commit, trusted=trusted, built=built)
     if not foreign:
         return
-    names = ", ".join(visible(c.path) for c in foreign[:10])
+    # What says whom this hub knows, and who may decide, is left out of no list.
+    names = some_of(sorted((c.path for c in foreign), key=lambda path: path not in (PEERS, HUB)), 10, 200)
     if trusted is None:
         raise Untrusted(
             f"this clone has not accepted what it was cloned with, by which cn acts as {ours or 'its hub'}: {names}",

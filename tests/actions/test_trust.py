@@ -83,6 +83,17 @@ def test_a_clone_does_nothing_for_the_hub_it_holds_before_a_person_accepts_it(si
     fresh.sync()
 
 
+def test_a_fresh_clone_names_its_peers_and_how_many_files_it_does_not_name(sigma: Node, tmp_path: Path) -> None:
+    sigma.write({f"docs/{number}/.gitattributes": "* text\n" for number in range(4)}, "more of them")
+    sigma.sync()
+    fresh = Node("sigma", clone(sigma.url, tmp_path / "fresh", "ann"), sigma.home, sigma.url)
+    files = json.loads(fresh.cn("trust", "--json", check=1).stdout)["files"]
+    told = " ".join(fresh.cn("sync", check=1).stderr.split())
+    assert f"by which cn acts as sigma: .cn/hub.yaml, state/peers.md, .cn/agent.yaml, {files[2]['path']}" in told
+    named = [one["path"] for one in files if f" {one['path']}" in told]
+    assert (len(named), f" and {len(files) - len(named)} more →" in told) == (10, True)
+
+
 def test_nothing_to_accept(sigma: Node) -> None:
     done = sigma.cn("trust")
     assert "nothing to accept" in done.stdout
