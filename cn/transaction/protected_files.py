@@ -89,11 +89,10 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     commits = hub.git.run("rev-list", "--topo-order", "--reverse", "--parents", "--end-of-options", *words).lines
     touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
     foreign = _foreign(hub, {c for found in touched.values() for c in found} - built)
-    history = (
-        AcceptedHistory(hub.git, trusted, commits, foreign) if trusted and is_ancestor(hub.git, trusted, new) else None
-    )
+    goes_on = trusted is not None and is_ancestor(hub.git, trusted, new)
+    history = AcceptedHistory(hub.git, trusted, commits, foreign) if trusted and goes_on else None
     found = []
-    for path in sorted({*changed, *touched} if trusted else changed):
+    for path in sorted({*changed, *touched} if history else changed):
         made, change = touched.get(path, {}), changed.get(path)
         bad = tuple(c for c in reversed(made) if c in foreign)
         old, now = (change.old, change.new) if change else (None, None)

@@ -367,6 +367,13 @@ def test_a_file_that_goes_and_comes_as_a_link_is_found(place: Place) -> None:
     assert [(c.path, set(c.commits)) for c in place.untrusted(link)] == [(PEERS, {gone, link})]
 
 
+def test_a_history_that_was_rewritten_with_the_same_files_changes_nothing(place: Place) -> None:
+    tree = git(place.root, "rev-parse", "HEAD^{tree}")
+    root = git(place.root, "commit-tree", "-m", "all", tree)
+    assert place.untrusted(root) == []
+    assert [c.path for c in place.untrusted(write_commit(place.root, {PEERS: "evil\n"}, "evil", [root]))] == [PEERS]
+
+
 def test_changes_of_ours_side_by_side_need_a_merge_of_ours(place: Place) -> None:
     first = tip(place.root)
     one = commit(place.root, {PEERS: "one\n"}, "one")
