@@ -113,7 +113,7 @@ def find_accepted(hub: Hub, commit: Oid, ours: str = "") -> Accepted:
     """The same of a commit; ``ours`` is the name of the hub, if it is known."""
     from cn.transaction.protected_files import refuse_untrusted, trusted_commit
 
-    refuse_untrusted(hub, commit, trusted_commit(hub), ours=ours)
+    refuse_untrusted(hub, commit, trusted_commit(hub), ours=ours, main_here=True)
     return Accepted(commit)
 
 

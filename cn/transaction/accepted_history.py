@@ -156,7 +156,10 @@ class _File:
         if should and self.entry(commit) == self.entry(should):
             return _State(should, known=known)
         by = frozenset[Oid]().union(*(state.by for state in taken))
-        return _State(should, by | {commit} if not by or (foreign and not same) else by, known)
+        if differs and not foreign:  # it counts, and whoever takes it back makes a change; what it stands on does not
+            self._bit <<= 1
+            return _State(_UNKNOWN, by, known | self._bit)
+        return _State(should, by | {commit} if not by or (differs and not same) else by, known)
 
     def _merged(self, parents: Sequence[Oid], above: Sequence[_State]) -> Oid:
         """At which commit it is what it should be where these come together, one after the other."""

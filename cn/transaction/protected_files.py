@@ -85,10 +85,12 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     # What is as it was accepted may have been changed by us, and taken back by somebody.
     if not changed and not (trusted and _is_touched(hub.git, trusted, new, guarded=guarded)):
         return []
-    words = [f"{trusted}..{new}"] if trusted else [new, "--", *sorted(changed)[:_NAMED]]
-    commits = hub.git.run("rev-list", "--topo-order", "--reverse", "--parents", "--end-of-options", *words).lines
+    words = [f"{trusted}..{new}"] if trusted else ["--full-history", new, "--", *sorted(changed)[:_NAMED]]
+    commits = hub.git.run("rev-list", "--topo-order", "--reverse", "--parents", *words).lines
     touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
-    foreign = _foreign(hub, {c for found in touched.values() for c in found} - built)
+    foreign = _not_made_here(hub, {c for found in touched.values() for c in found} - built)
+    if trusted:  # before, an old commit may be signed, and what came after it unknown
+        foreign -= _signed(hub, foreign)
     goes_on = trusted is not None and is_ancestor(hub.git, trusted, new)
     history = AcceptedHistory(hub.git, trusted, commits, foreign) if trusted and goes_on else None
     found = []
@@ -112,11 +114,17 @@ class Untrusted(Blocked):
 
 
 def refuse_untrusted(
-    hub: Hub, commit: Oid, trusted: Oid | None, built: frozenset[Oid] = frozenset(), ours: str = ""
+    hub: Hub,
+    commit: Oid,
+    trusted: Oid | None,
+    built: frozenset[Oid] = frozenset(),
+    ours: str = "",
+    *,
+    main_here: bool = False,
 ) -> None:
     """Raise :class:`Untrusted` where ``commit`` has protected files that this clone has not accepted.
 
-    ``ours`` is the name of the hub, if it is known.
+    ``ours`` is the name of the hub, if it is known; ``main_here``: it is main as it lies here, without what origin has.
     """
     foreign = untrusted(hub, commit, trusted=trusted, built=built)
     if not foreign:
@@ -128,6 +136,9 @@ def refuse_untrusted(
             f"this clone has not accepted what it was cloned with, by which cn acts as {ours or 'its hub'}: {names}",
             "if the hub is yours, 'cn trust' shows and accepts it; if it is a peer's, name yours with '--hub DIR'",
         )
+    if hub.origin and main_here and is_ancestor(hub.git, commit, trusted):
+        text = f"this clone accepted a change that main here does not have yet: {names}"
+        raise Untrusted(text, "'cn sync' takes it over; then run again")
     commits = sorted({c[:12] for change in foreign for c in change.commits})
     told = f" (commit {', '.join(commits[:5])})" if commits else ""
     raise Untrusted(
@@ -141,20 +152,19 @@ def is_made_here(hub: Hub, tip: Oid, path: str) -> bool:
     is? What was taken out meanwhile, and put back by anybody, is not what was made.
     """
     last = hub.git.run("rev-list", "-1", "--end-of-options", tip, "--", path).text
-    if not last or _foreign(hub, {Oid(last)}):
+    if not last or (_not_made_here(hub, {Oid(last)}) and not _signed(hub, [Oid(last)])):
         return False
     later = ("rev-list", "-1", "--full-history", "--no-merges", "--end-of-options", f"{last}..{tip}", "--", path)
     return not hub.git.run(*later).text
 
 
-def _foreign(hub: Hub, commits: set[Oid]) -> set[Oid]:
-    """Those that the reflogs show as no result of an act in this clone, and that no key of ``cn.trustedKey`` signed."""
+def _not_made_here(hub: Hub, commits: set[Oid]) -> set[Oid]:
+    """Those that the reflogs show as no result of an act in this clone."""
     made = set[Oid]()
     for ref in ("HEAD", hub.main_ref):
         done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
         made.update(parse_reflog(done.fields) if done.ok else ())
-    foreign = commits - made
-    return foreign - _signed(hub, foreign)
+    return commits - made
 
 
 def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:
