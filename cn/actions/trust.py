@@ -13,12 +13,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from cn.git.entries import Entry, read_tree
+from cn.git.entries import Entry, list_entries, read_tree
 from cn.git.objects import empty_tree, read_known, read_objects
 from cn.git.process import Git
 from cn.git.repository import Hub
+from cn.inbox.working_copies import Working, own_decision, shows_triage
 from cn.llm.config import check_agent_config
 from cn.protocol.hub_config import AGENT_PATH, LOCK_WAIT
+from cn.protocol.layout import INBOX
 from cn.run import shown
 from cn.run.memory import Memory
 from cn.run.run import scratch_objects
@@ -29,7 +31,7 @@ from cn.transaction.lock import hub_lock
 from cn.transaction.protected_files import TrustChange, Untrusted, accept, built_by_cn, trusted_commit, untrusted
 from cn.transaction.publish import recover
 from cn.values.errors import CnError, ConfigError, Refused
-from cn.values.names import Oid, digest
+from cn.values.names import HubPath, Oid, digest
 from cn.values.report import Report
 from cn.values.shell_words import command
 from cn.values.text import decode, one_line, visible
@@ -77,16 +79,22 @@ class Pending:
     trusted: Oid | None
     files: tuple[FileDiff, ...]
     broken: CnError | None = None
+    decided: tuple[str, ...] = ()
+    """In a clone that accepted nothing: the threads that wait, with what is decided in them."""
 
     @property
     def key(self) -> str:
         """A digest of the contents shown: the same key, the same protected files."""
-        return digest(*(f"{f.path}\0{f.old}\0{f.new}\0{f.old_mode}\0{f.new_mode}" for f in self.files))
+        shown = (f"{f.path}\0{f.old}\0{f.new}\0{f.old_mode}\0{f.new_mode}" for f in self.files)
+        return digest(*shown, *self.decided)
 
     @property
     def text(self) -> str:
         """All of it for a person to read; no character in it can hide or move others."""
-        return "\n".join(line for file in self.files for line in _lines(file))
+        lines = [line for file in self.files for line in _lines(file)]
+        if self.decided:
+            lines.append("decided in threads that wait, and carried out once this is accepted:")
+        return "\n".join([*lines, *(f"  {one}" for one in self.decided)])
 
 
 def pending_changes(hub: Hub, *, dry_run: bool = False) -> Pending | None:
@@ -167,9 +175,20 @@ def find_pending(hub: Hub, base: Base) -> Pending | None:
     paths = [c.path for c in found]
     old, new = read_tree(hub.git, trusted, paths) if trusted else {}, read_tree(hub.git, base.tip, paths)
     files = tuple(_file(hub.git, c, _before(c, old.get(c.path), new.get(c.path)), new.get(c.path)) for c in found)
-    return Pending(
-        base.tip, trusted, files, find_broken(hub, base.tip, trusted) or _not_shown(hub, base, trusted, files)
-    )
+    broken = find_broken(hub, base.tip, trusted) or _not_shown(hub, base, trusted, files)
+    return Pending(base.tip, trusted, files, broken, () if trusted else tuple(_decided(hub.git, base.tip)))
+
+
+def _decided(git: Git, commit: Oid) -> Iterator[str]:
+    """What is decided in main's threads: whoever may push there can have written it."""
+    threads = {path: entry for path, entry in list_entries(git, commit, [f"{INBOX}/"]).items() if _waits(path)}
+    for path, data in zip(threads, read_known(git, [entry.oid for entry in threads.values()]), strict=True):
+        if shows_triage(Working(HubPath(path), data)):
+            yield f"{visible(path)}: {own_decision(data, b'') or 'what cannot be read'}"
+
+
+def _waits(path: str) -> bool:
+    return path.removeprefix(f"{INBOX}/").count("/") == 0 and path.endswith(".md")
 
 
 def _before(change: TrustChange, accepted: Entry | None, now: Entry | None) -> Entry | None:

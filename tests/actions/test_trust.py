@@ -83,6 +83,32 @@ def test_a_clone_does_nothing_for_the_hub_it_holds_before_a_person_accepts_it(si
     fresh.sync()
 
 
+def test_a_fresh_clone_is_told_what_is_decided_in_it_before_it_accepts(
+    world: World, sigma: Node, tmp_path: Path
+) -> None:
+    """Whoever may push to main can have written it, and no run here has judged it."""
+    pi = world.hub("pi")
+    world.link(sigma, pi)
+    for topic in ("one", "two"):
+        world.propose(pi, sigma, topic)
+    sigma.sync()
+    sigma.triage("pi/one", "do:merge")
+    sigma.cn("save")
+    fresh = Node("sigma", clone(sigma.url, tmp_path / "fresh", "ann"), sigma.home, sigma.url)
+    git(fresh.root, "config", "cn.guard", "true")
+    (name,) = (name for name in sigma.threads() if "pi-one" in name)
+    decided = (
+        f"decided in threads that wait, and carried out once this is accepted:\n  threads/inbox/{name}: do:merge\n"
+    )
+    assert decided in fresh.cn("trust", check=1).stdout
+    sigma.triage("pi/two", "delete:no")
+    sigma.cn("save")
+    told = fresh.cn("trust", "--yes", check=1)
+    assert "delete:no" in told.stdout, "it is not what was shown"
+    fresh.cn("trust", "--yes")
+    assert "decided in threads" not in fresh.cn("trust").stdout
+
+
 def test_a_fresh_clone_names_its_peers_and_how_many_files_it_does_not_name(sigma: Node, tmp_path: Path) -> None:
     sigma.write({f"docs/{number}/.gitattributes": "* text\n" for number in range(4)}, "more of them")
     sigma.sync()

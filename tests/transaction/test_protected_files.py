@@ -347,6 +347,33 @@ def test_what_others_took_back_before_it_was_accepted_does_not_come_again(place:
     assert [(c.path, c.commits) for c in place.untrusted(merge)] == [(PEERS, (merge,))]
 
 
+def test_what_we_changed_upon_a_change_of_others_is_taken_back_by_nobody(place: Place) -> None:
+    """It was accepted in another clone, with the change of others; this one has stopped at that meanwhile."""
+    first = tip(place.root)
+    blank = write_commit(place.root, {PEERS: "pi\n\n"}, "a blank line", [first])
+    place.here("reset", "-q", "--hard", blank)
+    ours = commit(place.root, {PEERS: "new\n\n"}, "ours")
+    assert [c.commits for c in place.untrusted(ours)] == [(blank,)]
+    back = write_commit(place.root, {PEERS: "pi\n"}, "as it was", [ours])
+    assert [(c.path, set(c.commits)) for c in place.untrusted(back)] == [(PEERS, {blank, back})]
+    accept(place.hub, Oid(ours))
+    assert [(c.path, c.commits) for c in place.untrusted(back)] == [(PEERS, (back,))]
+
+
+def test_a_fresh_clone_asks_whatever_is_signed(place: Place, tmp_path: Path) -> None:
+    private, public = make_ssh_key(tmp_path / "key")
+    sign_with(place.other, private)
+    old = commit(place.other, {PEERS: "old\n"}, "signed")
+    new = commit(place.other, {PEERS: "new\n", ".cn/hub.yaml": "name: sigma\n\n"}, "signed")
+    push(place.other, place.origin, "main")
+    fresh = clone(place.origin, tmp_path / "fresh", "sigma")
+    git(fresh, "config", "cn.trustedKey", public)
+    merge = write_commit(fresh, {PEERS: "old\n"}, "merge", [new, old])
+    for commit_ in (new, merge):
+        found = untrusted(open_hub(fresh), Oid(commit_), trusted=None)
+        assert [c.path for c in found] == [".cn/hub.yaml", PEERS]
+
+
 def test_merges_of_others_bring_in_what_was_begun_before_ours(place: Place) -> None:
     """A forge merges branches that were begun before the last change of ours, many of them."""
     place.here("config", "cn.guard", "true")
