@@ -92,7 +92,8 @@ class AcceptedHistory:
         """The file ``path`` at the last commit."""
         file, last = _File(self, path, changes), self.accepted
         for commit in self.parents:
-            file.states[commit] = file.after(commit)
+            if commit != self.accepted:  # git goes by dates, which anybody writes, and may list what came before too
+                file.states[commit] = file.after(commit)
             last = commit
         state = file.states[last]
         return Judged(file.entry(state.at) if state.at else None, file.entry(last), state.by)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cn.git.repository import open_hub
+from cn.transaction.accepted_history import AcceptedHistory, read_changes_of
 from cn.transaction.protected_files import TrustChange, accept, trusted_commit, untrusted
 from cn.values.names import Oid
 from tests.support.hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, work, write_commit
@@ -392,6 +393,23 @@ def test_a_file_that_goes_and_comes_as_a_link_is_found(place: Place) -> None:
     gone = write_commit(place.root, {PEERS: None}, "gone", [tip(place.root)])
     link = write_commit(place.root, {PEERS: "pi\n"}, "a link", [gone], modes={PEERS: "120000"})
     assert [(c.path, set(c.commits)) for c in place.untrusted(link)] == [(PEERS, {gone, link})]
+
+
+def test_what_git_lists_beyond_what_is_new_changes_nothing(place: Place) -> None:
+    """It goes by the dates of commits, and where these are odd it lists some that were accepted."""
+    first = tip(place.root)
+    old = commit(place.root, {PEERS: "old\n"}, "ours")
+    evil = write_commit(place.root, {PEERS: "evil\n"}, "evil", [old])
+    accepted = Oid(write_commit(place.root, {PEERS: "pi\n"}, "accepted by hand", [evil]))
+    beside = write_commit(place.root, {"doc.md": "2\n"}, "beside", [old])
+    good = write_commit(place.root, {"doc.md": "3\n"}, "good", [accepted])
+    for parents, content, by in (([good, beside], "pi\n", set()), ([good, beside, first], "old\n", {"merge"})):
+        merge = write_commit(place.root, {PEERS: content}, "merge", parents)
+        lines = git(place.root, "rev-list", "--topo-order", "--reverse", "--parents", merge).split("\n")
+        changes = read_changes_of(place.hub.git, lines)[PEERS]
+        foreign = {Oid(one) for one in (evil, accepted, beside, good, merge)}
+        judged = AcceptedHistory(place.hub.git, accepted, lines, foreign).judge(PEERS, changes)
+        assert judged.by == ({merge} if by else set())
 
 
 def test_a_history_that_was_rewritten_with_the_same_files_changes_nothing(place: Place) -> None:
