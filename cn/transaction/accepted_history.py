@@ -9,11 +9,11 @@ is nothing; what one who may changed, and others took back, is a change of their
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.entries import Entry, read_tree
-from cn.git.process import Git
+from cn.git.process import Git, as_lines
 from cn.values.names import Oid
 
 _MOST = 200
@@ -29,12 +29,21 @@ Changes = Mapping[Oid, Mapping[Oid, Pair]]
 """
 
 
-def read_changes_of(git: Git, commits: Iterable[str]) -> dict[str, dict[Oid, dict[Oid, Pair]]]:
-    """Path → :data:`Changes` of these commits, each a line with its parents (git-rev-list(1), "--parents")."""
-    parents = {Oid(words[0]): [Oid(word) for word in words[1:]] for words in (line.split(" ") for line in commits)}
+Parents = Mapping[Oid, Sequence[Oid]]
+"""Commits, each with its parents, and its parents before it."""
+
+
+def read_parents(git: Git, *words: str) -> Parents:
+    """The commits that git-rev-list(1) lists for these words."""
+    lines = git.run("rev-list", "--topo-order", "--reverse", "--parents", *words).lines
+    rows = ([Oid(word) for word in line.split(" ")] for line in lines)
+    return {commit: parents for commit, *parents in rows}
+
+
+def read_changes_of(git: Git, parents: Parents) -> dict[str, dict[Oid, dict[Oid, Pair]]]:
+    """Path → :data:`Changes` of these commits."""
     flags = ("-r", "-m", "--root", "--raw", "-z", "--no-renames", "--no-abbrev", "--pretty=oneline")
-    asked = "".join(f"{commit}\n" for commit in parents).encode()
-    fields = git.run("diff-tree", *flags, "--stdin", stdin=asked).fields
+    fields = git.run("diff-tree", *flags, "--stdin", stdin=as_lines(parents)).fields
     found: dict[str, dict[Oid, dict[Oid, Pair]]] = {}
     commit = parent = Oid("")
     at = 0
@@ -78,14 +87,12 @@ class _State(NamedTuple):
 
 
 class AcceptedHistory:
-    """The commits that came after ``accepted``, as in :func:`read_changes_of`, parents first; those in ``foreign`` are
-    by others. The last one descends from what was accepted.
+    """The commits that came after ``accepted``, with their ``parents``; those in ``foreign`` are by others. The last
+    one descends from what was accepted.
     """
 
-    def __init__(self, git: Git, accepted: Oid, commits: Iterable[str], foreign: Container[Oid]) -> None:
-        self.git, self.accepted, self.foreign = git, accepted, foreign
-        split = (line.split(" ") for line in commits)
-        self.parents = {Oid(words[0]): [Oid(word) for word in words[1:]] for words in split}
+    def __init__(self, git: Git, accepted: Oid, parents: Parents, foreign: Container[Oid]) -> None:
+        self.git, self.accepted, self.parents, self.foreign = git, accepted, parents, foreign
         self._bases: dict[tuple[Oid, ...], list[Oid]] = {}
 
     def judge(self, path: str, changes: Changes) -> Judged:

@@ -19,7 +19,7 @@ from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
 from cn.protocol.hub_config import PATH as HUB
 from cn.protocol.peers_file import PATH as PEERS
-from cn.transaction.accepted_history import AcceptedHistory, read_changes_of
+from cn.transaction.accepted_history import AcceptedHistory, read_changes_of, read_parents
 from cn.transaction.journal import read_pushes
 from cn.values.errors import Blocked, Refused
 from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_oid, is_owned, is_protected
@@ -86,7 +86,7 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     if not changed and not (trusted and _is_touched(hub.git, trusted, new, guarded=guarded)):
         return []
     words = [f"{trusted}..{new}"] if trusted else ["--full-history", new, "--", *sorted(changed)[:_NAMED]]
-    commits = hub.git.run("rev-list", "--topo-order", "--reverse", "--parents", *words).lines
+    commits = read_parents(hub.git, *words)
     touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
     foreign = _not_made_here(hub, {c for found in touched.values() for c in found} - built)
     if trusted:  # before, an old commit may be signed, and what came after it unknown

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cn.git.repository import open_hub
-from cn.transaction.accepted_history import AcceptedHistory, read_changes_of
+from cn.transaction.accepted_history import AcceptedHistory, read_changes_of, read_parents
 from cn.transaction.protected_files import TrustChange, accept, trusted_commit, untrusted
 from cn.values.names import Oid
 from tests.support.hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, work, write_commit
@@ -405,10 +405,10 @@ def test_what_git_lists_beyond_what_is_new_changes_nothing(place: Place) -> None
     good = write_commit(place.root, {"doc.md": "3\n"}, "good", [accepted])
     for parents, content, by in (([good, beside], "pi\n", set()), ([good, beside, first], "old\n", {"merge"})):
         merge = write_commit(place.root, {PEERS: content}, "merge", parents)
-        lines = git(place.root, "rev-list", "--topo-order", "--reverse", "--parents", merge).split("\n")
-        changes = read_changes_of(place.hub.git, lines)[PEERS]
+        parents_of = read_parents(place.hub.git, merge)
+        changes = read_changes_of(place.hub.git, parents_of)[PEERS]
         foreign = {Oid(one) for one in (evil, accepted, beside, good, merge)}
-        judged = AcceptedHistory(place.hub.git, accepted, lines, foreign).judge(PEERS, changes)
+        judged = AcceptedHistory(place.hub.git, accepted, parents_of, foreign).judge(PEERS, changes)
         assert judged.by == ({merge} if by else set())
 
 
