@@ -403,7 +403,8 @@ def _rewound(
     if not dry_run:
         update_refs(hub.git, [(rescue, known), *([(_rescue(beside), beside)] if beside else [])])
     lease = f"{hub.main_ref}:{tip or ''}"
-    steps = [command("git update-ref {} {}", rescue, known)] if dry_run else []  # nothing is kept there yet
+    kept = resolve(hub.git, rescue) is not None  # not where doctor or a dry run is the first to see this
+    steps = [] if kept else [command("git update-ref {} {}", rescue, known)]
     for ref, oid in way.items():
         steps += [
             command("git fetch --refmap= origin {}:{}", ref, _rescue(oid)),
