@@ -76,7 +76,7 @@ def still_quiet(path: str) -> bool:
             same = facts["files"] == files and facts["seen"] == _seen(root, facts, urls)
         finally:
             os.close(lock)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):  # the last by a clock beyond 2262
         return False
     if same and (logins := sys.modules.get("cn.git.ssh_logins")):  # else the run that follows goes on with them
         logins.end_logins()

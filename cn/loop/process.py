@@ -300,7 +300,7 @@ def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[Threa
     base, always = executor.base, executor.settings.config.rebase == "always"
     published = [executor.published] if executor.published else []
     mailbox = published if executor.settings.separate_mailbox else None
-    with Merges(executor.hub, base.tip, base.local, executor.now, keys, mailbox, always=always) as merges:
+    with Merges(executor.hub, base.tip, base.local, executor.dated, keys, mailbox, always=always) as merges:
         merges.read([_asked(d.facts.item) for d in decided if isinstance(d.triage.decision, Merge)], _waiting(executor))
         for facts, triage, working in decided:
             actor, decision, own = triage.actor, format_decision(triage.decision), _own(working)

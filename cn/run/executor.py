@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property
 from typing import Final, NamedTuple, assert_never
 
 from cn.git.fast_import import EntryChange, FileChange, build_commit
@@ -29,7 +31,7 @@ from cn.run.secret_gate import check_change, mask_file, mask_line, mask_text
 from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
 from cn.transaction import mailbox_main
-from cn.transaction.base import Base
+from cn.transaction.base import Base, commit_time
 from cn.transaction.commit import Draft
 from cn.transaction.housekeeping import KEPT
 from cn.transaction.journal import IN_STATE, LocalAppend, LocalFile, RefUpdate
@@ -101,6 +103,11 @@ class Executor:
         for peer in self.snapshot.mended:
             path, data = ledger.open_path(peer), ledger.format_open(self._open(peer)).encode()
             self.perform(Plan(peer, (effects.Edit(path, data, f"write {path} from the history"),)))
+
+    @cached_property
+    def dated(self) -> datetime:
+        """The time of the commits that are made."""
+        return commit_time(self.hub, self.base.tip, self.now)
 
     # What adds to the commit.
 
@@ -380,7 +387,7 @@ class Executor:
         extra: tuple[Oid, ...] = ()
         if self.settings.separate_mailbox:  # the published commit that goes with this main, if it is new
             text = f"{self.settings.us}: main"
-            made = mailbox_main.publish(self.hub, self._published, self._tip, None, text, self.now)
+            made = mailbox_main.publish(self.hub, self._published, self._tip, None, text, self.dated)
             extra = () if made == self.snapshot.text(mailbox_main.PATH).strip() else (made,)
         files = {**self._files, **self._ledgers(), **self._logs(rows)}
         if extra:
@@ -401,7 +408,7 @@ class Executor:
                 for path, new in sorted(files.items(), key=lambda pair: pair[0])
             ),
             message=message,
-            at=self.now,
+            at=self.dated,
             inputs=self._inputs,
             extra_parents=extra,
             refs=refs,

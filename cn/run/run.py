@@ -294,6 +294,7 @@ def open_run(
     ``kind``: that of :class:`Run`. ``fetched`` tells what comes with the list of origin's branches.
     """
     report = report if report is not None else Report()
+    now()  # by a clock that cannot be right nothing is begun
     with ExitStack() as stack:
         with _noting(hub, report, dry_run, CnError, OSError):
             hub = hub.with_git(stack.enter_context(shared_logins(hub.git)))

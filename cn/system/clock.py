@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -26,7 +27,10 @@ def now() -> datetime:
 
 def read_seconds() -> float:
     """What the system says (time(2)), right or wrong."""
-    return time.time()
+    try:
+        return time.time()
+    except OverflowError:  # Python's clock ends in 2262, that of C does not
+        return float(calendar.timegm(time.gmtime()))
 
 
 def _show(seconds: float) -> str:

@@ -31,6 +31,7 @@ from cn.git.objects import (
     read_all,
     read_info,
     read_known,
+    read_object,
     resolve,
     update_refs,
 )
@@ -841,3 +842,19 @@ def later(hub: Hub, *commits: Oid) -> datetime:
     """The latest commit time: the result depends on its inputs alone."""
     lines = hub.git.run("show", "-s", "--format=%ct", *commits).lines
     return max(from_epoch(line) for line in lines)
+
+
+def commit_time(hub: Hub, tip: Oid, now: datetime) -> datetime:
+    """When a commit upon ``tip`` was made, as it says: ``now``, but where that is before the whole of main, as by a
+    clock without a battery, the time of ``tip``.
+
+    git ends its walks by these dates (``docs/reliability.md``): after some commits that are older than all others it
+    finds no history in common with what was begun before.
+    """
+    head = (read_object(hub.git, tip) or b"").partition(b"\n\n")[0]
+    lines = [line.split() for line in head.split(b"\n") if line.startswith(b"committer ")]
+    made = max((from_epoch(words[-2].decode()) for words in lines), default=now)
+    if now >= made:
+        return now
+    roots = hub.git.run("log", "--max-parents=0", "--format=%ct", "--end-of-options", tip, "--").lines
+    return now if now > min(from_epoch(line) for line in roots) else made

@@ -115,3 +115,20 @@ def test_a_clock_that_was_ahead_once_does_not_bring_back_what_is_decided_now(
     assert fresh.threads() == []
     assert merges(fresh) == 1
     assert "differs" not in fresh.cn("doctor").stdout
+
+
+@pytest.mark.parametrize("years", [3, 40])
+def test_a_clock_behind_the_whole_hub_leaves_the_histories_of_proposals_in_common(
+    world: World, sigma: Node, pi: Node, years: int
+) -> None:
+    """git's walks end by the dates of commits: after some that are older than all, it listed main's as the branch's."""
+    head = world.propose(pi, sigma, "early")
+    sigma.sync()
+    behind = timedelta(days=365 * years)
+    for number in range(8):
+        at(sigma, datetime.now(UTC) - behind, "adhoc", f"note {number}")
+    at(sigma, datetime.now(UTC) - behind, "sync")
+    assert git(sigma.root, "rev-list", f"main..{head}").split() == [head]
+    assert "behind the last commit of main" in at(sigma, datetime.now(UTC) - behind, "doctor").stdout
+    sigma.decide("pi/early", "do:merge")
+    assert merges(sigma) == 1

@@ -42,6 +42,17 @@ def test_a_clock_beyond_all_calendars_is_refused_too(monkeypatch: pytest.MonkeyP
         clock.now()
 
 
+def test_a_clock_beyond_what_python_tells_is_read_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 2262-04-11 time.time() raises."""
+
+    def beyond() -> float:
+        raise OverflowError
+
+    monkeypatch.setattr("time.time", beyond)
+    assert clock.now() == datetime.fromtimestamp(clock.read_seconds(), UTC)
+    assert clock.now().year < 2262
+
+
 @pytest.mark.parametrize("shown", ["1970-01-02T00:00:00", "2026-11-24T17:00:00", "2999-12-31T23:59:59"])
 def test_any_other_time_is_taken(monkeypatch: pytest.MonkeyPatch, shown: str) -> None:
     monkeypatch.setattr(clock, "read_seconds", lambda: seconds_of(shown) + 0.9)
