@@ -1,4 +1,7 @@
-"""What people wait for: commands over a real sshd, 25 ms away each way, beside bare git's fetches and pushes."""
+"""What people wait for: commands over a real sshd, 25 ms away each way, beside bare git's fetches and pushes.
+
+A connection is what speaks with a git there; a login that is made before them (ssh(1), ``-N``) is counted as that.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _DELAY = ROOT / "benchmarks/frame/delay.py"
 _LATE = 0.025
 _SSH = """\
 #!/bin/sh
-case " $* " in *" -G "* | *" -O "*) ;; *) echo >> {log} ;; esac
+case " $* " in *" -G "* | *" -O "* | *" -N "*) ;; *) echo >> {log} ;; esac
 exec ssh "$@"
 """
 

@@ -426,6 +426,9 @@ class Answers(Protocol):
 class Logins(Protocol):
     """What lets connections to one host share a login (:mod:`cn.git.ssh_logins`)."""
 
+    def begin(self, remote: str) -> None:
+        """Log in there before there is a connection."""
+
     def enter(self, args: Sequence[str]) -> Mapping[str, str] | None:
         """More environment for a connection that may begin now; None: it has to wait for another one's login."""
 
@@ -539,8 +542,8 @@ class Git(NamedTuple):
                     while len(running) < width and (ready_job := queue.take()):
                         index, job = ready_job
                         running[index] = Running.start(self, job, selector)
-                    pause = min(r.deadline for r in running.values()) - time.monotonic()
                     look = _POLL if queue.held_up else _LOOK
+                    pause = min((r.deadline - time.monotonic() for r in running.values()), default=look)
                     for ready, _ in selector.select(min(max(0.0, pause), look)):
                         ready.data(ready.fileobj)
                     if (gap := time.monotonic() - begun) > _STOPPED:
@@ -780,7 +783,7 @@ class Running:
         else:
             far = job.max_out is None and _is_far(git, job.args)
             at = at.with_settings(_SPARING) if far else at
-            setup = _child_setup(git.max_bytes, _MAX_FAR_DATA if far else None if job.max_out is None else _MAX_DATA)
+            setup = child_setup(git.max_bytes, _MAX_FAR_DATA if far else None if job.max_out is None else _MAX_DATA)
         try:
             child = at.start(*job.args, stdin=stdin, setup=setup)
         except BaseException:
@@ -896,7 +899,7 @@ def _as_file(data: bytes) -> IO[bytes]:
     return stdin
 
 
-def _child_setup(max_bytes: int | None, max_data: int | None) -> Callable[[], None] | None:
+def child_setup(max_bytes: int | None, max_data: int | None) -> Callable[[], None] | None:
     """What a network child does to itself before exec: die with cn, write no huge file."""
     prctl = _prctl()
 

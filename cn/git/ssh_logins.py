@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cn.git.environment import child_environment
-from cn.git.process import Git, GitConfig
+from cn.git.process import Git, GitConfig, child_setup, kill_group
 
 _LINGER = 10
 """Seconds that ssh keeps a login which nobody uses: where cn was killed, nobody ends it."""
@@ -34,6 +34,8 @@ longer than a peer has, so a host whose first address is dead would never be rea
 _AT_ONCE = 8
 """Connections through one login at the same time; sshd allows ten (sshd_config(5), ``MaxSessions``)."""
 _SECONDS = 5.0
+_PATIENCE = 5.0
+"""So long a connection waits for the login that was begun before there was one; then it makes its own."""
 _LONGEST = 104 - 1 - 60
 """Bytes of the folder: macOS has room for 104 in all (unix(4)), and ssh adds what it hashes, and 17 while it binds."""
 _DAY = 86400.0
@@ -80,12 +82,16 @@ class _Login:
     """One host: the beginning of its socket's name, and the connections that use it.
 
     ``begun``: one was started that logs in. ``worked``: its socket was there. ``options`` are what ssh gets besides.
+    ``early``: what logs in before there is a connection, and ``asked`` since when one waits for it.
     """
 
     def __init__(self, socket: str, options: str) -> None:
-        self.socket, self.options = socket, options
+        self.socket = socket
+        self.options = f"{options}-o ControlMaster=auto -o ControlPersist={_LINGER} -o ControlPath={socket}-%C"
         self.users = 0
         self.begun = self.worked = False
+        self.early: subprocess.Popen[bytes] | None = None
+        self.asked = 0.0
 
     def is_open(self) -> bool:
         """Is it logged in? While ssh binds its socket, that has a longer name, with a dot."""
@@ -94,6 +100,26 @@ class _Login:
             self.worked |= (found := any(_sockets(folder, name)))
             return found
         return False
+
+    def settle(self) -> bool:
+        """Is there no early login, or has it ended? One that failed, or takes too long, has told nobody why: the
+        first connection logs in then.
+        """
+        if self.early is None:
+            return True
+        if self.early.poll() is None:
+            self.asked = self.asked or time.monotonic()
+            if time.monotonic() < self.asked + _PATIENCE:
+                return False
+            self.drop()
+        self.early, self.begun = None, self.is_open()
+        return True
+
+    def drop(self) -> None:
+        """End an early login that is not in yet."""
+        if self.early is not None:
+            kill_group(self.early)
+            self.early.wait()
 
 
 class SharedLogins:
@@ -104,9 +130,33 @@ class SharedLogins:
         self._folder, self._token = folder, secrets.token_hex(4)
         self._logins: dict[Place, _Login | None] = {}
 
+    def begin(self, remote: str) -> None:
+        """Log in where ``remote`` is pushed to, before there is a connection; it asks nobody anything.
+
+        ssh ends when it is in, and stays in the background as after a connection (ssh(1), ``-N``).
+        """
+        place = self._place(("push", "--", remote))
+        login = self._login(place)
+        if place is None or login is None or login.begun:
+            return
+        port = ("-p", place.port) if place.port else ()
+        login.begun = True
+        login.early = subprocess.Popen(
+            ["sh", "-c", f'exec {self._command} {login.options} -o BatchMode=yes "$@"', "sh", "-N", *port, place.name],
+            cwd=self._git.root,
+            env=self._git.around or child_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=child_setup(None, None),
+        )
+
     def enter(self, args: Sequence[str]) -> Mapping[str, str] | None:
         """What is added to a connection's environment; None while another one logs in, or too many are at work."""
-        login = self._login(args)
+        login = self._login(self._place(args))
+        if login is not None and not login.settle():
+            return None
         if login is None or (login.begun and not login.users and not login.worked):
             return _NONE  # nothing to share: its one attempt has failed
         open_now = login.is_open()
@@ -114,17 +164,19 @@ class SharedLogins:
             return None
         login.begun = True
         login.users += 1
-        options = f"{login.options}-o ControlMaster=auto -o ControlPersist={_LINGER} -o ControlPath={login.socket}-%C"
-        return {"GIT_SSH_COMMAND": f"{self._command} {options}", "GIT_SSH_VARIANT": "ssh"}
+        return {"GIT_SSH_COMMAND": f"{self._command} {login.options}", "GIT_SSH_VARIANT": "ssh"}
 
     def leave(self, args: Sequence[str]) -> None:
         """A connection that entered has ended."""
-        if login := self._login(args):
+        if login := self._login(self._place(args)):
             login.is_open()
             login.users -= 1
 
     def end(self) -> None:
         """Log out everywhere."""
+        for login in self._logins.values():
+            if login is not None:
+                login.drop()
         program = self._command.split()[0]
         ending = [
             subprocess.Popen(
@@ -143,11 +195,13 @@ class SharedLogins:
             one.kill()
             one.wait()
 
-    def _login(self, args: Sequence[str]) -> _Login | None:
+    def _place(self, args: Sequence[str]) -> Place | None:
+        """Where a git with these arguments connects to by ssh."""
         if args[0] not in _NETWORK:
             return None
-        url = self._config.url(args[args.index("--") + 1], push=args[0] == "push")
-        place = parse_place(url)
+        return parse_place(self._config.url(args[args.index("--") + 1], push=args[0] == "push"))
+
+    def _login(self, place: Place | None) -> _Login | None:
         if place is None:
             return None
         if place not in self._logins:
@@ -204,6 +258,17 @@ def open_logins(git: Git) -> Git:
         if command and (folder := _private_folder()):
             _open.append(SharedLogins(git, git.config, command, folder))
     return git._replace(logins=_open[0]) if _open else git
+
+
+@contextmanager
+def early_login(git: Git, remote: str) -> Iterator[None]:
+    """Where connections share a login, log in at the host of a remote while what is done then loads: it will push."""
+    if (logins := open_logins(git).logins) is not None:
+        logins.begin(remote)
+    try:
+        yield
+    finally:
+        end_logins()
 
 
 def end_logins() -> None:

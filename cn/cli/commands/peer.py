@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from cn.cli.completers import PEER, THREAD, complete_peer
 from cn.cli.options import DRY_RUN, HEAD, Env, Group, action, list_group, options, read_said, refused_as_usage
 
 if TYPE_CHECKING:
+    from cn.git.repository import Hub
     from cn.values.report import Report
     from cn.views.outbox import PeerView
 
@@ -138,14 +139,17 @@ _SUBJECT = click.option("--body", default="", help="The text; MESSAGE is then th
 def _saying(name: str) -> Callable[..., Report]:
     """What says something, of ``cn.actions.mail``: with a word on standard error about whom it waits for."""
 
-    def say(*args: Any, **given: Any) -> Report:
-        from cn.actions import mail
-        from cn.loop.waiting import say_drafts
-        from cn.values.text import visible
+    def say(hub: Hub, *args: Any, **given: Any) -> Report:
+        from cn.git.ssh_logins import early_login
 
-        act: Callable[..., Report] = getattr(mail, name)
-        waiting = lambda text: click.echo(f"· {visible(text)}", err=True)  # noqa: E731
-        return act(*args, **given, waiting=waiting, first=say_drafts)
+        with early_login(hub.git, "origin") if hub.origin and not given["dry_run"] else nullcontext():
+            from cn.actions import mail
+            from cn.loop.waiting import say_drafts
+            from cn.values.text import visible
+
+            act: Callable[..., Report] = getattr(mail, name)
+            waiting = lambda text: click.echo(f"· {visible(text)}", err=True)  # noqa: E731
+            return act(hub, *args, **given, waiting=waiting, first=say_drafts)
 
     return say
 
