@@ -65,6 +65,8 @@ class FileDiff:
     diff: str
     whole: bool = True
     """Does ``diff`` show all that would be accepted?"""
+    taken_back: str = ""
+    """The difference to what was made of it since, by changes that count, where that is another one."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Pending:
     @property
     def key(self) -> str:
         """A digest of the contents shown: the same key, the same protected files."""
-        shown = (f"{f.path}\0{f.old}\0{f.new}\0{f.old_mode}\0{f.new_mode}" for f in self.files)
+        shown = (f"{f.path}\0{f.old}\0{f.new}\0{f.old_mode}\0{f.new_mode}\0{f.taken_back}" for f in self.files)
         return digest(*shown, *self.decided)
 
     @property
@@ -174,7 +176,7 @@ def find_pending(hub: Hub, base: Base) -> Pending | None:
         return None
     paths = [c.path for c in found]
     old, new = read_tree(hub.git, trusted, paths) if trusted else {}, read_tree(hub.git, base.tip, paths)
-    files = tuple(_file(hub.git, c, _before(c, old.get(c.path), new.get(c.path)), new.get(c.path)) for c in found)
+    files = tuple(_file(hub.git, c, old.get(c.path), new.get(c.path)) for c in found)
     broken = find_broken(hub, base.tip, trusted) or _not_shown(hub, base, trusted, files)
     return Pending(base.tip, trusted, files, broken, () if trusted else tuple(_decided(hub.git, base.tip)))
 
@@ -189,13 +191,6 @@ def _decided(git: Git, commit: Oid) -> Iterator[str]:
 
 def _waits(path: str) -> bool:
     return path.removeprefix(f"{INBOX}/").count("/") == 0 and path.endswith(".md")
-
-
-def _before(change: TrustChange, accepted: Entry | None, now: Entry | None) -> Entry | None:
-    """With what it is compared; where it is again what was accepted, with our change that was taken back."""
-    if accepted is None or accepted != now:
-        return accepted
-    return accepted._replace(oid=change.old) if change.old else None
 
 
 def _not_shown(hub: Hub, base: Base, trusted: Oid | None, files: Sequence[FileDiff]) -> CnError | None:
@@ -231,10 +226,18 @@ def find_broken(hub: Hub, commit: Oid, known: Oid | None) -> ConfigError | None:
 
 
 def _file(git: Git, change: TrustChange, old: Entry | None, new: Entry | None) -> FileDiff:
+    """With what was accepted it is compared, and with what was made of it since and is taken back."""
+    if back := old == new and bool(change.instead):
+        (old,) = change.instead
     path, modes = visible(change.path).replace("\n", "<U+000A>"), [e.mode if e else None for e in (old, new)]
     before, now = _contents(git, old, new)
-    diff, authors = _diff(before, now), _authors(git, change.commits)
-    return FileDiff(path, change.old, change.new, modes[0], modes[1], authors, diff, _is_shown(now))
+    diff, authors, taken_back = _diff(before, now), _authors(git, change.commits), ""
+    if change.instead and not back:
+        (made,) = change.instead
+        taken_back = "(it was taken out, and is there again)"
+        if made:
+            taken_back = _diff(_contents(git, made)[0], now) or f"({_KINDS.get(made.mode, made.mode)} then)"
+    return FileDiff(path, change.old, change.new, modes[0], modes[1], authors, diff, _is_shown(now), taken_back)
 
 
 def _contents(git: Git, *entries: Entry | None) -> list[bytes]:
@@ -247,10 +250,10 @@ def _contents(git: Git, *entries: Entry | None) -> list[bytes]:
 def _authors(git: Git, commits: Sequence[Oid]) -> tuple[Author, ...]:
     if not commits:
         return ()
-    form = "--format=%H%x00%an <%ae>%x00%ad%x00%s"
+    form = "--format=%H%x00%s%x00%an <%ae>%x00%ad"  # a subject may be empty, and what ends with nothing has no field
     done = git.run("log", "--no-walk=unsorted", "-z", "--date=raw", form, *commits, check=False)
     words = iter([one_line(decode(w.encode("utf-8", "surrogateescape"))) for w in (done.fields if done.ok else ())])
-    return tuple(Author(Oid(c), a, from_raw(d), s) for c, a, d, s in zip(words, words, words, words, strict=False))
+    return tuple(Author(Oid(c), a, from_raw(d), s) for c, s, a, d in zip(words, words, words, words, strict=False))
 
 
 def _diff(old: bytes, new: bytes) -> str:
@@ -281,4 +284,8 @@ def _lines(file: FileDiff) -> Iterator[str]:
     for made in file.commits:
         yield f"  by commit {made.commit[:12]} of {made.author}, {made.date}: {made.subject}"
     for line in file.diff.split("\n") if file.diff else ():
+        yield f"    {line}"
+    if file.taken_back:
+        yield "  taken back is what was made of it since it was accepted, here or signed by a key of cn.trustedKey:"
+    for line in file.taken_back.split("\n") if file.taken_back else ():
         yield f"    {line}"

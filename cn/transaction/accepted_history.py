@@ -67,11 +67,12 @@ def _entry(mode: str, oid: str) -> Entry | None:
 
 
 class Judged(NamedTuple):
-    """Of a file at a commit: what it should be (None: no such file, or there is no telling), what it is, and the
+    """Of a file at a commit: what it should be (None: no such file), where that ``is_told``, what it is, and the
     commits of others by which that is another; none where it is not.
     """
 
     should: Entry | None
+    is_told: bool
     is_now: Entry | None
     by: frozenset[Oid]
 
@@ -103,7 +104,7 @@ class AcceptedHistory:
                 file.states[commit] = file.after(commit)
             last = commit
         state = file.states[last]
-        return Judged(file.entry(state.at) if state.at else None, file.entry(last), state.by)
+        return Judged(file.entry(state.at) if state.at else None, bool(state.at), file.entry(last), state.by)
 
     def bases(self, one: Oid, others: Sequence[Oid]) -> list[Oid]:
         """The best common ancestors of a commit and a merge of the others (git-merge-base(1)); none beyond so many."""

@@ -8,18 +8,26 @@ was made in this clone, or when a key that this clone's git config lists signed 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.entries import read_changes
-from cn.git.objects import empty_tree, is_ancestor, resolve, update_refs
+from cn.git.entries import Change, Entry, read_changes
+from cn.git.objects import empty_tree, is_ancestor, merge_bases, resolve, update_refs
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
 from cn.protocol.hub_config import PATH as HUB
 from cn.protocol.peers_file import PATH as PEERS
-from cn.transaction.accepted_history import AcceptedHistory, read_changes_of, read_parents
+from cn.transaction.accepted_history import (
+    AcceptedHistory,
+    Changes,
+    Judged,
+    Pair,
+    Parents,
+    read_changes_of,
+    read_parents,
+)
 from cn.transaction.journal import read_pushes
 from cn.values.errors import Blocked, Refused
 from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_oid, is_owned, is_protected
@@ -29,22 +37,27 @@ TRUSTED_REF = "refs/cn/trusted"
 _NAMED = 500
 """Paths on one command line; a file beyond them counts as made elsewhere."""
 _MADE_HERE = re.compile(
-    r"(commit( \((amend|merge|initial)\))?|cherry-pick|revert|cn"
-    r"|(rebase|pull)\b[^:]*\((pick|reword|edit|squash|fixup|continue)\)): (?!fast[- ]?forward)",
+    r"(commit( \((merge|initial)\))?|cherry-pick|revert|cn"
+    r"|(?P<again>commit \(amend\)|(rebase|pull)\b[^:]*\((pick|reword|edit|squash|fixup|continue)\)))"
+    r": (?!fast[- ]?forward\s*$)",
     re.IGNORECASE,
 )
+"""What git notes of a commit that it made; ``again``: of one that was there, whose author and date it keeps."""
 
 
 class TrustChange(NamedTuple):
     """A protected file that differs from what this clone accepted.
 
-    ``old`` and ``new`` are blobs (None: no such file), ``commits`` those that changed it.
+    ``old`` and ``new`` are blobs (None: no such file), ``commits`` those that changed it. ``instead`` is what those
+    made of it whose changes count, where that is neither what was accepted nor what it is; one entry (None: no such
+    file), or none.
     """
 
     path: str
     old: Oid | None
     new: Oid | None
     commits: tuple[Oid, ...]
+    instead: tuple[Entry | None, ...] = ()
 
 
 def trusted_commit(hub: Hub) -> Oid | None:
@@ -85,28 +98,79 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     # What is as it was accepted may have been changed by us, and taken back by somebody.
     if not changed and not (trusted and _is_touched(hub.git, trusted, new, guarded=guarded)):
         return []
-    words = [f"{trusted}..{new}"] if trusted else ["--full-history", new, "--", *sorted(changed)[:_NAMED]]
-    commits = read_parents(hub.git, *words)
+    start = trusted and _common(hub.git, trusted, new)
+    words = [new, f"^{start}"] if start else [new]
+    commits = read_parents(hub.git, *words, *([] if trusted else ["--full-history", "--", *sorted(changed)[:_NAMED]]))
     touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
-    foreign = _not_made_here(hub, {c for found in touched.values() for c in found} - built)
+    accepted = _accepted_apart(hub, trusted, new, start) if trusted and start and start != trusted else _Apart()
+    foreign = _not_made_here(hub, {c for found in touched.values() for c in found} - built - accepted.commits)
     if trusted:  # before, an old commit may be signed, and what came after it unknown
         foreign -= _signed(hub, foreign)
-    goes_on = trusted is not None and is_ancestor(hub.git, trusted, new)
-    history = AcceptedHistory(hub.git, trusted, commits, foreign) if trusted and goes_on else None
+    history = AcceptedHistory(hub.git, start, commits, foreign) if start else None
     found = []
     for path in sorted({*changed, *touched} if history else changed):
         made, change = touched.get(path, {}), changed.get(path)
         bad = tuple(c for c in reversed(made) if c in foreign)
-        old, now = (change.old, change.new) if change else (None, None)
-        if bad and history:
+        if change and path in accepted.lost:  # what was accepted is not in this history
+            found.append(TrustChange(path, _oid(change.old), _oid(change.new), bad))
+            continue
+        known = accepted.commits | foreign
+        if bad and history and (change or start == trusted or any(c not in known for c in made)):
             judged = history.judge(path, made)
             bad = tuple(c for c in reversed(made) if c in judged.by)
-            if change is None:
-                old, now = judged.should, judged.is_now
-        # No commit explains it: main does not descend from what was accepted.
-        if bad or (change and not made):
-            found.append(TrustChange(path, old and old.oid, now and now.oid, bad))
+            if bad:
+                found.append(_told(path, change, judged, [made[c] for c in made if c not in known]))
+        elif change and (bad or not made):  # no commit explains it: main does not descend from what was accepted
+            found.append(TrustChange(path, _oid(change.old), _oid(change.new), bad))
     return found
+
+
+def _told(path: str, change: Change | None, judged: Judged, ours: Sequence[Mapping[Oid, Pair]]) -> TrustChange:
+    """``ours`` are the changes that count: the last one tells what it should be, where their histories do not."""
+    (_, last) = next(iter(ours[-1].values())) if ours else (None, change.old if change else None)
+    should = judged.should if judged.is_told else last
+    if change is None:
+        return TrustChange(path, _oid(should), _oid(judged.is_now), tuple(judged.by), (should,))
+    instead = (should,) if should not in (change.old, change.new) else ()
+    return TrustChange(path, _oid(change.old), _oid(change.new), tuple(judged.by), instead)
+
+
+def _oid(entry: Entry | None) -> Oid | None:
+    return entry and entry.oid
+
+
+class _Apart(NamedTuple):
+    """What was accepted of a history that main does not go on from: its ``commits``, and the paths of which changes
+    are ``lost`` that were not made here. What was made here, whoever is here may take out again.
+    """
+
+    commits: frozenset[Oid] = frozenset()
+    lost: frozenset[str] = frozenset()
+
+
+def _accepted_apart(hub: Hub, trusted: Oid, new: Oid, start: Oid) -> _Apart:
+    commits = frozenset(read_parents(hub.git, trusted, f"^{start}"))
+    gone = read_parents(hub.git, trusted, f"^{new}")
+    own = {path: set(found) for path, found in _own_changes(read_changes_of(hub.git, gone), gone).items()}
+    # A run that was not let in made this one of main and origin, and the next one makes another.
+    merged = {trusted} if len(gone.get(trusted, ())) > 1 else set()
+    elsewhere = _not_made_here(hub, {c for found in own.values() for c in found} - merged)
+    return _Apart(commits, frozenset(path for path, found in own.items() if found & elsewhere))
+
+
+def _own_changes(changes: Mapping[str, Changes], parents: Parents) -> dict[str, list[Oid]]:
+    """The commits that make another file than each of their parents has."""
+    return {path: [c for c, above in found.items() if len(above) >= len(parents[c])] for path, found in changes.items()}
+
+
+def _common(git: Git, trusted: Oid, new: Oid) -> Oid | None:
+    """The commit from which on the history of ``new`` is looked at: what was accepted, where it goes on from that; else
+    one on which all stands that both have.
+    """
+    bases = merge_bases(git, trusted, new)
+    if len(bases) > 1:
+        bases = [Oid(line) for line in git.run("merge-base", "--octopus", *bases, check=False).lines]
+    return bases[0] if bases else None
 
 
 class Untrusted(Blocked):
@@ -158,13 +222,29 @@ def is_made_here(hub: Hub, tip: Oid, path: str) -> bool:
     return not hub.git.run(*later).text
 
 
-def _not_made_here(hub: Hub, commits: set[Oid]) -> set[Oid]:
+def _not_made_here(hub: Hub, commits: Set[Oid]) -> set[Oid]:
     """Those that the reflogs show as no result of an act in this clone."""
-    made = set[Oid]()
+    made = dict[Oid, bool]()
     for ref in ("HEAD", hub.main_ref):
         done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
-        made.update(parse_reflog(done.fields) if done.ok else ())
-    return commits - made
+        for oid, was_there in parse_reflog(done.fields) if done.ok else ():
+            made[oid] = was_there and made.get(oid, True)
+    again = {oid for oid in commits if made.get(oid)}
+    return {oid for oid in commits if oid not in made} | (_of_others(hub, again, made) if again else set())
+
+
+def _of_others(hub: Hub, again: Set[Oid], made: Collection[Oid]) -> set[Oid]:
+    """Of commits that git made again here (git-rebase(1)), those whose author and date are of one by somebody else."""
+    form = ("-z", "--format=%H %an <%ae> %ad", "--date=raw")
+    known = [f"^{TRUSTED_REF}"] if trusted_commit(hub) else []
+    asked = (("--no-walk=unsorted", *sorted(again)), ("--reflog", *known))
+    rows = [hub.git.run("log", *form, *words, "--", check=False).fields for words in asked]
+    mine = {oid: author for oid, _, author in (line.partition(" ") for line in rows[0])}
+    wanted = set(mine.values())
+    others = {oid: author for oid, _, author in (line.partition(" ") for line in rows[1]) if author in wanted}
+    unknown = {Oid(oid) for oid in others if oid not in made}
+    foreign = {others[oid] for oid in unknown - _signed(hub, unknown)}
+    return {oid for oid in again if mine.get(oid, "") in foreign}
 
 
 def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:
@@ -184,12 +264,12 @@ def _is_touched(git: Git, old: Oid, new: Oid, *, guarded: bool) -> bool:
     return bool(git.with_env(GIT_LITERAL_PATHSPECS="0").run(*words).text)
 
 
-def parse_reflog(fields: Iterable[str]) -> Iterator[Oid]:
-    """Of entries ``ID ACTION``, the ids that an act in this clone made (git-reflog(1))."""
+def parse_reflog(fields: Iterable[str]) -> Iterator[tuple[Oid, bool]]:
+    """Of entries ``ID ACTION``, the ids that an act in this clone made (git-reflog(1)); of a commit that was there?"""
     for line in fields:
         oid, _, action = line.partition(" ")
-        if is_oid(oid) and _MADE_HERE.match(action):
-            yield Oid(oid)
+        if is_oid(oid) and (found := _MADE_HERE.match(action)):
+            yield Oid(oid), found["again"] is not None
 
 
 def _signed(hub: Hub, commits: Iterable[Oid]) -> set[Oid]:

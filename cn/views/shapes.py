@@ -40,7 +40,7 @@ _KEYS = {
     "Entry": (
         "file effect to? branch? head? kind? subject? queued attempts reason?! last_attempt=last thread? source?"
     ),
-    "FileDiff": "path old new old_mode new_mode commits diff",
+    "FileDiff": "path old new old_mode new_mode commits diff taken_back",
     "Finding": "check level what! why! remedy! fixable repaired",
     "Input": "id from=sender cadence queued source path? head? attempts reason?!",
     "Item": "id source from=sender cadence? thread? queued shown where reason?",

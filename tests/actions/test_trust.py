@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import clone, cn_env, commit, git, push, refs
+from tests.support.hubs import clone, cn_env, commit, git, make_ssh_key, push, refs, sign_with
 from tests.support.readers import alone, shell
 from tests.support.world import Node, World, picture
 
@@ -141,6 +141,49 @@ def test_a_run_is_stopped_shown_accepted_and_goes_on(sigma: Node, other: Path) -
     sigma.sync()
     assert sigma.main == oid
     assert "nothing to accept" in sigma.cn("trust").stdout
+
+
+@pytest.mark.parametrize(
+    ("before", "signed", "after", "told"),
+    [
+        ("- bob may\n", None, "- bob may\n", ["spec/USER.md: new file", "+- bob may"]),
+        ("- bob may\n", "\n", "- bob may\n", ["    +- bob may"]),
+        ("- bob may\n", "\n", "- bob may!\n", ["    +- bob may!", "taken back is what was made of it"]),
+        ("- bob may\n", None, "- bob may!\n", ["    -- bob may", "(it was taken out, and is there again)"]),
+        (None, "- nobody may\n", None, ["spec/USER.md: removed", "    -- nobody may"]),
+        (None, "- nobody may\n", "- bob may\n", ["    +- bob may", "    -- nobody may"]),
+    ],
+)
+def test_what_was_signed_and_is_taken_back_is_shown(
+    sigma: Node, other: Path, before: str | None, signed: str | None, after: str | None, told: list[str]
+) -> None:
+    """Whatever else is changed besides, by a commit that says nothing."""
+    private, public = make_ssh_key(other.parent / "key", "alice")
+    git(sigma.root, "config", "cn.trustedKey", public)
+    sign_with(other, private)
+    page = "spec/USER.md"
+    base = (other / page).read_text()
+
+    def write(text: str | None, *words: str) -> None:
+        if text is None:
+            (other / page).unlink(missing_ok=True)
+        else:
+            (other / page).write_text(base + text)
+        git(other, "add", "-A")
+        git(other, *words, "commit", "-q", "--allow-empty-message", "-m", "")
+        push(other, sigma.url, "main")
+
+    write(before, "-c", "user.name=alice")
+    sigma.sync()
+    write(signed, "-c", "user.name=alice")
+    write(after, "-c", "user.name=eve", "-c", "commit.gpgSign=false")
+    sigma.sync(check=1)
+    shown = sigma.cn("trust", check=1).stdout
+    assert " of eve <" in shown
+    for line in told:
+        assert line in shown
+    assert "✓ accepted" in sigma.cn("trust", "--yes").stdout
+    sigma.sync()
 
 
 def test_yes_alone_shows_what_it_accepts(sigma: Node, other: Path) -> None:

@@ -330,7 +330,7 @@ def _reflog(data: bytes) -> object:
     firsts = ("commit", "cherry-pick", "revert", "cn", "rebase", "pull")
     able = [f[:40] for f in fields if f.partition(" ")[2].lower().startswith(firsts)]
     able += [f[:64] for f in fields if f.partition(" ")[2].lower().startswith(firsts)]
-    assert all(is_oid(oid) and oid in able for oid in made)
+    assert all(is_oid(oid) and oid in able for oid, _ in made)
     return made
 
 

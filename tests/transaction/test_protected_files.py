@@ -159,6 +159,11 @@ def test_a_cherry_pick_and_a_resolved_merge_are_acts_of_ours(place: Place) -> No
     assert place.check() == []
 
 
+def test_a_subject_does_not_speak_of_a_fast_forward_as_git_does(place: Place) -> None:
+    commit(place.root, {PEERS: "mine\n"}, "Fast-forward the key of pi")
+    assert place.check() == []
+
+
 def test_a_fast_forwarding_cherry_pick_is_not(place: Place) -> None:
     evil = place.foreign()
     git(place.root, "fetch", "-q")
@@ -332,6 +337,64 @@ def test_what_we_changed_and_others_took_back_is_their_change(
     place.here("reset", "-q", "--hard", evil)
     commit(place.root, {PEERS: "new\n"}, "ours once more")
     assert place.check() == []
+
+
+@pytest.mark.parametrize("back", ["pi\n", "pi\nand more\n"])
+def test_what_is_taken_back_is_found_where_main_does_not_go_on_from_what_was_accepted(place: Place, back: str) -> None:
+    """A merge that a run made and origin declined was accepted; the next run makes another."""
+    first = tip(place.root)
+    local = commit(place.root, {"doc.md": "2\n"}, "ours, not pushed")
+    ahead = write_commit(place.root, {"other.md": "1\n"}, "origin went on", [first])
+    accept(place.hub, Oid(write_commit(place.root, {"doc.md": "2\n"}, "cn: integrate local commits", [ahead, local])))
+    place.here("reset", "-q", "--hard", ahead)
+    ours = commit(place.root, {PEERS: "new\n"}, "ours")
+    evil = write_commit(place.root, {PEERS: back}, "evil", [ours])
+
+    def merged(side: str) -> str:
+        return write_commit(place.root, {"doc.md": "2\n"}, "merge", [side, local])
+
+    assert place.untrusted(merged(ours)) == []
+    (found,) = place.untrusted(merged(evil))
+    assert (found.path, found.commits) == (PEERS, (evil,))
+    assert [entry and entry.oid for entry in found.instead] == [Oid(git(place.root, "rev-parse", f"{ours}:{PEERS}"))]
+
+
+def test_an_older_change_of_ours_does_not_stand_for_what_was_accepted(place: Place, tmp_path: Path) -> None:
+    """Main was set back after the acceptance, to a version that was signed once, and amended."""
+    private, public = make_ssh_key(tmp_path / "key")
+    git(place.root, "config", "cn.trustedKey", public)
+    sign_with(place.other, private)
+    first = tip(place.other)
+    old = commit(place.other, {PEERS: "old\n"}, "signed")
+    git(place.other, "reset", "-q", "--hard", first)
+    new = commit(place.other, {PEERS: "new\n"}, "signed")
+    git(place.root, "fetch", "-q", str(place.other), old)
+    git(place.root, "fetch", "-q", str(place.other), new)
+    accept(place.hub, Oid(write_commit(place.root, {"spec/HUB.md": "1\n"}, "of others", [new])))
+    back = write_commit(place.root, {"spec/HUB.md": "1\n"}, "of others", [old])
+    assert PEERS in [c.path for c in place.untrusted(back)]
+
+
+def test_what_was_made_here_and_accepted_may_be_made_anew_here(place: Place) -> None:
+    mine = commit(place.root, {PEERS: "mine\n"}, "mine")
+    accept(place.hub, Oid(mine))
+    (place.root / PEERS).write_text("better\n")
+    place.here("commit", "-q", "-a", "--amend", "-m", "mine, better")
+    assert place.check() == []
+
+
+@pytest.mark.parametrize("again", ["rebase", "amend"])
+def test_a_commit_of_others_that_is_made_again_here_is_not_ours(place: Place, again: str) -> None:
+    """As by the steps that are printed where origin's main was rewound, with what a person has pulled."""
+    first = tip(place.root)
+    place.foreign()
+    place.here("pull", "-q", "--ff-only")
+    if again == "rebase":
+        onto = write_commit(place.root, {"doc.md": "2\n"}, "rewound", [first])
+        made = place.here("rebase", "-q", "--onto", onto, first, "main")
+    else:
+        made = place.here("commit", "-q", "--amend", "-m", "said otherwise")
+    assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
 
 
 @pytest.mark.parametrize("more", [True, False])
