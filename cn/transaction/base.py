@@ -321,13 +321,12 @@ def _broken_there(hub: Hub, known: Oid | None, dry_run: bool) -> Blocked:
 def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: bool) -> None:
     """Neither main nor ledger of origin may lose what we knew."""
     if known is not None and not is_ancestor(hub.git, known, tip):
-        if not merge_bases(hub.git, known, tip):
-            text = f"origin's main ({tip[:12]}) has nothing in common with what it was: that is another repository"
-            raise Blocked(text, "'git remote -v' shows where it is, 'git remote set-url origin URL' sets it right")
-        text = f"origin's main was rewound: {known[:12]} is not in it any more"
         # By this main here lets go of what origin lost, and keeps what was only made here.
         onto = command("git rebase --onto {} {} {}", tip, known, hub.main)
         dropping = command("git reset --keep {}", tip) if is_ancestor(hub.git, local, known) else onto
+        if not merge_bases(hub.git, known, tip):
+            raise _made_anew(hub, known, tip, dropping, dry_run)
+        text = f"origin's main was rewound: {known[:12]} is not in it any more"
         raise _rewound(hub, known, tip, text, dropping, dry_run, local=local)
     before = known or (local if is_ancestor(hub.git, local, tip) else None)
     if before is None or not (lost := ledger_losses(hub, before, tip)):
@@ -338,6 +337,22 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
     # The same, and origin has gone on meanwhile: git would find nothing to revert.
     mended = mended and any(ledger_losses(hub, before, one) for one in merge_bases(hub.git, tip, local))
     raise _taken_out(hub, before, tip, sorted(lost), dry_run, mended)
+
+
+def _made_anew(hub: Hub, known: Oid, tip: Oid, dropping: str, dry_run: bool) -> Blocked:
+    """It has no commit in common with what it was: another repository, or this one with a history of its own making."""
+    rescue = _rescue(known)
+    if not dry_run:
+        update_refs(hub.git, [(rescue, known)])
+    push = command("git push --force-with-lease={} origin {}:{}", f"{hub.main_ref}:{tip}", rescue, hub.main_ref)
+    back = ", then ".join([*_keeping(hub, known), push])
+    taken = ", then ".join(_accepting(hub, tip, dropping))
+    return Blocked(
+        f"origin's main ({tip[:12]}) has nothing in common with what it was: that is another repository, or its "
+        f"history was made anew; what this clone knew is kept at {rescue}",
+        "'git remote -v' shows where it is, and 'git remote set-url origin URL' sets it right; if that is the right "
+        f"one, and its history was made anew, {taken}; or, if nobody meant to, push back what was there ({back})",
+    )
 
 
 def _taken_out(hub: Hub, known: Oid, tip: Oid, lost: Sequence[str], dry_run: bool, mended: bool) -> Blocked:
@@ -385,6 +400,11 @@ def _rescue(oid: Oid) -> str:
     return f"{_RESCUE}{oid[:16]}"
 
 
+def _keeping(hub: Hub, known: Oid) -> list[str]:
+    """What keeps ``known`` first, where doctor or a dry run has seen it gone before a run did."""
+    return [] if resolve(hub.git, _rescue(known)) else [command("git update-ref {} {}", _rescue(known), known)]
+
+
 def _rewound(
     hub: Hub,
     known: Oid,
@@ -404,8 +424,7 @@ def _rewound(
     if not dry_run:
         update_refs(hub.git, [(rescue, known), *([(_rescue(beside), beside)] if beside else [])])
     lease = f"{hub.main_ref}:{tip or ''}"
-    kept = resolve(hub.git, rescue) is not None  # not where doctor or a dry run is the first to see this
-    steps = [] if kept else [command("git update-ref {} {}", rescue, known)]
+    steps = _keeping(hub, known)
     for ref, oid in way.items():
         steps += [
             command("git fetch --refmap= origin {}:{}", ref, _rescue(oid)),

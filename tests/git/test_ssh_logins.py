@@ -17,7 +17,7 @@ from cn.git import ssh_logins
 from cn.git.process import Git, GitConfig, Setting
 from cn.git.remote import list_remotes
 from cn.git.repository import read_config
-from cn.git.ssh_logins import Place, parse_place, plain_command, shared_logins
+from cn.git.ssh_logins import Place, early_login, parse_place, plain_command, shared_logins
 from tests.support.hubs import cn_env, work
 from tests.support.servers import Remote, serve, stalled_server
 
@@ -152,6 +152,65 @@ def test_who_waits_for_a_login_that_hangs_waits_no_longer_than_its_limit(
         answers = list_remotes(git, {name: f"ssh://nobody@127.0.0.1:{port}/{name}" for name in "abc"}, 2.0)
     assert set(answers.values()) == {"no answer within the time limit"}
     assert any(asked)
+
+
+def test_a_login_that_is_begun_before_there_is_a_connection_serves_those_that_follow(
+    served: Remote, tmp_path: Path, runtime: Path
+) -> None:
+    urls = {name: served.repo(name) for name in "abc"}
+    before = logins(served)
+    with early_login(alone := opened(tmp_path), urls["a"]), shared_logins(alone) as git:
+        assert list_remotes(git, urls, SECONDS) == {url: {} for url in urls}
+        assert len(sockets(runtime)) == 1
+    assert logins(served) == before + 1
+    assert sockets(runtime) == []
+
+
+def test_one_that_nobody_uses_is_ended(served: Remote, tmp_path: Path, runtime: Path) -> None:
+    before = logins(served)
+    with early_login(opened(tmp_path), served.repo("a")):
+        until = time.monotonic() + SECONDS
+        while not sockets(runtime) and time.monotonic() < until:
+            time.sleep(0.01)
+    assert logins(served) == before + 1
+    assert sockets(runtime) == []
+
+
+def test_one_that_is_let_in_nowhere_leaves_it_to_a_connection_to_say_why(
+    served: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = {name: served.repo(name) for name in "ab"}
+    monkeypatch.setenv("GIT_SSH_COMMAND", os.environ["GIT_SSH_COMMAND"].rpartition(" -i ")[0])
+    with early_login(alone := opened(tmp_path), urls["a"]), shared_logins(alone) as git:
+        answers = list_remotes(git, urls, SECONDS)
+    assert all(isinstance(answer, str) and "Permission denied" in answer for answer in answers.values())
+
+
+def test_one_that_hangs_is_ended_before_a_connection_makes_its_own(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_SSH_COMMAND", "ssh -F none")
+    monkeypatch.setattr(ssh_logins, "_PATIENCE", 0.5)
+    with stalled_server() as (port, _):
+        url = f"ssh://nobody@127.0.0.1:{port}/a"
+        with early_login(alone := opened(tmp_path), url), shared_logins(alone) as git:
+            assert isinstance(git.logins, ssh_logins.SharedLogins)
+            (login,) = git.logins._logins.values()
+            assert login
+            child = login.early
+            assert list_remotes(git, {"a": url}, 2.0) == {"a": "no answer within the time limit"}
+    assert child
+    assert child.returncode is not None
+
+
+def test_where_connections_share_no_login_none_is_begun(
+    served: Remote, tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"{os.environ['GIT_SSH_COMMAND']} -o ControlMaster=no")
+    before = logins(served)
+    with early_login(opened(tmp_path), served.repo("a")):
+        pass
+    assert logins(served) == before
 
 
 _KILLED = """

@@ -271,9 +271,29 @@ class TestOrigin:
         git(place.root, "remote", "set-url", "origin", str(other))
         with pytest.raises(Refused, match="has nothing in common with what it was: that is another repository") as told:
             place.observe()
-        assert "push" not in told.value.text + told.value.hint
+        steps = told.value.hint
+        assert steps.index("git remote set-url") < steps.index("if that is the right one") < steps.index("git push")
         git(place.root, "remote", "set-url", "origin", str(place.origin))
         place.observe()
+
+    @pytest.mark.parametrize("meant", [True, False])
+    @pytest.mark.parametrize("ours", [True, False])
+    def test_whose_history_was_made_anew_is_told_with_both_ways(self, place: Place, meant: bool, ours: bool) -> None:
+        """As by git-filter-repo, or one who made it a single commit."""
+        known = place.observe().tip
+        if ours:
+            commit(place.root, {"ours.md": "1"})
+        tree = git(place.origin, "rev-parse", "main^{tree}")
+        anew = git(place.origin, "commit-tree", "-m", "all", tree)
+        git(place.origin, "update-ref", "refs/heads/main", anew)
+        with pytest.raises(Refused, match="its history was made anew; what this clone knew is kept at") as told:
+            place.observe()
+        _, _, ways = told.value.hint.partition("made anew, ")
+        intended, _, undone = ways.partition("; or, if nobody meant to, ")
+        for step in re.findall("'(git [^']*)'", intended if meant else undone):
+            git(place.root, *shlex.split(step)[1:])
+        assert place.observe().origin == (anew if meant else known)
+        assert (place.root / "ours.md").exists() == ours
 
     @pytest.mark.parametrize("known", [True, False])
     @pytest.mark.parametrize("left", [None, NEXT])
