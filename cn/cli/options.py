@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,15 @@ class Env:
         hub = share(open_hub(Path(chosen) if chosen else None))
         note_place(hub)
         return hub
+
+    @contextmanager
+    def online(self) -> Iterator[Hub]:
+        """The hub, for what is sure to ask origin: where it shares a login, that is begun while the rest loads."""
+        from cn.git.ssh_logins import early_login
+
+        hub = self.hub()
+        with early_login(hub.git, "origin") if hub.origin and not self.dry_run else nullcontext():
+            yield hub
 
     def view(self) -> View:
         """The hub to look at, without a lock."""
@@ -281,19 +290,23 @@ def list_group(name: str, *extra: Callable[[Any], Any]) -> Callable[[Callable[..
 Act = Callable[..., "Report"]
 
 
-def action(name: str, act: str | Act, help: str, *parameters: Callable[[Any], Any]) -> click.Command:
+def action(
+    name: str, act: str | Act, help: str, *parameters: Callable[[Any], Any], online: bool = False
+) -> click.Command:
     """The command that acts on the hub: calls ``act`` with it, with these parameters, and ``dry_run``.
 
-    ``module:function`` below ``cn`` is imported when it is called.
+    ``module:function`` below ``cn`` is imported when it is called. ``online``: it is sure to ask origin.
     """
 
     @options(DRY_RUN)
     def command(env: Env, **given: Any) -> None:
-        found = act
-        if isinstance(found, str):
-            module, _, function = found.partition(":")
-            found = getattr(import_module(f"cn.{module}"), function)
-        env.show(found(env.hub(), **given, dry_run=env.dry_run))
+        with env.online() if online else nullcontext(env.hub()) as hub:
+            found = act
+            if isinstance(found, str):
+                module, _, function = found.partition(":")
+                found = getattr(import_module(f"cn.{module}"), function)
+            report = found(hub, **given, dry_run=env.dry_run)
+        env.show(report)
 
     for parameter in reversed(parameters):
         command = parameter(command)

@@ -105,10 +105,10 @@ inbox.add_command(
 @options(DRY_RUN)
 def process_command(env: Env) -> None:
     """Execute decided threads: enforce the rules, act, log, deliver."""
-    from cn.loop.process import process
+    with env.online() as hub, env.progress("processing") as step:
+        from cn.loop.process import process
 
-    with env.progress("processing") as step:
-        report = process(env.hub(), dry_run=env.dry_run, progress=step)
+        report = process(hub, dry_run=env.dry_run, progress=step)
     env.show(report)
 
 

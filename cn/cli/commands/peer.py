@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from cn.cli.completers import PEER, THREAD, complete_peer
 from cn.cli.options import DRY_RUN, HEAD, Env, Group, action, list_group, options, read_said, refused_as_usage
 
 if TYPE_CHECKING:
-    from cn.git.repository import Hub
     from cn.values.report import Report
     from cn.views.outbox import PeerView
 
@@ -139,32 +138,31 @@ _SUBJECT = click.option("--body", default="", help="The text; MESSAGE is then th
 def _saying(name: str) -> Callable[..., Report]:
     """What says something, of ``cn.actions.mail``: with a word on standard error about whom it waits for."""
 
-    def say(hub: Hub, *args: Any, **given: Any) -> Report:
-        from cn.git.ssh_logins import early_login
+    def say(*args: Any, **given: Any) -> Report:
+        from cn.actions import mail
+        from cn.loop.waiting import say_drafts
+        from cn.values.text import visible
 
-        with early_login(hub.git, "origin") if hub.origin and not given["dry_run"] else nullcontext():
-            from cn.actions import mail
-            from cn.loop.waiting import say_drafts
-            from cn.values.text import visible
-
-            act: Callable[..., Report] = getattr(mail, name)
-            waiting = lambda text: click.echo(f"· {visible(text)}", err=True)  # noqa: E731
-            return act(hub, *args, **given, waiting=waiting, first=say_drafts)
+        act: Callable[..., Report] = getattr(mail, name)
+        waiting = lambda text: click.echo(f"· {visible(text)}", err=True)  # noqa: E731
+        return act(*args, **given, waiting=waiting, first=say_drafts)
 
     return say
 
 
-send_command = action("send", _saying("send"), "Send MESSAGE ('-': standard input) to PEER.", PEER, _MESSAGE, _SUBJECT)
+send_command = action(
+    "send", _saying("send"), "Send MESSAGE ('-': standard input) to PEER.", PEER, _MESSAGE, _SUBJECT, online=True
+)
 
 _MORE = click.option("--body", default="", help="More text below the message.")
 _REPLY = (
     "Reply MESSAGE ('-': standard input) to THREAD; a pending message is decided by it, a proposal goes on waiting."
 )
-reply_command = action("reply", _saying("reply"), _REPLY, THREAD, _MESSAGE, _MORE, HEAD)
+reply_command = action("reply", _saying("reply"), _REPLY, THREAD, _MESSAGE, _MORE, HEAD, online=True)
 
 _COMMENT = "Say MESSAGE ('-': standard input) about THREAD to its creator; it decides nothing, and the thread stays."
 _ACTOR = click.option("--actor", default="", help="Who says it; this hub's agent if not given.")
-comment_command = action("comment", _saying("comment"), _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR, HEAD)
+comment_command = action("comment", _saying("comment"), _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR, HEAD, online=True)
 
 
 @list_group("outbox")
@@ -178,4 +176,4 @@ def outbox(env: Env) -> None:
     env.facts(entries, lambda: outbox_lines(entries, view.now) or ["nothing waits to be delivered"])
 
 
-outbox.add_command(action("flush", "loop.waiting:flush", "Deliver now, whatever the back-off says."))
+outbox.add_command(action("flush", "loop.waiting:flush", "Deliver now, whatever the back-off says.", online=True))

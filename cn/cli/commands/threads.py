@@ -14,7 +14,7 @@ _ADHOC = """Open a thread of our own, threads/adhoc/YYYYMMDD-TITLE.md.
 
 Where the agent works a queue, it waits for the agent at once.
 """
-adhoc_command = action("adhoc", "actions.threads:open_adhoc", _ADHOC, click.argument("title"), _BODY)
+adhoc_command = action("adhoc", "actions.threads:open_adhoc", _ADHOC, click.argument("title"), _BODY, online=True)
 
 
 def _reflection(name: str, of: str) -> click.Command:
@@ -64,7 +64,9 @@ def mca(env: Env) -> None:
     env.facts(found, lambda: thread_lines(found, view.now) or ["no open concern"], "row")
 
 
-mca.add_command(action("add", "actions.threads:add_concern", "Open a concern.", click.argument("description"), _BODY))
+mca.add_command(
+    action("add", "actions.threads:add_concern", "Open a concern.", click.argument("description"), _BODY, online=True)
+)
 _END = "File the concern ID away as done. ID is its file name, or an unambiguous beginning of it."
 _ID = click.argument("id", shell_complete=complete_concern)
 mca.add_command(action("done", "actions.threads:end_concern", _END, _ID))
@@ -118,6 +120,8 @@ these folders is touched. What is left out is named.
 """
 _MESSAGE = click.option("-m", "--message", default=None, help="The commit's message; else it names the files.")
 commit_command = action("commit", "threads.edits:commit_edits", _COMMIT, _MESSAGE)
-push_command = action("push", "threads.edits:push", "Bring local main together with origin's, and push it.")
+push_command = action(
+    "push", "threads.edits:push", "Bring local main together with origin's, and push it.", online=True
+)
 _SAVE = "Commit what you edited, and push it: 'cn commit' and 'cn push' in one."
-save_command = action("save", "threads.edits:save", _SAVE, _MESSAGE)
+save_command = action("save", "threads.edits:save", _SAVE, _MESSAGE, online=True)
