@@ -119,20 +119,22 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
             judged = history.judge(path, made)
             bad = tuple(c for c in reversed(made) if c in judged.by)
             if bad:
-                found.append(_told(path, change, judged, [made[c] for c in made if c not in known]))
+                found.append(_told(path, change, bad, judged, [made[c] for c in made if c not in known]))
         elif change and (bad or not made):  # no commit explains it: main does not descend from what was accepted
             found.append(TrustChange(path, _oid(change.old), _oid(change.new), bad))
     return found
 
 
-def _told(path: str, change: Change | None, judged: Judged, ours: Sequence[Mapping[Oid, Pair]]) -> TrustChange:
+def _told(
+    path: str, change: Change | None, bad: tuple[Oid, ...], judged: Judged, ours: Sequence[Mapping[Oid, Pair]]
+) -> TrustChange:
     """``ours`` are the changes that count: the last one tells what it should be, where their histories do not."""
     (_, last) = next(iter(ours[-1].values())) if ours else (None, change.old if change else None)
     should = judged.should if judged.is_told else last
     if change is None:
-        return TrustChange(path, _oid(should), _oid(judged.is_now), tuple(judged.by), (should,))
+        return TrustChange(path, _oid(should), _oid(judged.is_now), bad, (should,))
     instead = (should,) if should not in (change.old, change.new) else ()
-    return TrustChange(path, _oid(change.old), _oid(change.new), tuple(judged.by), instead)
+    return TrustChange(path, _oid(change.old), _oid(change.new), bad, instead)
 
 
 def _oid(entry: Entry | None) -> Oid | None:
