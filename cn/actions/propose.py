@@ -605,6 +605,10 @@ def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event]
         text = f"{head[:8]} is an earlier state of {target.branch}, which is at {item.head[:8]} now"
         again = command("cn propose {} {}", target.topic, target.peer.name)
         anew = f"to take out what came since, 'git commit --amend --no-edit', then {again}"
+        begun = [e.kind for e in past if e.head == item.head and e.kind in ("queued", "adopted")]
+        if begun[-1:] == ["adopted"]:  # by whoever may push there
+            text = f"somebody moved {target.branch} from {head[:8]} to {item.head[:8]}"
+            return Refused(text, f"{take_there(target)}; {anew}")
         return Refused(text, f"{pull} brings your branch there; {anew}")
     return None
 

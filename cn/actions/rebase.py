@@ -48,10 +48,10 @@ def rebase_topic(hub: Hub, work: WorkClone, topic: str, peer: str = "", *, dry_r
         target = find_target(run, run.settings.peer(name), item.topic, work)
         note_whose(run, work, dry_run=dry_run)
         base = _base_of_another_main(run, target, item)
-        sent = _sent_below(run, target, item)
-        if sent and (how := lacks_our_key(run.hub, item.head)):
-            text = f"{item.head[:8]}, which somebody pushed upon what we sent, is {how}"
-            raise Refused(f"{text}: a rebase would sign it for us", take_there(target))
+        by_hand, sent = _pushed_by_hand(run, target, item)
+        if by_hand and (how := lacks_our_key(run.hub, item.head)):
+            whose = "which somebody pushed upon what we sent" if sent else "which was pushed by hand"
+            raise Refused(f"{item.head[:8]}, {whose}, is {how}: a rebase would sign it for us", take_there(target))
         _require_there(run, target, work, item, may_lack=bool(base))
         if not base and (needless := _needless(run, target, item.head)):
             run.report.info(needless, source=target.source)
@@ -82,12 +82,14 @@ def _is_earlier(run: Run, target: Target, work: WorkClone, item: Item) -> bool:
     return tip != item.head and any(event.head == tip for event in past)
 
 
-def _sent_below(run: Run, target: Target, item: Item) -> str:
-    """What we sent, where that was adopted which somebody pushed upon it, of whom nobody here said who it is."""
+def _pushed_by_hand(run: Run, target: Target, item: Item) -> tuple[bool, str]:
+    """Did somebody push this head, of whom nobody here said who it is, and not cn; and what had we sent below it?"""
     life = sent_lives(run.snapshot.events_of_topic(target.peer.name, OUT, target.topic))[-1]
-    adopted = [n for n, event in enumerate(life) if event.kind == "adopted" and event.head == item.head]
-    sent = [event.head for event in life[: adopted[-1]] if event.kind == "queued"] if adopted else []
-    return sent[-1] if sent else ""
+    begun = [n for n, event in enumerate(life) if event.head == item.head and event.kind in ("queued", "adopted")]
+    if not begun or life[begun[-1]].kind == "queued":
+        return False, ""
+    sent = [event.head for event in life[: begun[-1]] if event.kind == "queued"]
+    return True, sent[-1] if sent else ""
 
 
 def _where_one_works(hub: Hub, work: WorkClone) -> str:

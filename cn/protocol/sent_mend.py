@@ -33,7 +33,8 @@ def signing_text(item: Item, peer: Name) -> str:
     if not reason.startswith(f"{SIGNATURE_POLICY}:") or any(words in reason for words in _MADE_BADLY):
         return ""
     key = f"with the key that {peer} has pinned for us ('cn peer key' there pins one)"
-    return f"'cn sign KEY' where it was committed, {key}, then 'git commit --amend --no-edit -S'"
+    sign = f"'cn sign KEY' where it was committed, {key}, then 'git commit --amend --no-edit -S'"
+    return f"if {item.head[:8]} is ours, {sign}"
 
 
 def _smaller(item: Item, peer: Name) -> str:

@@ -119,7 +119,8 @@ def observe_base(
         if commit != trusted:
             built = built_by_cn(hub, commit, {local, origin or local})
             refuse_untrusted(hub, commit, trusted, built, hub.name)
-            if not dry_run:
+            # A merge that was only made now is judged as main, once it is that: origin may decline it.
+            if not dry_run and commit in (local, origin):
                 accept(hub, commit)
         # Only now: what this clone never took over is no loss when it is gone again.
         if origin is not None and origin != refs.get(ORIGIN_REF) and not dry_run:

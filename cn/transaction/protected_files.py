@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cn.git.entries import Change, Entry, read_changes
 from cn.git.objects import empty_tree, is_ancestor, merge_bases, resolve, update_refs
-from cn.git.process import Git
+from cn.git.process import Git, as_lines
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
 from cn.protocol.hub_config import PATH as HUB
@@ -42,7 +42,7 @@ _MADE_HERE = re.compile(
     r": (?!fast[- ]?forward\s*$)",
     re.IGNORECASE,
 )
-"""What git notes of a commit that it made; ``again``: of one that was there, whose author and date it keeps."""
+"""What git notes of a commit that it made; ``again``: of one that was there."""
 
 
 class TrustChange(NamedTuple):
@@ -103,7 +103,8 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     commits = read_parents(hub.git, *words, *([] if trusted else ["--full-history", "--", *sorted(changed)[:_NAMED]]))
     touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
     accepted = _accepted_apart(hub, trusted, new, start) if trusted and start and start != trusted else _Apart()
-    foreign = _not_made_here(hub, {c for found in touched.values() for c in found} - built - accepted.commits)
+    commits_of = {c for found in touched.values() for c in found} - built - accepted.commits
+    foreign = _not_made_here(hub, commits_of, touched)
     if trusted:  # before, an old commit may be signed, and what came after it unknown
         foreign -= _signed(hub, foreign)
     history = AcceptedHistory(hub.git, start, commits, foreign) if start else None
@@ -154,9 +155,7 @@ def _accepted_apart(hub: Hub, trusted: Oid, new: Oid, start: Oid) -> _Apart:
     commits = frozenset(read_parents(hub.git, trusted, f"^{start}"))
     gone = read_parents(hub.git, trusted, f"^{new}")
     own = {path: set(found) for path, found in _own_changes(read_changes_of(hub.git, gone), gone).items()}
-    # A run that was not let in made this one of main and origin, and the next one makes another.
-    merged = {trusted} if len(gone.get(trusted, ())) > 1 else set()
-    elsewhere = _not_made_here(hub, {c for found in own.values() for c in found} - merged)
+    elsewhere = _not_made_here(hub, {c for found in own.values() for c in found}, own)
     return _Apart(commits, frozenset(path for path, found in own.items() if found & elsewhere))
 
 
@@ -218,35 +217,38 @@ def is_made_here(hub: Hub, tip: Oid, path: str) -> bool:
     is? What was taken out meanwhile, and put back by anybody, is not what was made.
     """
     last = hub.git.run("rev-list", "-1", "--end-of-options", tip, "--", path).text
-    if not last or (_not_made_here(hub, {Oid(last)}) and not _signed(hub, [Oid(last)])):
+    if not last or (_not_made_here(hub, {Oid(last)}, [path]) and not _signed(hub, [Oid(last)])):
         return False
     later = ("rev-list", "-1", "--full-history", "--no-merges", "--end-of-options", f"{last}..{tip}", "--", path)
     return not hub.git.run(*later).text
 
 
-def _not_made_here(hub: Hub, commits: Set[Oid]) -> set[Oid]:
-    """Those that the reflogs show as no result of an act in this clone."""
+def _not_made_here(hub: Hub, commits: Set[Oid], paths: Collection[str]) -> set[Oid]:
+    """Those that the reflogs show as no result of an act in this clone; they change some of these ``paths``.
+
+    Of what git made again of a commit that was there it notes neither which that was nor whose, and its author may be
+    another: it counts where no commit of others was there.
+    """
     made = dict[Oid, bool]()
     for ref in ("HEAD", hub.main_ref):
         done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
         for oid, was_there in parse_reflog(done.fields) if done.ok else ():
             made[oid] = was_there and made.get(oid, True)
     again = {oid for oid in commits if made.get(oid)}
-    return {oid for oid in commits if oid not in made} | (_of_others(hub, again, made) if again else set())
+    if again and not _have_others_changed(hub, made, paths):
+        again = set()
+    return {oid for oid in commits if oid not in made or oid in again}
 
 
-def _of_others(hub: Hub, again: Set[Oid], made: Collection[Oid]) -> set[Oid]:
-    """Of commits that git made again here (git-rebase(1)), those whose author and date are of one by somebody else."""
-    form = ("-z", "--format=%H %an <%ae> %ad", "--date=raw")
+def _have_others_changed(hub: Hub, made: Collection[Oid], paths: Collection[str]) -> bool:
+    """Is a commit of others, that changes one of these paths and is not accepted, in what was checked out here once?"""
+    git = hub.git
+    been = git.run("rev-list", "--walk-reflogs", "--branches", "HEAD", "--", check=False).lines
     known = [f"^{TRUSTED_REF}"] if trusted_commit(hub) else []
-    asked = (("--no-walk=unsorted", *sorted(again)), ("--reflog", *known))
-    rows = [hub.git.run("log", *form, *words, "--", check=False).fields for words in asked]
-    mine = {oid: author for oid, _, author in (line.partition(" ") for line in rows[0])}
-    wanted = set(mine.values())
-    others = {oid: author for oid, _, author in (line.partition(" ") for line in rows[1]) if author in wanted}
-    unknown = {Oid(oid) for oid in others if oid not in made}
-    foreign = {others[oid] for oid in unknown - _signed(hub, unknown)}
-    return {oid for oid in again if mine.get(oid, "") in foreign}
+    asked = as_lines([*dict.fromkeys(been), *known, "--", *sorted(paths)[:_NAMED]])
+    changed = {Oid(line) for line in git.run("rev-list", "--full-history", "--stdin", stdin=asked, check=False).lines}
+    unknown = changed - set(made)
+    return bool(unknown - _signed(hub, unknown))
 
 
 def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:

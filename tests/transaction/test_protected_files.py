@@ -359,7 +359,10 @@ def test_what_is_taken_back_is_found_where_main_does_not_go_on_from_what_was_acc
     assert [entry and entry.oid for entry in found.instead] == [Oid(git(place.root, "rev-parse", f"{ours}:{PEERS}"))]
 
 
-def test_an_older_change_of_ours_does_not_stand_for_what_was_accepted(place: Place, tmp_path: Path) -> None:
+@pytest.mark.parametrize("merge", [True, False])
+def test_an_older_change_of_ours_does_not_stand_for_what_was_accepted(
+    place: Place, tmp_path: Path, *, merge: bool
+) -> None:
     """Main was set back after the acceptance, to a version that was signed once, and amended."""
     private, public = make_ssh_key(tmp_path / "key")
     git(place.root, "config", "cn.trustedKey", public)
@@ -370,7 +373,8 @@ def test_an_older_change_of_ours_does_not_stand_for_what_was_accepted(place: Pla
     new = commit(place.other, {PEERS: "new\n"}, "signed")
     git(place.root, "fetch", "-q", str(place.other), old)
     git(place.root, "fetch", "-q", str(place.other), new)
-    accept(place.hub, Oid(write_commit(place.root, {"spec/HUB.md": "1\n"}, "of others", [new])))
+    parents = [first, old] if merge else [new]
+    accept(place.hub, Oid(write_commit(place.root, {"spec/HUB.md": "1\n", PEERS: "new\n"}, "of others", parents)))
     back = write_commit(place.root, {"spec/HUB.md": "1\n"}, "of others", [old])
     assert PEERS in [c.path for c in place.untrusted(back)]
 
@@ -383,18 +387,34 @@ def test_what_was_made_here_and_accepted_may_be_made_anew_here(place: Place) -> 
     assert place.check() == []
 
 
-@pytest.mark.parametrize("again", ["rebase", "amend"])
+@pytest.mark.parametrize("again", ["rebase", "amend", "reset-author", "fixup"])
 def test_a_commit_of_others_that_is_made_again_here_is_not_ours(place: Place, again: str) -> None:
     """As by the steps that are printed where origin's main was rewound, with what a person has pulled."""
+    commit(place.root, {"doc.md": "notes\n"}, "Notes")
+    place.here("push", "-q", "origin", "main")
     first = tip(place.root)
-    place.foreign()
+    place.foreign(message="fixup! Notes")
     place.here("pull", "-q", "--ff-only")
     if again == "rebase":
-        onto = write_commit(place.root, {"doc.md": "2\n"}, "rewound", [first])
+        onto = write_commit(place.root, {"other.md": "2\n"}, "rewound", [first])
         made = place.here("rebase", "-q", "--onto", onto, first, "main")
+    elif again == "fixup":
+        made = place.here("-c", "sequence.editor=true", "rebase", "-q", "-i", "--autosquash", "HEAD~2")
     else:
-        made = place.here("commit", "-q", "--amend", "-m", "said otherwise")
+        author = ["--reset-author"] if again == "reset-author" else []
+        made = place.here("commit", "-q", "--amend", *author, "-m", "said otherwise")
     assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
+
+
+def test_a_commit_of_ours_that_is_made_again_upon_what_was_accepted_is_ours(place: Place) -> None:
+    accept(place.hub, place.foreign())
+    place.here("pull", "-q", "--ff-only")
+    commit(place.root, {PEERS: "mine\n"}, "mine")
+    place.foreign("doc.md", "2\n")
+    place.here("pull", "-q", "--rebase")
+    (place.root / PEERS).write_text("better\n")
+    place.here("commit", "-q", "-a", "--amend", "-m", "mine")
+    assert place.check() == []
 
 
 @pytest.mark.parametrize("more", [True, False])
