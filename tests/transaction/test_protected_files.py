@@ -407,8 +407,9 @@ def test_a_commit_of_others_that_is_made_again_here_is_not_ours(place: Place, ag
 
 
 def test_a_commit_of_ours_that_is_made_again_upon_what_was_accepted_is_ours(place: Place) -> None:
-    accept(place.hub, place.foreign())
+    foreign = place.foreign()
     place.here("pull", "-q", "--ff-only")
+    accept(place.hub, foreign)
     commit(place.root, {PEERS: "mine\n"}, "mine")
     place.foreign("doc.md", "2\n")
     place.here("pull", "-q", "--rebase")
