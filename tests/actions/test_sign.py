@@ -368,6 +368,33 @@ def test_a_rebase_signs_nothing_that_somebody_pushed_upon_a_proposal(
     assert branches(sigma.url)["pi/fix"] == evil
 
 
+def test_what_somebody_pushed_upon_a_branch_that_was_pushed_by_hand_is_signed_by_nobody_unseen(
+    world: World, pinned: tuple[Node, Node, Path, Path]
+) -> None:
+    """cn adopts such a branch, and follows it wherever it is moved."""
+    sigma, pi, desk, private = pinned
+    cn("sign", private, cwd=desk)
+    git(desk, "commit", "--quiet", "--amend", "--no-edit")
+    head = git(desk, "rev-parse", "HEAD")
+    git(desk, "push", "--quiet", sigma.url, "HEAD:refs/heads/pi/fix")
+    sigma.sync()
+    pi.sync()
+    evil = push_upon(world, sigma)
+    sigma.cn("sync", check=None)
+    pi.cn("sync", check=None)
+    assert f"if {evil[:8]} is ours, 'cn sign KEY'" in " ".join(pi.cn("status").stdout.split())
+    sigma.write({"docs/other.md": "moved\n"})
+    sigma.cn("sync", check=None)
+    refused = " ".join(cn("rebase", "fix", cwd=desk, check=1).stderr.split())
+    assert f"{evil[:8]}, which was pushed by hand, is not signed: a rebase would sign it for us" in refused
+    told = " ".join(cn("propose", "fix", "sigma", cwd=desk, check=1).stderr.split())
+    assert f"somebody moved pi/fix from {head[:8]} to {evil[:8]}" in told
+    for text in (refused, told):
+        assert "'git log ..FETCH_HEAD' show what somebody pushed there" in text
+        assert "git reset" not in text
+    assert branches(sigma.url)["pi/fix"] == evil
+
+
 def test_what_a_maintainer_pushed_upon_a_proposal_is_taken_up_and_signed_as_is_told(
     world: World, pinned: tuple[Node, Node, Path, Path]
 ) -> None:

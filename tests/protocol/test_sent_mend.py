@@ -38,9 +38,9 @@ def test_a_name_that_cn_does_not_write_is_proposed_under_another(topic: str, tol
     [
         (
             "signature-policy: hub.yaml asks for merges that are signed with the peer's pinned key",
-            "'cn sign KEY' where",
+            "if aaaaaaaa is ours, 'cn sign KEY' where",
         ),
-        ("signature-policy: the tip is not signed", "'cn sign KEY' where"),
+        ("signature-policy: the tip is not signed", "if aaaaaaaa is ours, 'cn sign KEY' where"),
         ("signature-policy: the tip is longer than cn reads for a signature", "mend it"),
         ("signature-policy: git ends over the signatures of 0123abcd in the branch", "mend it"),
     ],
