@@ -426,8 +426,8 @@ class Answers(Protocol):
 class Logins(Protocol):
     """What lets connections to one host share a login (:mod:`cn.git.ssh_logins`)."""
 
-    def begin(self, remote: str) -> None:
-        """Log in there before there is a connection."""
+    def begin(self, args: Sequence[str]) -> None:
+        """Log in where git with these arguments will connect to."""
 
     def enter(self, args: Sequence[str]) -> Mapping[str, str] | None:
         """More environment for a connection that may begin now; None: it has to wait for another one's login."""

@@ -130,12 +130,12 @@ class SharedLogins:
         self._folder, self._token = folder, secrets.token_hex(4)
         self._logins: dict[Place, _Login | None] = {}
 
-    def begin(self, remote: str) -> None:
-        """Log in where ``remote`` is pushed to, before there is a connection; it asks nobody anything.
+    def begin(self, args: Sequence[str]) -> None:
+        """Log in where git with these arguments will connect to; it asks nobody anything.
 
         ssh ends when it is in, and stays in the background as after a connection (ssh(1), ``-N``).
         """
-        place = self._place(("push", "--", remote))
+        place = self._place(args)
         login = self._login(place)
         if place is None or login is None or login.begun:
             return
@@ -264,7 +264,7 @@ def open_logins(git: Git) -> Git:
 def early_login(git: Git, remote: str) -> Iterator[None]:
     """Where connections share a login, log in at the host of a remote while what is done then loads: it will push."""
     if (logins := open_logins(git).logins) is not None:
-        logins.begin(remote)
+        logins.begin(("push", "--", remote))
     try:
         yield
     finally:

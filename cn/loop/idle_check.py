@@ -118,9 +118,7 @@ def _ask(root: str, urls: dict[str, str], facts: dict[str, str], words: list[str
     import signal
     from pathlib import Path
 
-    from cn.git.list_and_fetch import Fetched, list_and_fetch
     from cn.git.process import Git
-    from cn.git.remote import Looked, list_remotes
     from cn.git.repository import configured
     from cn.git.ssh_logins import open_logins, parse_place
 
@@ -134,6 +132,13 @@ def _ask(root: str, urls: dict[str, str], facts: dict[str, str], words: list[str
     git = Git(Path(root))
     if any(parse_place(url) or url.startswith("http") for url in urls.values()):
         git = open_logins(configured(git))
+    if git.logins is not None:  # while the rest loads
+        for url in list(urls.values())[:_WIDTH]:
+            git.logins.begin(("fetch", "--", url))
+
+    from cn.git.list_and_fetch import Fetched, list_and_fetch
+    from cn.git.remote import Looked, list_remotes
+
     seconds, fetched = float(facts["seconds"]), None
     if facts[FETCHED]:
         key, branch, most, *prefixes = facts[FETCHED].split(" ")
@@ -164,6 +169,7 @@ def _load_meanwhile() -> None:
     gc.disable()  # all of it stays; what runs then sets its own limit
     for name in ("cn.cli.main", "cn.cli.commands.inbox", "cn.loop.sync", "yaml"):
         import_module(name)
+    gc.freeze()  # else the first collection looks through all of it
     gc.enable()
 
 
