@@ -116,8 +116,11 @@ class _Login:
         return True
 
     def drop(self) -> None:
-        """End an early login that is not in yet."""
+        """End an early login that is not in yet. One that is in goes to the background by itself."""
         if self.early is not None:
+            if self.is_open():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.early.wait(_SECONDS)
             kill_group(self.early)
             self.early.wait()
 
@@ -194,6 +197,9 @@ class SharedLogins:
                 one.wait(max(0.0, until - time.monotonic()))
             one.kill()
             one.wait()
+        for name in _sockets(self._folder, self._token):  # of one that was killed
+            with contextlib.suppress(OSError):
+                os.unlink(f"{self._folder}/{name}")
 
     def _place(self, args: Sequence[str]) -> Place | None:
         """Where a git with these arguments connects to by ssh."""
