@@ -88,12 +88,14 @@ class _State(NamedTuple):
 
 
 class AcceptedHistory:
-    """The commits that came after ``accepted``, with their ``parents``; those in ``foreign`` are by others. The last
-    one descends from what was accepted.
+    """The commits that came after ``accepted``, with their ``parents``; those in ``foreign`` are by others, those in
+    ``built`` merges that runs of this clone made. The last one descends from what was accepted.
     """
 
-    def __init__(self, git: Git, accepted: Oid, parents: Parents, foreign: Container[Oid]) -> None:
-        self.git, self.accepted, self.parents, self.foreign = git, accepted, parents, foreign
+    def __init__(
+        self, git: Git, accepted: Oid, parents: Parents, foreign: Container[Oid], built: Container[Oid] = frozenset()
+    ) -> None:
+        self.git, self.accepted, self.parents, self.foreign, self.built = git, accepted, parents, foreign, built
         self._bases: dict[tuple[Oid, ...], list[Oid]] = {}
 
     def judge(self, path: str, changes: Changes) -> Judged:
@@ -158,6 +160,9 @@ class _File:
         # Who may write it takes what is as it should be, and changes that; not what others made beside.
         taken, enough = (same, any) if same else (above, all)
         foreign = commit in self._history.foreign
+        if not foreign and len(parents) > 1 and commit in self._history.built:
+            # By a file that was given another name here, git brings in what was changed under the other one.
+            foreign = bool(self._merged(parents, above))
         if differs and not foreign and enough(not state.by for state in taken):
             self._bit <<= 1
             return _State(commit, known=known | self._bit)

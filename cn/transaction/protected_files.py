@@ -7,16 +7,14 @@ was made in this clone, or when a key that this clone's git config lists signed 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.entries import Change, Entry, read_changes
 from cn.git.objects import empty_tree, is_ancestor, merge_bases, resolve, update_refs
-from cn.git.process import Git, as_lines
+from cn.git.process import Git
 from cn.git.repository import Hub
-from cn.git.signatures import read_signatures
 from cn.protocol.hub_config import PATH as HUB
 from cn.protocol.peers_file import PATH as PEERS
 from cn.transaction.accepted_history import (
@@ -29,20 +27,14 @@ from cn.transaction.accepted_history import (
     read_parents,
 )
 from cn.transaction.journal import read_pushes
+from cn.transaction.made_here import Made, not_made_here, signed
 from cn.values.errors import Blocked, Refused
-from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_oid, is_owned, is_protected
+from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_owned, is_protected
 from cn.values.text import some_of
 
 TRUSTED_REF = "refs/cn/trusted"
 _NAMED = 500
 """Paths on one command line; a file beyond them counts as made elsewhere."""
-_MADE_HERE = re.compile(
-    r"(commit( \((merge|initial)\))?|cherry-pick|revert|cn"
-    r"|(?P<again>commit \(amend\)|(rebase|pull)\b[^:]*\((pick|reword|edit|squash|fixup|continue)\)))"
-    r": (?!fast[- ]?forward\s*$)",
-    re.IGNORECASE,
-)
-"""What git notes of a commit that it made; ``again``: of one that was there."""
 
 
 class TrustChange(NamedTuple):
@@ -103,11 +95,11 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     commits = read_parents(hub.git, *words, *([] if trusted else ["--full-history", "--", *sorted(changed)[:_NAMED]]))
     touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
     accepted = _accepted_apart(hub, trusted, new, start) if trusted and start and start != trusted else _Apart()
-    commits_of = {c for found in touched.values() for c in found} - built - accepted.commits
-    foreign = _not_made_here(hub, commits_of, touched)
+    made_by = Made.read(hub)
+    foreign = not_made_here(hub, made_by, touched, new, trusted) - built - accepted.commits
     if trusted:  # before, an old commit may be signed, and what came after it unknown
-        foreign -= _signed(hub, foreign)
-    history = AcceptedHistory(hub.git, start, commits, foreign) if start else None
+        foreign -= signed(hub, foreign)
+    history = AcceptedHistory(hub.git, start, commits, foreign, built | made_by.by_cn) if start else None
     found = []
     for path in sorted({*changed, *touched} if history else changed):
         made, change = touched.get(path, {}), changed.get(path)
@@ -154,14 +146,17 @@ class _Apart(NamedTuple):
 def _accepted_apart(hub: Hub, trusted: Oid, new: Oid, start: Oid) -> _Apart:
     commits = frozenset(read_parents(hub.git, trusted, f"^{start}"))
     gone = read_parents(hub.git, trusted, f"^{new}")
-    own = {path: set(found) for path, found in _own_changes(read_changes_of(hub.git, gone), gone).items()}
-    elsewhere = _not_made_here(hub, {c for found in own.values() for c in found}, own)
-    return _Apart(commits, frozenset(path for path, found in own.items() if found & elsewhere))
+    own = _own_changes(read_changes_of(hub.git, gone), gone)
+    elsewhere = not_made_here(hub, Made.read(hub), own, trusted, start)
+    return _Apart(commits, frozenset(path for path, found in own.items() if elsewhere.intersection(found)))
 
 
-def _own_changes(changes: Mapping[str, Changes], parents: Parents) -> dict[str, list[Oid]]:
+def _own_changes(changes: Mapping[str, Changes], parents: Parents) -> dict[str, Changes]:
     """The commits that make another file than each of their parents has."""
-    return {path: [c for c, above in found.items() if len(above) >= len(parents[c])] for path, found in changes.items()}
+    return {
+        path: {c: above for c, above in found.items() if len(above) >= len(parents[c])}
+        for path, found in changes.items()
+    }
 
 
 def _common(git: Git, trusted: Oid, new: Oid) -> Oid | None:
@@ -217,38 +212,14 @@ def is_made_here(hub: Hub, tip: Oid, path: str) -> bool:
     is? What was taken out meanwhile, and put back by anybody, is not what was made.
     """
     last = hub.git.run("rev-list", "-1", "--end-of-options", tip, "--", path).text
-    if not last or (_not_made_here(hub, {Oid(last)}, [path]) and not _signed(hub, [Oid(last)])):
+    if not last:
+        return False
+    found = read_changes_of(hub.git, read_parents(hub.git, "--no-walk", last)).get(path, {})
+    # What was accepted may hold it unseen: only a guard asks for all of cn's folders.
+    if not_made_here(hub, Made.read(hub), {path: found}, Oid(last), None) and not signed(hub, [Oid(last)]):
         return False
     later = ("rev-list", "-1", "--full-history", "--no-merges", "--end-of-options", f"{last}..{tip}", "--", path)
     return not hub.git.run(*later).text
-
-
-def _not_made_here(hub: Hub, commits: Set[Oid], paths: Collection[str]) -> set[Oid]:
-    """Those that the reflogs show as no result of an act in this clone; they change some of these ``paths``.
-
-    Of what git made again of a commit that was there it notes neither which that was nor whose, and its author may be
-    another: it counts where no commit of others was there.
-    """
-    made = dict[Oid, bool]()
-    for ref in ("HEAD", hub.main_ref):
-        done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
-        for oid, was_there in parse_reflog(done.fields) if done.ok else ():
-            made[oid] = was_there and made.get(oid, True)
-    again = {oid for oid in commits if made.get(oid)}
-    if again and not _have_others_changed(hub, made, paths):
-        again = set()
-    return {oid for oid in commits if oid not in made or oid in again}
-
-
-def _have_others_changed(hub: Hub, made: Collection[Oid], paths: Collection[str]) -> bool:
-    """Is a commit of others, that changes one of these paths and is not accepted, in what was checked out here once?"""
-    git = hub.git
-    been = git.run("rev-list", "--walk-reflogs", "--branches", "HEAD", "--", check=False).lines
-    known = [f"^{TRUSTED_REF}"] if trusted_commit(hub) else []
-    asked = as_lines([*dict.fromkeys(been), *known, "--", *sorted(paths)[:_NAMED]])
-    changed = {Oid(line) for line in git.run("rev-list", "--full-history", "--stdin", stdin=asked, check=False).lines}
-    unknown = changed - set(made)
-    return bool(unknown - _signed(hub, unknown))
 
 
 def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:
@@ -266,28 +237,3 @@ def _is_touched(git: Git, old: Oid, new: Oid, *, guarded: bool) -> bool:
     where = [*PROTECTED_PATHS, *(OWNED if guarded else ())]
     words = ("rev-list", "-1", "--full-history", "--end-of-options", f"{old}..{new}", "--", *where)
     return bool(git.with_env(GIT_LITERAL_PATHSPECS="0").run(*words).text)
-
-
-def parse_reflog(fields: Iterable[str]) -> Iterator[tuple[Oid, bool]]:
-    """Of entries ``ID ACTION``, the ids that an act in this clone made (git-reflog(1)); of a commit that was there?"""
-    for line in fields:
-        oid, _, action = line.partition(" ")
-        if is_oid(oid) and (found := _MADE_HERE.match(action)):
-            yield Oid(oid), found["again"] is not None
-
-
-def _signed(hub: Hub, commits: Iterable[Oid]) -> set[Oid]:
-    """Those signed by a key of ``cn.trustedKey`` in this clone's git config."""
-    wanted = sorted(commits)
-    texts = hub.config.all("cn.trustedkey")
-    keys = {f"trusted{i}": key for i, text in enumerate(texts) if (key := _key(text))}
-    if not wanted or not keys:
-        return set()
-    return {s.commit for s in read_signatures(hub.git, wanted, keys) if s.good}
-
-
-def _key(text: str) -> str:
-    """``TYPE BASE64`` of a public key line, without its comment."""
-    words = text.split()
-    plain = len(words) >= 2 and all(re.fullmatch(r"[A-Za-z0-9@.+/=-]+", w) for w in words[:2])
-    return " ".join(words[:2]) if plain else ""

@@ -44,7 +44,7 @@ from cn.runtime.replay import Change, compare, read_answer_decision
 from cn.secrets.scanner import MASK, PRIVATE_KEY, Text, find_secrets, mask_secrets, may_hold, text_of
 from cn.telegram.api import read_update
 from cn.threads.read_edits import parse_status
-from cn.transaction.protected_files import parse_reflog
+from cn.transaction.made_here import parse_reflog
 from cn.transaction.push import parse_pin
 from cn.values.errors import CnError
 from cn.values.names import HubPath, is_oid, is_protected, parse_branch, parse_hub_path, parse_thread_name, parse_url
