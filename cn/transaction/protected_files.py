@@ -99,7 +99,8 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     foreign = not_made_here(hub, made_by, touched, new, trusted) - built - accepted.commits
     if trusted:  # before, an old commit may be signed, and what came after it unknown
         foreign -= signed(hub, foreign)
-    history = AcceptedHistory(hub.git, start, commits, foreign, built | made_by.by_cn) if start else None
+    built |= made_by.by_cn
+    history = AcceptedHistory(hub.git, start, commits, foreign, built) if start else None
     found = []
     for path in sorted({*changed, *touched} if history else changed):
         made, change = touched.get(path, {}), changed.get(path)
@@ -108,7 +109,8 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
             found.append(TrustChange(path, _oid(change.old), _oid(change.new), bad))
             continue
         known = accepted.commits | foreign
-        if bad and history and (change or start == trusted or any(c not in known for c in made)):
+        mixed = any(c in built and len(made[c]) == len(commits[c]) > 1 for c in made)
+        if (bad or mixed) and history and (change or start == trusted or any(c not in known for c in made)):
             judged = history.judge(path, made)
             bad = tuple(c for c in reversed(made) if c in judged.by)
             if bad:
