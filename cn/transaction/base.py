@@ -344,15 +344,18 @@ def _made_anew(hub: Hub, known: Oid, tip: Oid, dropping: str, dry_run: bool) -> 
     """It has no commit in common with what it was: another repository, or this one with a history of its own making."""
     rescue = _rescue(known)
     if not dry_run:
-        update_refs(hub.git, [(rescue, known)])
+        update_refs(hub.git, [(rescue, known), (_rescue(tip), tip)])
     push = command("git push --force-with-lease={} origin {}:{}", f"{hub.main_ref}:{tip}", rescue, hub.main_ref)
+    count, titles = _commits(hub, known, tip, "%h %s (%an)")
+    has = f"{counted(count, 'commit')} that this clone did not know ({titles})"
     back = ", then ".join([*_keeping(hub, known), push])
     taken = ", then ".join(_accepting(hub, tip, dropping))
     return Blocked(
         f"origin's main ({tip[:12]}) has nothing in common with what it was: that is another repository, or its "
         f"history was made anew; what this clone knew is kept at {rescue}",
         "'git remote -v' shows where it is, and 'git remote set-url origin URL' sets it right; if that is the right "
-        f"one, and its history was made anew, {taken}; or, if nobody meant to, push back what was there ({back})",
+        f"one, and its history was made anew, {taken}; or, if nobody meant to, push back what was there ({back}): "
+        f"origin has {has}, which are gone from it then, and are kept at {_rescue(tip)}",
     )
 
 

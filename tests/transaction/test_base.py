@@ -288,6 +288,8 @@ class TestOrigin:
         git(place.origin, "update-ref", "refs/heads/main", anew)
         with pytest.raises(Refused, match="its history was made anew; what this clone knew is kept at") as told:
             place.observe()
+        assert f"1 commit that this clone did not know ({anew[:7]} all" in told.value.hint
+        assert f"kept at refs/cn/rescue/{anew[:16]}" in told.value.hint
         _, _, ways = told.value.hint.partition("made anew, ")
         intended, _, undone = ways.partition("; or, if nobody meant to, ")
         for step in re.findall("'(git [^']*)'", intended if meant else undone):
@@ -449,6 +451,9 @@ class TestTrust:
         place.ours({"state/peers.md": "mine\n"})
         base = place.observe()
         assert place.text(base.tip, "state/peers.md") == "mine\n"
+        assert tip(place.root, "refs/cn/trusted") != base.tip, "origin may decline it"
+        git(place.root, "reset", "-q", "--hard", base.tip)
+        place.observe()
         assert tip(place.root, "refs/cn/trusted") == base.tip
 
     def test_our_own_change_goes_through_when_several_commits_are_built(self, place: Place) -> None:

@@ -406,6 +406,60 @@ def test_a_commit_of_others_that_is_made_again_here_is_not_ours(place: Place, ag
     assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
 
 
+def test_what_a_revert_brings_back_of_others_is_not_ours(place: Place) -> None:
+    """They took it out again, with a line of the ledger: the revert that is printed for that brings it back."""
+    place.foreign()
+    git(place.other, "rm", "-q", "doc.md")
+    commit(place.other, {PEERS: "pi\n"}, "cleanup")
+    push(place.other, place.origin, "main")
+    place.here("pull", "-q", "--ff-only")
+    assert place.check() == []
+    made = place.here("revert", "--no-edit", "HEAD")
+    assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_file_that_is_just_as_others_made_it_is_not_ours(place: Place, *, back: bool) -> None:
+    """As by the step for a conflict, which takes what origin has; but what is as it was accepted is."""
+    if back:
+        accept(place.hub, Oid(commit(place.root, {PEERS: "new\n"}, "ours")))
+    first = tip(place.root)
+    evil = write_commit(place.root, {PEERS: "new\n" if back else "evil\n", "y": "1"}, "evil", [first])
+    place.here("checkout", "-q", evil, "--", PEERS)
+    made = place.here("commit", "-q", "--allow-empty", "-m", "as at origin")
+    merge = write_commit(place.root, {"y": "1"}, "merge", [evil, made])
+    found = [(c.path, set(c.commits)) for c in place.untrusted(merge)]
+    assert found == ([] if back else [(PEERS, {evil, made})])
+
+
+@pytest.mark.parametrize("paths", [["x\n/.gitignore"], [f"a/{number}/.gitignore" for number in range(502)]], ids=len)
+def test_files_of_others_beside_it_make_no_commit_ours(place: Place, paths: list[str]) -> None:
+    first = tip(place.root)
+    place.foreign()
+    place.here("pull", "-q", "--ff-only")
+    onto = write_commit(place.root, {"other.md": "2\n"}, "rewound", [first])
+    made = place.here("rebase", "-q", "--onto", onto, first, "main")
+    more = write_commit(place.root, dict.fromkeys(paths, "1\n"), "more", [made])
+    back = git(place.root, "commit-tree", "-p", more, "-m", "back", f"{made}^{{tree}}")
+    assert [(c.path, c.commits) for c in place.untrusted(back)] == [(PEERS, (made,))]
+
+
+def test_what_a_merge_brings_in_by_another_name_of_a_file_is_found(place: Place) -> None:
+    """The file was moved to the protected name here; git lays upon that what others changed under the old one."""
+    lines = "".join(f"line {number}\n" for number in range(20))
+    start = Oid(commit(place.root, {"people.md": lines}, "people"))
+    accept(place.hub, start)
+    theirs = write_commit(place.root, {"people.md": f"{lines}evil\n"}, "theirs", [start])
+    (place.root / "spec").mkdir(exist_ok=True)
+    git(place.root, "mv", "people.md", "spec/USER.md")
+    ours = place.here("commit", "-q", "-m", "moved")
+    merge = Oid(write_commit(place.root, {"spec/USER.md": f"{lines}evil\n", "people.md": None}, "m", [theirs, ours]))
+    plain = Oid(write_commit(place.root, {"spec/USER.md": lines, "people.md": None}, "m", [theirs, ours]))
+    hub, trusted = open_hub(place.root), trusted_commit(place.hub)
+    for one, found in ((merge, ["spec/USER.md"]), (plain, [])):
+        assert [c.path for c in untrusted(hub, one, trusted=trusted, built=frozenset({one}))] == found
+
+
 def test_a_commit_of_ours_that_is_made_again_upon_what_was_accepted_is_ours(place: Place) -> None:
     foreign = place.foreign()
     place.here("pull", "-q", "--ff-only")
