@@ -649,13 +649,18 @@ _UNREACHED = (
         "fatal: unable to access '",  # over HTTP the first question, before anything is sent (gitprotocol-http(5))
         "Could not resolve host",
         "Failed to connect to",
+        "fatal: Authentication failed for '",
+        "fatal: could not read Username for '",
+        "fatal: repository '",
+        "fatal: cannot run ",  # what core.sshCommand names is not there
     ),
 )
 
 
 def is_unreached(reason: str) -> bool:
     """Does a git say that it never came to speak with a remote, so that nothing was changed there?"""
-    return any(words in reason for words in _UNREACHED) or never_began(reason)
+    began = _NOT_SENT in reason  # the same words may come of a later question
+    return not began and (any(words in reason for words in _UNREACHED) or never_began(reason))
 
 
 NOT_THERE = "couldn't find remote ref"

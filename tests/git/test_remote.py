@@ -12,10 +12,35 @@ from cn.git import fetch, remote
 from cn.git.fetch import fetch_tips
 from cn.git.objects import read_info
 from cn.git.process import Done, Git, Job, remedy_here
-from cn.git.remote import Push, RefResult, Result, list_remotes, may_pass, push_many, push_own, read_pushed
+from cn.git.remote import (
+    Push,
+    RefResult,
+    Result,
+    is_unreached,
+    list_remotes,
+    may_pass,
+    push_many,
+    push_own,
+    read_pushed,
+)
 from cn.git.told import NOTHING
 from cn.values.names import Oid
 from tests.support.hubs import bare, branches, commit, git, identify, work
+from tests.support.servers import http_backend
+
+
+@pytest.mark.parametrize("kind", ["nobody is let in", "there is nothing", "there is no ssh"])
+def test_a_push_that_met_no_repository_never_began(tmp_path: Path, kind: str) -> None:
+    """So nothing of it can have been taken."""
+    repo = work(tmp_path / "repo", "pi")
+    head = Oid(commit(repo, {"f": "1"}))
+    (tmp_path / "served").mkdir()
+    git(repo, "config", "core.sshCommand", "/nowhere/ssh")
+    with http_backend(tmp_path / "served", "pia" if kind == "nobody is let in" else "", "secret") as served:
+        url = "ssh://host.invalid/pi.git" if kind == "there is no ssh" else served.url("pi")
+        told = push_many(Git(repo), {"pi": (url, [Push("pi/b", head, None)])}, 30.0)["pi"]["pi/b"]
+    assert told.result is not Result.DONE
+    assert is_unreached(told.reason), told.reason
 
 
 def test_a_stale_ref_fails_alone_whatever_its_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
