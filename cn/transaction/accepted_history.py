@@ -77,7 +77,7 @@ class Judged(NamedTuple):
     by: frozenset[Oid]
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
     """Of a file at a commit: ``at`` which commit it is what it should be, ``by`` whose commits it is another here, and
     the bits of the changes that are ``known`` here and count. The first bit is what was accepted.
     """
@@ -100,13 +100,17 @@ class AcceptedHistory:
 
     def judge(self, path: str, changes: Changes) -> Judged:
         """The file ``path`` at the last commit."""
-        file, last = _File(self, path, changes), self.accepted
+        file, last = self.follow(path, changes), list(self.parents)[-1]
+        state = file.states[last]
+        return Judged(file.entry(state.at) if state.at else None, bool(state.at), file.entry(last), state.by)
+
+    def follow(self, path: str, changes: Changes) -> FileHistory:
+        """The file ``path`` at each commit."""
+        file = FileHistory(self, path, changes)
         for commit in self.parents:
             if commit != self.accepted:  # git goes by dates, which anybody writes, and may list what came before too
                 file.states[commit] = file.after(commit)
-            last = commit
-        state = file.states[last]
-        return Judged(file.entry(state.at) if state.at else None, bool(state.at), file.entry(last), state.by)
+        return file
 
     def bases(self, one: Oid, others: Sequence[Oid]) -> list[Oid]:
         """The best common ancestors of a commit and a merge of the others (git-merge-base(1)); none beyond so many."""
@@ -117,12 +121,12 @@ class AcceptedHistory:
         return self._bases.get(asked, [])
 
 
-class _File:
+class FileHistory:
     """One path through the history; ``states`` are those of the commits so far."""
 
     def __init__(self, history: AcceptedHistory, path: str, changes: Changes) -> None:
         self._history, self._path, self._changes = history, path, changes
-        self.states: dict[Oid, _State] = {}
+        self.states: dict[Oid, State] = {}
         self._same: dict[Oid, Oid] = {}
         """The commit that has the same file, of one whose first parent does."""
         self._entries: dict[Oid, Entry | None] = {}
@@ -139,16 +143,16 @@ class _File:
             self._entries[commit] = read_tree(self._history.git, commit, [self._path]).get(self._path)
         return self._entries[commit]
 
-    def _state(self, commit: Oid) -> _State:
+    def _state(self, commit: Oid) -> State:
         """What is not after what was accepted, was before it, or is that."""
-        return self.states.get(commit) or _State(commit, known=int(commit == self._history.accepted))
+        return self.states.get(commit) or State(commit, known=int(commit == self._history.accepted))
 
-    def after(self, commit: Oid) -> _State:
+    def after(self, commit: Oid) -> State:
         """The state at a commit, by those of its parents."""
         parents, differs = self._history.parents[commit], self._changes.get(commit, {})
         if not differs:
             if not parents:
-                return _State(commit)
+                return State(commit)
             self._same[commit] = self._same.get(parents[0], parents[0])
         above = [self._state(parent) for parent in parents]
         same = [state for parent, state in zip(parents, above, strict=True) if parent not in differs]
@@ -165,19 +169,19 @@ class _File:
             foreign = bool(self._merged(parents, above))
         if differs and not foreign and enough(not state.by for state in taken):
             self._bit <<= 1
-            return _State(commit, known=known | self._bit)
+            return State(commit, known=known | self._bit)
         should = self._merged(parents, above)
         if should and self.entry(commit) == self.entry(should):
-            return _State(should, known=known)
+            return State(should, known=known)
         by = frozenset[Oid]().union(*(state.by for state in taken))
         if differs and not foreign:  # it counts, and whoever takes it back makes a change; what it stands on does not
             self._bit <<= 1
-            return _State(_UNKNOWN, by, known | self._bit)
-        return _State(should, by | {commit} if not by or (differs and not same) else by, known)
+            return State(_UNKNOWN, by, known | self._bit)
+        return State(should, by | {commit} if not by or (differs and not same) else by, known)
 
-    def _merged(self, parents: Sequence[Oid], above: Sequence[_State]) -> Oid:
+    def _merged(self, parents: Sequence[Oid], above: Sequence[State]) -> Oid:
         """At which commit it is what it should be where these come together, one after the other."""
-        so_far = above[0] if above else _State(_UNKNOWN)
+        so_far = above[0] if above else State(_UNKNOWN)
         for number in range(1, len(above)):
             one, known = above[number], so_far.known | above[number].known
             if known == so_far.known or self._are_alike(so_far.at, one.at):
@@ -187,7 +191,7 @@ class _File:
             else:
                 bases = self._history.bases(parents[number], parents[:number])
                 at = self._of_three(so_far.at, one.at, [self._state(base).at for base in bases])
-            so_far = _State(at, known=known)
+            so_far = State(at, known=known)
         return so_far.at
 
     def _of_three(self, one: Oid, other: Oid, before: Sequence[Oid]) -> Oid:

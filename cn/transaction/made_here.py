@@ -1,22 +1,21 @@
 """Which commits were made in this clone, by its reflogs (git-reflog(1)), or signed by a key that it lists.
 
-git notes that a commit was made here, and not of what. What a person wrote is an act. What git made again (an amend, a
-rebase), took back or picked may be what others changed: it counts where nothing that others changed in the same file,
-and that is not accepted, was checked out here. Nor does a file count that is just as others made it.
+git notes that a commit was made here, and not of what: a revert, a rebase or an amend may bring in what others changed,
+and so may what a person commits after a conflict. So it counts where no change of others in the same file, that does
+not count, was there before.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from cn.git.entries import Entry, read_tree
-from cn.git.objects import is_ancestor
 from cn.git.process import as_lines
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
-from cn.transaction.accepted_history import Changes, read_changes_of
+from cn.transaction.accepted_history import AcceptedHistory, Changes, Parents, read_changes_of
 from cn.values.names import Oid, is_oid
 
 _BY_CN, _AGAIN = "cn", "again"
@@ -25,10 +24,8 @@ _MADE_HERE = re.compile(
     r"|(?:rebase|pull)\b[^:]*\((?:pick|reword|edit|squash|fixup|continue)\))): (?!fast[- ]?forward\s*$)",
     re.IGNORECASE,
 )
-_NAMED = 500
-"""Paths on one command line."""
-_MOST = 2000
-"""Of more commits by others nobody tells what they changed."""
+_MOST = 20_000
+"""Of more commits nobody tells what they made of a file."""
 
 
 class Made(NamedTuple):
@@ -43,7 +40,8 @@ class Made(NamedTuple):
         for ref in ("HEAD", hub.main_ref):
             done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
             for oid, kind in parse_reflog(done.fields) if done.ok else ():
-                how[oid] = kind if how.get(oid, _AGAIN) == _AGAIN else how[oid]
+                if how.get(oid, _AGAIN) == _AGAIN:
+                    how[oid] = kind
         return cls(how)
 
     @property
@@ -60,57 +58,74 @@ def parse_reflog(fields: Iterable[str]) -> Iterator[tuple[Oid, str]]:
             yield Oid(oid), str(found.lastgroup)
 
 
-def not_made_here(hub: Hub, made: Made, changes: Mapping[str, Changes], at: Oid, accepted: Oid | None) -> set[Oid]:
-    """Those of the commits of these changes that were not made here. ``at`` is a commit whose history is looked at too,
-    ``accepted`` what is as it shall be (None: nothing is).
+def misled(
+    hub: Hub, made: Made, start: Oid, at: Oid, changes: Mapping[str, Changes], counted: Collection[Oid]
+) -> set[Oid]:
+    """Those of the commits of these changes of ``start..at`` that were made here, and not by cn, where a change of
+    others in that file, that does not count, was before: of what git made again in all that main was, of what a person
+    committed below it, or the same beside it.
+
+    ``counted`` are commits that count besides those that were made here or are signed.
     """
-    commits = {commit for found in changes.values() for commit in found}
-    elsewhere = commits - made.how.keys()
-    doubtful = {commit for commit in commits - elsewhere if made.how[commit] != _BY_CN}
+    doubtful = {c for found in changes.values() for c in found if made.how.get(c, _BY_CN) != _BY_CN}
     if not doubtful:
-        return elsewhere
-    others = _of_others(hub, made, [p for p, found in changes.items() if not doubtful.isdisjoint(found)], at, accepted)
-    if others is None:
-        return elsewhere | doubtful
-    for path, found in changes.items():
-        theirs = others.get(path, {})
-        for commit in doubtful.intersection(found) if theirs else ():
-            news = {new for _, new in found[commit].values()}
-            like = [other for other, new in theirs.items() if made.how[commit] == _AGAIN or new in news]
-            if not all(is_ancestor(hub.git, commit, other) for other in like):  # what came later was no model of it
-                elsewhere.add(commit)
-    return elsewhere
+        return set()
+    been = hub.git.run("rev-list", "--walk-reflogs", "--ignore-missing", hub.main_ref, "--", check=False)
+    tips = as_lines([at, *dict.fromkeys(been.lines), f"^{start}"])
+    words = ("rev-list", "--topo-order", "--reverse", "--parents", "--ignore-missing", f"--max-count={_MOST + 1}")
+    listed = hub.git.run(*words, "--stdin", stdin=tips, check=False)
+    rows = [[Oid(word) for word in line.split(" ")] for line in listed.lines]
+    if not (been.ok and listed.ok) or len(rows) > _MOST:
+        return doubtful  # nobody can tell
+    parents = {commit: above for commit, *above in rows}
+    paths = {path: found for path, found in changes.items() if not doubtful.isdisjoint(found)}
+    of = {path: found for path, found in read_changes_of(hub.git, parents).items() if path in paths}
+    theirs = {c for found in of.values() for c in found if c not in made.how and c not in counted}
+    theirs -= signed(hub, theirs)
+    history = AcceptedHistory(hub.git, start, parents, theirs, made.by_cn)
+    found, here = set[Oid](), _earlier(at, parents)
+    for path, own in paths.items():
+        states = history.follow(path, of.get(path, {}))
+        bad = frozenset[Oid]().union(*(state.by for state in states.states.values()))
+        # What counts, and is not in this history, git may have made again for it: each once.
+        left = Counter(states.entry(c) for c in of.get(path, {}) if c not in here | theirs and not _is_again(made, c))
+        for commit in [c for c in parents if c in doubtful and c in own] if bad else ():
+            if any(states.states[one].by for one in parents[commit] if one in states.states):
+                continue  # what it stands on is told
+            entry = states.entry(commit)
+            if _is_again(made, commit) and left[entry]:
+                left[entry] -= 1
+                continue
+            before = set(bad - _later(commit, parents))  # what came later was no model of it
+            if not _is_again(made, commit):  # a person may take a file from a line beside
+                earlier = _earlier(commit, parents)
+                before = {one for one in before if one in earlier or states.entry(one) == entry}
+            if before:
+                found.add(commit)
+    return found
 
 
-def _of_others(
-    hub: Hub, made: Made, paths: list[str], at: Oid, accepted: Oid | None
-) -> dict[str, dict[Oid, Entry | None]] | None:
-    """What commits of others made of these files that were checked out here once, or are in ``at``, and are not
-    accepted: path → commit → entry. None: nobody can tell.
-    """
-    git = hub.git
-    been = git.run("rev-list", "--walk-reflogs", "--ignore-missing", "--branches", "HEAD", "--", check=False)
-    if not been.ok or len(paths) > _NAMED:
-        return None
-    asked = as_lines([*dict.fromkeys(been.lines), at, *([f"^{accepted}"] if accepted else [])])
-    words = ("rev-list", "--full-history", "--ignore-missing", f"--max-count={_MOST + 1}", "--stdin", "--", *paths)
-    listed = git.run(*words, stdin=asked, check=False)
-    theirs = [Oid(line) for line in listed.lines if line not in made.how]
-    if not listed.ok or len(listed.lines) > _MOST:
-        return None
-    theirs = sorted(set(theirs) - signed(hub, theirs))
-    if not theirs:
-        return {}
-    rows = git.run("rev-list", "--no-walk", "--parents", "--stdin", stdin=as_lines(theirs)).lines
-    parents = {Oid(commit): [Oid(one) for one in above] for commit, *above in (row.split(" ") for row in rows)}
-    now = read_tree(git, accepted, paths) if accepted else {}
-    found: dict[str, dict[Oid, Entry | None]] = {}
-    for path, of in read_changes_of(git, parents).items():
-        for commit, above in of.items() if path in paths else ():
-            new = next(iter(above.values()))[1]
-            # A merge that took a side made nothing, nor did who brought back what is accepted.
-            if len(above) >= len(parents[commit]) and not (accepted and new == now.get(path)):
-                found.setdefault(path, {})[commit] = new
+def _is_again(made: Made, commit: Oid) -> bool:
+    return made.how.get(commit) == _AGAIN
+
+
+def _earlier(commit: Oid, parents: Parents) -> set[Oid]:
+    """A commit and those on which it stands."""
+    found, left = set[Oid](), [commit]
+    while left:
+        one = left.pop()
+        if one in parents and one not in found:
+            found.add(one)
+            left += parents[one]
+    return found
+
+
+def _later(commit: Oid, parents: Parents) -> set[Oid]:
+    """A commit and those that stand on it; parents come first."""
+    found = {commit}
+    for one, above in parents.items():
+        if not found.isdisjoint(above):
+            found.add(one)
     return found
 
 

@@ -17,17 +17,9 @@ from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.protocol.hub_config import PATH as HUB
 from cn.protocol.peers_file import PATH as PEERS
-from cn.transaction.accepted_history import (
-    AcceptedHistory,
-    Changes,
-    Judged,
-    Pair,
-    Parents,
-    read_changes_of,
-    read_parents,
-)
+from cn.transaction.accepted_history import AcceptedHistory, Judged, Pair, read_changes_of, read_parents
 from cn.transaction.journal import read_pushes
-from cn.transaction.made_here import Made, not_made_here, signed
+from cn.transaction.made_here import Made, misled, signed
 from cn.values.errors import Blocked, Refused
 from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_owned, is_protected
 from cn.values.text import some_of
@@ -94,11 +86,14 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     words = [new, f"^{start}"] if start else [new]
     commits = read_parents(hub.git, *words, *([] if trusted else ["--full-history", "--", *sorted(changed)[:_NAMED]]))
     touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
-    accepted = _accepted_apart(hub, trusted, new, start) if trusted and start and start != trusted else _Apart()
     made_by = Made.read(hub)
-    foreign = not_made_here(hub, made_by, touched, new, trusted) - built - accepted.commits
+    apart = trusted and start and start != trusted
+    accepted = _accepted_apart(hub, made_by, trusted, new, start) if trusted and start and apart else _Apart()
+    foreign = {c for found in touched.values() for c in found if c not in made_by.how} - built - accepted.commits
     if trusted:  # before, an old commit may be signed, and what came after it unknown
         foreign -= signed(hub, foreign)
+    if start:
+        foreign |= misled(hub, made_by, start, new, touched, built | accepted.commits) - accepted.commits
     built |= made_by.by_cn
     history = AcceptedHistory(hub.git, start, commits, foreign, built) if start else None
     found = []
@@ -113,6 +108,8 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
         if (bad or mixed) and history and (change or start == trusted or any(c not in known for c in made)):
             judged = history.judge(path, made)
             bad = tuple(c for c in reversed(made) if c in judged.by)
+            if not bad and change and all(c in known for c in made):  # what was accepted is gone, and nobody's here
+                bad = tuple(reversed(made))
             if bad:
                 found.append(_told(path, change, bad, judged, [made[c] for c in made if c not in known]))
         elif change and (bad or not made):  # no commit explains it: main does not descend from what was accepted
@@ -145,20 +142,16 @@ class _Apart(NamedTuple):
     lost: frozenset[str] = frozenset()
 
 
-def _accepted_apart(hub: Hub, trusted: Oid, new: Oid, start: Oid) -> _Apart:
+def _accepted_apart(hub: Hub, made: Made, trusted: Oid, new: Oid, start: Oid) -> _Apart:
     commits = frozenset(read_parents(hub.git, trusted, f"^{start}"))
     gone = read_parents(hub.git, trusted, f"^{new}")
-    own = _own_changes(read_changes_of(hub.git, gone), gone)
-    elsewhere = not_made_here(hub, Made.read(hub), own, trusted, start)
-    return _Apart(commits, frozenset(path for path, found in own.items() if elsewhere.intersection(found)))
-
-
-def _own_changes(changes: Mapping[str, Changes], parents: Parents) -> dict[str, Changes]:
-    """The commits that make another file than each of their parents has."""
-    return {
-        path: {c: above for c, above in found.items() if len(above) >= len(parents[c])}
-        for path, found in changes.items()
+    # A merge that took a side made nothing.
+    lost = {
+        path
+        for path, found in read_changes_of(hub.git, gone).items()
+        if any(c not in made.how and above.keys() >= set(gone[c]) for c, above in found.items())
     }
+    return _Apart(commits, frozenset(lost))
 
 
 def _common(git: Git, trusted: Oid, new: Oid) -> Oid | None:
@@ -214,11 +207,13 @@ def is_made_here(hub: Hub, tip: Oid, path: str) -> bool:
     is? What was taken out meanwhile, and put back by anybody, is not what was made.
     """
     last = hub.git.run("rev-list", "-1", "--end-of-options", tip, "--", path).text
-    if not last:
+    made = Made.read(hub)
+    if not last or not (Oid(last) in made.how or signed(hub, [Oid(last)])):
         return False
-    found = read_changes_of(hub.git, read_parents(hub.git, "--no-walk", last)).get(path, {})
-    # What was accepted may hold it unseen: only a guard asks for all of cn's folders.
-    if not_made_here(hub, Made.read(hub), {path: found}, Oid(last), None) and not signed(hub, [Oid(last)]):
+    # Others may have made it, whom nobody asked about: what git made of that here, such as a revert, is theirs.
+    all_of_it = hub.git.run("rev-list", "--full-history", "--end-of-options", tip, "--", path).lines
+    theirs = {Oid(line) for line in all_of_it if line not in made.how}
+    if theirs - signed(hub, theirs):
         return False
     later = ("rev-list", "-1", "--full-history", "--no-merges", "--end-of-options", f"{last}..{tip}", "--", path)
     return not hub.git.run(*later).text

@@ -11,7 +11,7 @@ from cn.git.repository import open_hub
 from cn.transaction.accepted_history import AcceptedHistory, read_changes_of, read_parents
 from cn.transaction.protected_files import TrustChange, accept, trusted_commit, untrusted
 from cn.values.names import Oid
-from tests.support.hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, work, write_commit
+from tests.support.hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, try_git, work, write_commit
 from tests.support.world import Node, World
 
 PEERS = "state/peers.md"
@@ -250,6 +250,7 @@ def test_what_a_merge_did_not_take_changed_nothing(place: Place, accepted: str) 
     accept(place.hub, Oid(first if accepted == "before" else ours))
     merge = write_commit(place.root, {"y": "1"}, "merge", [ours, back])
     assert place.untrusted(merge) == []
+    accept(place.hub, Oid(merge))
     place.here("reset", "-q", "--hard", merge)
     commit(place.root, {PEERS: "3\n"}, "ours again")
     assert place.check() == []
@@ -406,16 +407,55 @@ def test_a_commit_of_others_that_is_made_again_here_is_not_ours(place: Place, ag
     assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
 
 
-def test_what_a_revert_brings_back_of_others_is_not_ours(place: Place) -> None:
+@pytest.mark.parametrize("how", ["plain", "one parent twice", "an old side", "with a conflict"])
+def test_what_a_revert_brings_back_of_others_is_not_ours(place: Place, how: str) -> None:
     """They took it out again, with a line of the ledger: the revert that is printed for that brings it back."""
-    place.foreign()
-    git(place.other, "rm", "-q", "doc.md")
-    commit(place.other, {PEERS: "pi\n"}, "cleanup")
-    push(place.other, place.origin, "main")
-    place.here("pull", "-q", "--ff-only")
+    first, old = tip(place.root), tip(place.root)
+    if how == "an old side":  # what was replaced since
+        accept(place.hub, Oid(first := commit(place.root, {PEERS: "new\n"}, "ours")))
+    evil = {PEERS: "pi\n"} if how == "an old side" else {PEERS: "evil\n"}
+    if how == "with a conflict":
+        evil = {PEERS: "pi\nevil\njunk\n", "doc.md": "a\n"}
+    parents = {"one parent twice": [first, first], "an old side": [first, old]}.get(how, [first])
+    theirs = write_commit(place.root, evil, "evil", parents)
+    now = {PEERS: "new\n"} if how == "an old side" else {PEERS: "pi\n"}
+    if how == "with a conflict":
+        now = {PEERS: "pi\njunk\n", "doc.md": "b\n"}
+    last = cleanup = write_commit(place.root, {**now, "other.md": "1\n"}, "cleanup", [theirs])
+    if how == "with a conflict":
+        last = write_commit(place.root, {PEERS: "pi\n", "doc.md": "c\n"}, "more", [cleanup])
+    place.here("reset", "-q", "--hard", last)
     assert place.check() == []
-    made = place.here("revert", "--no-edit", "HEAD")
+    if how == "with a conflict":
+        try_git(place.root, "revert", "--no-edit", cleanup)
+        (place.root / "doc.md").write_text("resolved\n")
+        if "<<<" in (place.root / PEERS).read_text():
+            (place.root / PEERS).write_text("pi\nevil\n")
+        git(place.root, "add", "-A")
+        made = place.here("commit", "-q", "--no-edit")
+    else:
+        made = place.here("revert", "--no-edit", cleanup)
     assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
+
+
+def test_a_change_that_we_took_back_and_others_made_again_is_not_ours_by_a_rebase(place: Place) -> None:
+    """What they brought back is as it was accepted; but one who may had changed it meanwhile."""
+    first = tip(place.root)
+    commit(place.root, {PEERS: "ours\n"}, "ours")
+    evil = write_commit(place.root, {PEERS: "pi\n"}, "as it was", [tip(place.root)])
+    place.here("reset", "-q", "--hard", evil)
+    onto = write_commit(place.root, {"other.md": "2\n"}, "rewound", [first])
+    made = place.here("rebase", "-q", "--onto", onto, first, "main")
+    assert [c.path for c in place.untrusted(made)] == [PEERS]
+
+
+def test_an_accepted_change_of_ours_is_not_gone_by_a_pair_of_others(place: Place) -> None:
+    first = tip(place.root)
+    accept(place.hub, Oid(commit(place.root, {PEERS: "new\n"}, "ours")))
+    there = write_commit(place.root, {PEERS: "x\n"}, "there", [first])
+    back = write_commit(place.root, {PEERS: "pi\n"}, "and back", [there])
+    place.here("reset", "-q", "--hard", back)
+    assert place.check() == [PEERS]
 
 
 @pytest.mark.parametrize("back", [False, True])
