@@ -33,9 +33,9 @@ Parents = Mapping[Oid, Sequence[Oid]]
 """Commits, each with its parents, and its parents before it."""
 
 
-def read_parents(git: Git, *words: str) -> Parents:
-    """The commits that git-rev-list(1) lists for these words."""
-    lines = git.run("rev-list", "--topo-order", "--reverse", "--parents", *words).lines
+def read_parents(git: Git, *words: str, stdin: bytes = b"") -> Parents:
+    """The commits that git-rev-list(1) lists for these words, and these lines with ``--stdin``."""
+    lines = git.run("rev-list", "--topo-order", "--reverse", "--parents", *words, stdin=stdin).lines
     rows = ([Oid(word) for word in line.split(" ")] for line in lines)
     return {commit: parents for commit, *parents in rows}
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cn.git.entries import Change, Entry, read_changes
 from cn.git.objects import empty_tree, is_ancestor, merge_bases, resolve, update_refs
-from cn.git.process import Git
+from cn.git.process import Git, as_lines
 from cn.git.repository import Hub
 from cn.protocol.hub_config import PATH as HUB
 from cn.protocol.peers_file import PATH as PEERS
@@ -145,13 +145,17 @@ class _Apart(NamedTuple):
 def _accepted_apart(hub: Hub, made: Made, trusted: Oid, new: Oid, start: Oid) -> _Apart:
     commits = frozenset(read_parents(hub.git, trusted, f"^{start}"))
     gone = read_parents(hub.git, trusted, f"^{new}")
-    # A merge that took a side made nothing.
     lost = {
         path
         for path, found in read_changes_of(hub.git, gone).items()
-        if any(c not in made.how and above.keys() >= set(gone[c]) for c, above in found.items())
+        if any(c not in made.how and not _took_a_side(gone[c], above) for c, above in found.items())
     }
     return _Apart(commits, frozenset(lost))
+
+
+def _took_a_side(parents: Sequence[Oid], above: Mapping[Oid, Pair]) -> bool:
+    """Is it a merge that has a file of one of its parents, so that it made nothing of it?"""
+    return not above.keys() >= set(parents)
 
 
 def _common(git: Git, trusted: Oid, new: Oid) -> Oid | None:
@@ -204,19 +208,30 @@ def refuse_untrusted(
 
 def is_made_here(hub: Hub, tip: Oid, path: str) -> bool:
     """Did an act in this clone, or whoever signs with a key of ``cn.trustedKey``, bring this file of ``tip`` to what it
-    is? What was taken out meanwhile, and put back by anybody, is not what was made.
+    is, and did no other ever change it? What was taken out meanwhile, and put back by anybody, is not what was made.
     """
     last = hub.git.run("rev-list", "-1", "--end-of-options", tip, "--", path).text
-    made = Made.read(hub)
-    if not last or not (Oid(last) in made.how or signed(hub, [Oid(last)])):
-        return False
-    # Others may have made it, whom nobody asked about: what git made of that here, such as a revert, is theirs.
-    all_of_it = hub.git.run("rev-list", "--full-history", "--end-of-options", tip, "--", path).lines
-    theirs = {Oid(line) for line in all_of_it if line not in made.how}
-    if theirs - signed(hub, theirs):
+    if not last or _by_others(hub, tip, path):
         return False
     later = ("rev-list", "-1", "--full-history", "--no-merges", "--end-of-options", f"{last}..{tip}", "--", path)
     return not hub.git.run(*later).text
+
+
+def _by_others(hub: Hub, tip: Oid, path: str) -> bool:
+    """Has a commit of others changed this file in ``tip``, or in what was checked out here once?
+
+    What git made of such a one here (git-revert(1), ``git commit --amend``) has their words, and the reflog shows it as
+    made here.
+    """
+    been = hub.git.run("rev-list", "--walk-reflogs", "--ignore-missing", "HEAD", hub.main_ref, "--", check=False)
+    asked = as_lines([tip, *dict.fromkeys(been.lines), "--", path])
+    commits = hub.git.run("rev-list", "--full-history", "--ignore-missing", "--stdin", stdin=asked).lines
+    made = Made.read(hub).how
+    unknown = {Oid(line) for line in commits if line not in made}
+    unknown -= signed(hub, unknown)
+    parents = read_parents(hub.git, "--no-walk", "--stdin", stdin=as_lines(sorted(unknown))) if unknown else {}
+    changes = read_changes_of(hub.git, parents).get(path, {})
+    return any(not _took_a_side(parents[commit], above) for commit, above in changes.items())
 
 
 def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:

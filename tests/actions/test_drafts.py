@@ -219,6 +219,31 @@ def test_one_that_came_with_main_from_elsewhere_is_not_said(world: World, sigma:
     assert "it came with main" not in sigma.cn("status").stdout
 
 
+@pytest.mark.parametrize("way", ["amended", "reverted", "merged"])
+def test_what_git_made_here_of_one_from_elsewhere_is_not_said(world: World, sigma: Node, pi: Node, way: str) -> None:
+    other = planted(world, sigma, {PLANTED.path: format_draft(PLANTED)})
+    if way == "merged":  # by a merge that has what none of its parents has
+        tree, parents = git(other.root, "rev-parse", "main^{tree}"), ["-p", "main~1", "-p", "main~1~1"]
+        merge = git(other.root, "commit-tree", "-m", "merged", *parents, tree)
+        git(other.root, "push", "--quiet", "--force", "origin", f"{merge}:main")
+        git(other.root, "reset", "--quiet", "--hard", merge)
+    if way != "amended":
+        commit(other.root, {PLANTED.path: None}, "another way")
+        git(other.root, "push", "--quiet", "origin", "main")
+    sigma.sync(0 if way != "amended" else 1)
+    if way == "amended":  # of what seemed to be the last of one's own
+        git(sigma.root, "commit", "--quiet", "--amend", "-m", "A word")
+        git(sigma.root, "push", "--quiet", "--force", "origin", "main")
+        git(sigma.root, "update-ref", "refs/cn/origin/main", "main")
+        sigma.cn("doctor", "--fix", check=None)
+    else:
+        git(sigma.root, "revert", "--no-edit", "HEAD")
+    assert "origin" not in sigma.cn("sync", check=None).stderr
+    assert drafts(sigma) == [PLANTED.path]
+    assert "it came with main from elsewhere" in sigma.cn("status").stdout
+    assert not any(name.startswith("sigma/") for name in branches(pi.url))
+
+
 def test_one_that_was_said_and_that_somebody_puts_back_is_not_said_again(world: World, away: Node, pi: Node) -> None:
     away.cn("send", "pi", "Yes.")
     (path,) = drafts(away)
