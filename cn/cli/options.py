@@ -67,10 +67,10 @@ class Env:
     @contextmanager
     def online(self) -> Iterator[Hub]:
         """The hub, for what is sure to ask origin: where it shares a login, that is begun while the rest loads."""
-        from cn.git.ssh_logins import early_login
+        from cn.git.ssh_logins import logged_in
 
         hub = self.hub()
-        with early_login(hub.git, "origin") if hub.origin and not self.dry_run else nullcontext():
+        with logged_in(hub.git, "origin") if hub.origin and not self.dry_run else nullcontext():
             yield hub
 
     def view(self) -> View:

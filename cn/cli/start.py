@@ -28,6 +28,9 @@ more at the end, takes 10 ms of ``cn --version`` and 20 of ``cn status``. What a
 at once all the same: only circles wait.
 """
 
+_ASKS_ORIGIN = ("send", "reply", "comment", "adhoc", "push", "save", "mca add", "outbox flush")
+"""What is sure to ask origin, whatever stands behind it; and what is where nothing does: a folder may."""
+_ASK_ALONE = ("sync", "inbox sync", "inbox process")
 _FEWEST = 16
 """Files that may still be opened at the start: a git has three pipes, and several are asked at once."""
 
@@ -102,11 +105,14 @@ def _run() -> NoReturn:
 
         run_bridge(sys.argv[2:])
     gc.set_threshold(_GARBAGE)
+    _log_in(sys.argv[1:])
     from cn.cli.main import run as run_command
 
     try:
         run_command()
     finally:
+        if login := sys.modules.get("cn.git.early_login"):
+            login.give_up()  # where the command came to no connection
         gc.freeze()  # the process ends: what it holds goes with it
 
 
@@ -114,6 +120,28 @@ def _is_bridge(words: list[str]) -> bool:
     """Is it the bridge of an agent? It is started for each, and needs none of the command line."""
     asks = "-h" in words or "--help" in words or "_CN_COMPLETE" in os.environ
     return words[:1] == ["mcp"] and not asks and bool(os.environ.get("CN_AGENT_TOKEN"))
+
+
+def _log_in(words: list[str]) -> None:
+    """Begin the login of a command that is sure to ask origin, while it is loaded."""
+    hub, words = "", [word for word in words if word not in ("-q", "--quiet", "-v", "--verbose", "--json")]
+    if words[:1] == ["--hub"]:
+        hub, words = "".join(words[1:2]), words[2:]
+    asks = " ".join(words) in _ASK_ALONE or not {*words[:1], " ".join(words[:2])}.isdisjoint(_ASKS_ORIGIN)
+    if not asks or not {"-h", "--help", "-n", "--dry-run"}.isdisjoint(words) or _is_odd():
+        return
+    from cn.git.early_login import begin
+    from cn.git.environment import around
+
+    try:
+        begin(os.path.realpath(hub) if hub else around(os.getcwd()))
+    except OSError:  # no working directory: the command says so
+        return
+
+
+def _is_odd() -> bool:
+    """Is this the shell that completes words, or an agent, which chooses no hub?"""
+    return bool(os.environ.get("CN_ROLE")) or "_CN_COMPLETE" in os.environ
 
 
 def _is_quiet_sync(words: list[str]) -> bool:
@@ -128,7 +156,7 @@ def _is_quiet_sync(words: list[str]) -> bool:
         case _:
             return False
     # Settings of git that stand in no file are in no note.
-    if os.environ.get("CN_ROLE") or "_CN_COMPLETE" in os.environ or "GIT_CONFIG_COUNT" in os.environ:
+    if _is_odd() or "GIT_CONFIG_COUNT" in os.environ:
         return False
     from cn.loop.idle_check import still_quiet
 

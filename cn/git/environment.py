@@ -115,6 +115,33 @@ def users_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _DROPPED and name not in foreign}
 
 
+def config_files(root: str) -> list[str]:
+    """The files in which git's configuration for a repository stands, without those that they take in (git-config(1),
+    "FILES"); "" is none.
+    """
+    home = os.environ.get("HOME", "")
+    wide = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    named = [os.environ.get(key, "") for key in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")]
+    mine = [f"{root}/.git/config", f"{root}/.git/config.worktree"]
+    return [*mine, f"{home}/.gitconfig", f"{wide}/git/config", "/etc/gitconfig", *named]
+
+
+def stamp(path: str) -> tuple[int, ...]:
+    """By what git tells in its index that a file is another one (gitformat-index(5)); () where there is none."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return ()
+    return info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino
+
+
+def around(folder: str) -> str:
+    """The nearest folder upwards that may be a hub; ``/`` if there is none."""
+    while not any(os.path.exists(f"{folder}/{name}") for name in (".cn/hub.yaml", ".git")) and folder != "/":
+        folder = os.path.dirname(folder)
+    return os.path.realpath(folder)
+
+
 SECONDS = 10.0
 """How long a glance may take: a slower repository is the ordinary run's, which names it."""
 _CONFIG_BYTES = 1 << 20

@@ -14,8 +14,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
-import stat
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,21 +21,15 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import NamedTuple
 
+from cn.git import early_login
 from cn.git.environment import child_environment
-from cn.git.process import Git, GitConfig, child_setup, kill_group
+from cn.git.process import Git, GitConfig
 
-_LINGER = 10
-"""Seconds that ssh keeps a login which nobody uses: where cn was killed, nobody ends it."""
-_CONNECT = 20
-"""Seconds for each address of a host (ssh_config(5), ``ConnectTimeout``): the system's own limit, over two minutes, is
-longer than a peer has, so a host whose first address is dead would never be reached by its second."""
 _AT_ONCE = 8
 """Connections through one login at the same time; sshd allows ten (sshd_config(5), ``MaxSessions``)."""
 _SECONDS = 5.0
 _PATIENCE = 5.0
 """So long a connection waits for the login that was begun before there was one; then it makes its own."""
-_LONGEST = 104 - 1 - 60
-"""Bytes of the folder: macOS has room for 104 in all (unix(4)), and ssh adds what it hashes, and 17 while it binds."""
 _DAY = 86400.0
 _NONE: Mapping[str, str] = MappingProxyType({})
 _PLAIN_SSH = re.compile(r"(?:[\w./+-]*/)?ssh(?:\s[^;|&#\n`]*)?")
@@ -81,16 +73,17 @@ def plain_command(config: GitConfig, env: Mapping[str, str]) -> str | None:
 class _Login:
     """One host: the beginning of its socket's name, and the connections that use it.
 
-    ``begun``: one was started that logs in. ``worked``: its socket was there. ``options`` are what ssh gets besides.
-    ``early``: what logs in before there is a connection, and ``asked`` since when one waits for it.
+    ``begun``: one was started that logs in. ``worked``: its socket was there. ``waits``: the user says how long, and
+    ``options`` are what ssh gets besides. ``early``: what logs in before there is a connection, and ``asked`` since
+    when one waits for it.
     """
 
-    def __init__(self, socket: str, options: str) -> None:
-        self.socket = socket
-        self.options = f"{options}-o ControlMaster=auto -o ControlPersist={_LINGER} -o ControlPath={socket}-%C"
+    def __init__(self, socket: str, *, waits: bool) -> None:
+        self.socket, self.waits = socket, waits
+        self.options = early_login.socket_options(socket, waits=waits)
         self.users = 0
         self.begun = self.worked = False
-        self.early: subprocess.Popen[bytes] | None = None
+        self.early: early_login.Started | None = None
         self.asked = 0.0
 
     def is_open(self) -> bool:
@@ -107,7 +100,7 @@ class _Login:
         """
         if self.early is None:
             return True
-        if self.early.poll() is None:
+        if not self.early.has_ended():
             self.asked = self.asked or time.monotonic()
             if time.monotonic() < self.asked + _PATIENCE:
                 return False
@@ -119,10 +112,8 @@ class _Login:
         """End an early login that is not in yet. One that is in goes to the background by itself."""
         if self.early is not None:
             if self.is_open():
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self.early.wait(_SECONDS)
-            kill_group(self.early)
-            self.early.wait()
+                self.early.wait()
+            self.early.kill()
 
 
 class SharedLogins:
@@ -130,7 +121,7 @@ class SharedLogins:
 
     def __init__(self, git: Git, config: GitConfig, command: str, folder: str) -> None:
         self._git, self._config, self._command = git, config, command
-        self._folder, self._token = folder, secrets.token_hex(4)
+        self._folder, self._token = folder, early_login.begun[0].token if early_login.begun else os.urandom(4).hex()
         self._logins: dict[Place, _Login | None] = {}
 
     def begin(self, args: Sequence[str]) -> None:
@@ -142,18 +133,9 @@ class SharedLogins:
         login = self._login(place)
         if place is None or login is None or login.begun:
             return
-        port = ("-p", place.port) if place.port else ()
         login.begun = True
-        login.early = subprocess.Popen(
-            ["sh", "-c", f'exec {self._command} {login.options} -o BatchMode=yes "$@"', "sh", "-N", *port, place.name],
-            cwd=self._git.root,
-            env=self._git.around or child_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=child_setup(None, None),
-        )
+        env = self._git.around or child_environment()
+        login.early = early_login.log_in(self._command, login.options, place, str(self._git.root), env)
 
     def enter(self, args: Sequence[str]) -> Mapping[str, str] | None:
         """What is added to a connection's environment; None while another one logs in, or too many are at work."""
@@ -177,6 +159,7 @@ class SharedLogins:
 
     def end(self) -> None:
         """Log out everywhere."""
+        self._note_origin()
         for login in self._logins.values():
             if login is not None:
                 login.drop()
@@ -201,6 +184,15 @@ class SharedLogins:
             with contextlib.suppress(OSError):
                 os.unlink(f"{self._folder}/{name}")
 
+    def _note_origin(self) -> None:
+        """Note where a next run may log in at once, or that it may not."""
+        place, root = self._place(("push", "--", "origin")), str(self._git.root)
+        login = self._logins.get(place) if place else None
+        if place and login and login.worked and not self._config.includes:
+            early_login.write_note(root, self._command, place, waits=login.waits)
+        elif place in self._logins:
+            early_login.forget(root)
+
     def _place(self, args: Sequence[str]) -> Place | None:
         """Where a git with these arguments connects to by ssh."""
         if args[0] not in _NETWORK:
@@ -211,12 +203,18 @@ class SharedLogins:
         if place is None:
             return None
         if place not in self._logins:
-            socket = f"{self._folder}/{self._token}{len(self._logins)}"
-            said = self._settings_of(place)
-            waits = said.get(b"connecttimeout", b"none").strip() != b"none"
-            own = "" if waits else f"-o ConnectTimeout={_CONNECT} "
-            self._logins[place] = _Login(socket, own) if _may_share(said) else None
+            self._logins[place] = self._find(place)
         return self._logins[place]
+
+    def _find(self, place: Place) -> _Login | None:
+        said = self._settings_of(place)
+        if not _may_share(said):
+            return None
+        waits = said.get(b"connecttimeout", b"none").strip() != b"none"
+        early = early_login.take_over(self._command, place, waits=waits)
+        login = _Login(early.socket if early else f"{self._folder}/{self._token}{len(self._logins)}", waits=waits)
+        login.early, login.begun = early.login if early else None, early is not None
+        return login
 
     def _settings_of(self, place: Place) -> dict[bytes, bytes]:
         """What ssh would do for it, by its configuration (ssh(1), ``-G``); nothing where it does not tell."""
@@ -261,13 +259,14 @@ def open_logins(git: Git) -> Git:
     """The same git, whose connections share logins until :func:`end_logins`."""
     if not _open and git.config is not None:
         command = plain_command(git.config, git.around or child_environment())
-        if command and (folder := _private_folder()):
+        if command and (folder := early_login.private_folder()):
+            _sweep(folder)
             _open.append(SharedLogins(git, git.config, command, folder))
     return git._replace(logins=_open[0]) if _open else git
 
 
 @contextmanager
-def early_login(git: Git, remote: str) -> Iterator[None]:
+def logged_in(git: Git, remote: str) -> Iterator[None]:
     """Where connections share a login, log in at the host of a remote while what is done then loads: it will push."""
     if (logins := open_logins(git).logins) is not None:
         logins.begin(("push", "--", remote))
@@ -281,22 +280,7 @@ def end_logins() -> None:
     """Log out everywhere."""
     while _open:
         _open.pop().end()
-
-
-def _private_folder() -> str | None:
-    """A folder for sockets that is ours alone, with a short name; None where there is none."""
-    for base in (os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp"):  # noqa: S108  whose it is, is looked at
-        folder = f"{base}/cn-ssh-{os.geteuid()}"
-        if not base or len(folder) > _LONGEST or not re.fullmatch(r"/[\w./-]+", folder, re.ASCII):
-            continue
-        with contextlib.suppress(OSError):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(folder, 0o700)
-            info = os.lstat(folder)
-            if stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid() and not info.st_mode & 0o077:
-                _sweep(folder)
-                return folder
-    return None
+    early_login.give_up()
 
 
 def _sockets(folder: str, beginning: str) -> list[str]:

@@ -22,7 +22,9 @@ import sys
 import time
 
 from cn import __version__
-from cn.git.environment import find_local_git_dir, list_many
+from cn.git.early_login import NOTE as LOGIN
+from cn.git.early_login import begin, give_up
+from cn.git.environment import around, config_files, find_local_git_dir, list_many, stamp
 from cn.transaction.lock_owner import note_owner
 
 TYPE_CHECKING = False  # typing itself takes 3 ms
@@ -56,7 +58,7 @@ def still_quiet(path: str) -> bool:
     Holds the lock while it looks, so that no other run is at work; it does not wait for it.
     """
     try:
-        root = os.path.realpath(path) if path else _around(os.getcwd())
+        root = os.path.realpath(path) if path else around(os.getcwd())
         if {os.lstat(root).st_uid, os.lstat(f"{root}/.git").st_uid} != {os.geteuid()}:
             return False  # the ordinary run asks git whether it is to be trusted
         note = os.open(f"{root}/.git/cn/{NOTE}", os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would be waited for
@@ -78,16 +80,10 @@ def still_quiet(path: str) -> bool:
             os.close(lock)
     except (OSError, ValueError, KeyError, TypeError, OverflowError):  # the last by a clock beyond 2262
         return False
-    if same and (logins := sys.modules.get("cn.git.ssh_logins")):  # else the run that follows goes on with them
-        logins.end_logins()
+    if same:  # else the run that follows goes on with them
+        logins = sys.modules.get("cn.git.ssh_logins")
+        logins.end_logins() if logins else give_up()
     return same
-
-
-def _around(folder: str) -> str:
-    """The nearest folder upwards that may be a hub; ``/`` if there is none."""
-    while not any(os.path.exists(f"{folder}/{name}") for name in (".cn/hub.yaml", ".git")) and folder != "/":
-        folder = os.path.dirname(folder)
-    return os.path.realpath(folder)
 
 
 def _seen(root: str, facts: dict[str, str], urls: dict[str, str]) -> str:
@@ -95,6 +91,8 @@ def _seen(root: str, facts: dict[str, str], urls: dict[str, str]) -> str:
     near = {key: find_local_git_dir(url) if facts["direct"] else None for key, url in urls.items()}
     asked = [(place, [_AS_LISTED, _HEADS]) for place in near.values() if place is not None]
     words = [AS_OURS, *facts["refs"].split(" ")]
+    if len(asked) < len(urls):
+        begin(root)
     said = list_many([(f"{root}/.git", words), *asked], _WIDTH)
     if said is None:
         return ""
@@ -213,15 +211,12 @@ def read_files(root: str, included: list[str]) -> Files:
     inbox a sync wants to know which files are there, of the drafts what they hold. ``included`` are the files that
     git's configuration takes in. The last are the files that a run replaced: somebody who had one open may write to it.
     """
-    git_dir, home = f"{root}/.git", os.environ.get("HOME", "")
-    wide = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
-    named = [os.environ.get(key, "") for key in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")]
-    configs = [f"{git_dir}/config", f"{home}/.gitconfig", f"{wide}/git/config", "/etc/gitconfig", *named, *included]
-    read = [f"{git_dir}/cn/{MEMORY}", *configs, *(f"{root}/{name}" for name in _READ)]
+    git_dir = f"{root}/.git"
+    read = [f"{git_dir}/cn/{MEMORY}", *config_files(root), *included, *(f"{root}/{name}" for name in _READ)]
     folders = [git_dir, f"{git_dir}/cn", f"{root}/{_INBOX}"]
     drafts = f"{root}/{_DRAFTS}"
     names = _names(drafts) if os.path.isdir(drafts) else []
-    stamps = [_stamp(path) for path in (*read, *(f"{drafts}/{name}" for name, *_ in names))]
+    stamps = [stamp(path) for path in (*read, *(f"{drafts}/{name}" for name, *_ in names))]
     return stamps, [*(_names(path) for path in folders), names], _replaced(f"{git_dir}/cn/old")
 
 
@@ -230,25 +225,19 @@ def files_text(root: str, files: Files) -> str:
     return repr((__version__, root, *files))
 
 
-def _stamp(path: str) -> tuple[int, ...]:
-    try:
-        info = os.stat(path)
-    except OSError:
-        return ()
-    return info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino
-
-
 def _replaced(folder: str) -> Stamps:
     try:
         runs = sorted(entry.path for entry in os.scandir(folder))
     except FileNotFoundError:
         return []
-    return [_stamp(path) for run in runs for path in sorted(entry.path for entry in os.scandir(run))]
+    return [stamp(path) for run in runs for path in sorted(entry.path for entry in os.scandir(run))]
 
 
 def _names(folder: str) -> Names:
     """What is there, and whether it is a folder, a file, or neither."""
     with os.scandir(folder) as found:
         return sorted(
-            (e.name, e.is_dir(follow_symlinks=False), e.is_file(follow_symlinks=False)) for e in found if e.name != NOTE
+            (e.name, e.is_dir(follow_symlinks=False), e.is_file(follow_symlinks=False))
+            for e in found
+            if e.name not in (NOTE, LOGIN)
         )

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from cn.git import ssh_logins
+from cn.git import early_login, ssh_logins
 from cn.git.process import Git, GitConfig, Setting
 from cn.git.remote import list_remotes
 from cn.git.repository import read_config
-from cn.git.ssh_logins import Place, early_login, parse_place, plain_command, shared_logins
+from cn.git.ssh_logins import Place, logged_in, parse_place, plain_command, shared_logins
 from tests.support.hubs import cn_env, work
 from tests.support.servers import Remote, serve, stalled_server
 
@@ -159,7 +159,7 @@ def test_a_login_that_is_begun_before_there_is_a_connection_serves_those_that_fo
 ) -> None:
     urls = {name: served.repo(name) for name in "abc"}
     before = logins(served)
-    with early_login(alone := opened(tmp_path), urls["a"]), shared_logins(alone) as git:
+    with logged_in(alone := opened(tmp_path), urls["a"]), shared_logins(alone) as git:
         assert list_remotes(git, urls, SECONDS) == {url: {} for url in urls}
         assert len(sockets(runtime)) == 1
     assert logins(served) == before + 1
@@ -168,7 +168,7 @@ def test_a_login_that_is_begun_before_there_is_a_connection_serves_those_that_fo
 
 def test_one_that_nobody_uses_is_ended(served: Remote, tmp_path: Path, runtime: Path) -> None:
     before = logins(served)
-    with early_login(opened(tmp_path), served.repo("a")):
+    with logged_in(opened(tmp_path), served.repo("a")):
         until = time.monotonic() + SECONDS
         while not sockets(runtime) and time.monotonic() < until:
             time.sleep(0.01)
@@ -181,7 +181,7 @@ def test_one_that_is_let_in_nowhere_leaves_it_to_a_connection_to_say_why(
 ) -> None:
     urls = {name: served.repo(name) for name in "ab"}
     monkeypatch.setenv("GIT_SSH_COMMAND", os.environ["GIT_SSH_COMMAND"].rpartition(" -i ")[0])
-    with early_login(alone := opened(tmp_path), urls["a"]), shared_logins(alone) as git:
+    with logged_in(alone := opened(tmp_path), urls["a"]), shared_logins(alone) as git:
         answers = list_remotes(git, urls, SECONDS)
     assert all(isinstance(answer, str) and "Permission denied" in answer for answer in answers.values())
 
@@ -193,14 +193,14 @@ def test_one_that_hangs_is_ended_before_a_connection_makes_its_own(
     monkeypatch.setattr(ssh_logins, "_PATIENCE", 0.5)
     with stalled_server() as (port, _):
         url = f"ssh://nobody@127.0.0.1:{port}/a"
-        with early_login(alone := opened(tmp_path), url), shared_logins(alone) as git:
+        with logged_in(alone := opened(tmp_path), url), shared_logins(alone) as git:
             assert isinstance(git.logins, ssh_logins.SharedLogins)
             (login,) = git.logins._logins.values()
             assert login
             child = login.early
             assert list_remotes(git, {"a": url}, 2.0) == {"a": "no answer within the time limit"}
     assert child
-    assert child.returncode is not None
+    assert child.code is not None
 
 
 def test_where_connections_share_no_login_none_is_begun(
@@ -208,7 +208,7 @@ def test_where_connections_share_no_login_none_is_begun(
 ) -> None:
     monkeypatch.setenv("GIT_SSH_COMMAND", f"{os.environ['GIT_SSH_COMMAND']} -o ControlMaster=no")
     before = logins(served)
-    with early_login(opened(tmp_path), served.repo("a")):
+    with logged_in(opened(tmp_path), served.repo("a")):
         pass
     assert logins(served) == before
 
@@ -216,11 +216,11 @@ def test_where_connections_share_no_login_none_is_begun(
 _KILLED = """
 import sys, time
 from pathlib import Path
-from cn.git import ssh_logins
+from cn.git import early_login, ssh_logins
 from cn.git.process import Git
 from cn.git.remote import list_remotes
 from cn.git.repository import read_config
-ssh_logins._LINGER = 6
+early_login.LINGER = 6
 git = Git(Path(sys.argv[1]))
 with ssh_logins.shared_logins(git._replace(config=read_config(git))) as git:
     print(list_remotes(git, {"": sys.argv[2]}, 30.0), flush=True)
@@ -246,9 +246,9 @@ def test_no_login_outlives_a_killed_run_for_long(served: Remote, tmp_path: Path,
 def test_a_folder_that_others_may_read_holds_no_socket(runtime: Path) -> None:
     folder = runtime / f"cn-ssh-{os.geteuid()}"
     folder.mkdir(0o755)
-    assert ssh_logins._private_folder() != str(folder)
+    assert early_login.private_folder() != str(folder)
     folder.chmod(0o700)
-    assert ssh_logins._private_folder() == str(folder)
+    assert early_login.private_folder() == str(folder)
 
 
 @pytest.mark.parametrize(("written", "waits"), [("", True), ("Host *\n  ConnectTimeout 7\n", False)])
