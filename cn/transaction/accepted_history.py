@@ -9,7 +9,7 @@ is nothing; what one who may changed, and others took back, is a change of their
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.entries import Entry, read_tree
@@ -40,10 +40,10 @@ def read_parents(git: Git, *words: str, stdin: bytes = b"") -> Parents:
     return {commit: parents for commit, *parents in rows}
 
 
-def read_changes_of(git: Git, parents: Parents) -> dict[str, dict[Oid, dict[Oid, Pair]]]:
-    """Path → :data:`Changes` of these commits."""
+def read_changes_of(git: Git, parents: Parents, paths: Collection[str] = ()) -> dict[str, dict[Oid, dict[Oid, Pair]]]:
+    """Path → :data:`Changes` of these commits; only of these paths, where any are given."""
     flags = ("-r", "-m", "--root", "--raw", "-z", "--no-renames", "--no-abbrev", "--pretty=oneline")
-    fields = git.run("diff-tree", *flags, "--stdin", stdin=as_lines(parents)).fields
+    fields = git.run("diff-tree", *flags, "--stdin", "--", *sorted(paths), stdin=as_lines(parents)).fields
     found: dict[str, dict[Oid, dict[Oid, Pair]]] = {}
     commit = parent = Oid("")
     at = 0
@@ -89,7 +89,7 @@ class State(NamedTuple):
 
 class AcceptedHistory:
     """The commits that came after ``accepted``, with their ``parents``; those in ``foreign`` are by others, those in
-    ``built`` merges that runs of this clone made. The last one descends from what was accepted.
+    ``built`` are merges that were made in this clone. The last one descends from what was accepted.
     """
 
     def __init__(
@@ -184,9 +184,9 @@ class FileHistory:
         so_far = above[0] if above else State(_UNKNOWN)
         for number in range(1, len(above)):
             one, known = above[number], so_far.known | above[number].known
-            if known == so_far.known or self._are_alike(so_far.at, one.at):
+            if self._are_alike(so_far.at, one.at) or known == so_far.known != one.known:
                 at = so_far.at
-            elif known == one.known:
+            elif known == one.known != so_far.known:
                 at = one.at
             else:
                 bases = self._history.bases(parents[number], parents[:number])

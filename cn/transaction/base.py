@@ -380,7 +380,7 @@ def _taken_out(hub: Hub, known: Oid, tip: Oid, lost: Sequence[str], dry_run: boo
     named = f" by {', '.join(f'{one.commit[:12]} {one.title}' for one in commits)}" if commits else ""
     if mended:
         steps = []
-    does = "takes back what it did, and nothing else" if commits else "brings it back"
+    does = "takes back what it did" if commits else "brings it back"
     back = f"{', then '.join([merge, *steps])}, then 'cn sync' {does}"
     if left:
         text = f"the project left cn: origin's main has no {PATH} any more, it was taken out{named}"

@@ -7,7 +7,7 @@ was made in this clone, or when a key that this clone's git config lists signed 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +17,17 @@ from cn.git.process import Git, as_lines
 from cn.git.repository import Hub
 from cn.protocol.hub_config import PATH as HUB
 from cn.protocol.peers_file import PATH as PEERS
-from cn.transaction.accepted_history import AcceptedHistory, Judged, Pair, read_changes_of, read_parents
+from cn.transaction.accepted_history import (
+    AcceptedHistory,
+    Changes,
+    Judged,
+    Pair,
+    Parents,
+    read_changes_of,
+    read_parents,
+)
 from cn.transaction.journal import read_pushes
-from cn.transaction.made_here import Made, misled, signed
+from cn.transaction.made_here import Again, Made, judge_again, signed
 from cn.values.errors import Blocked, Refused
 from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_owned, is_protected
 from cn.values.text import some_of
@@ -87,14 +95,15 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     commits = read_parents(hub.git, *words, *([] if trusted else ["--full-history", "--", *sorted(changed)[:_NAMED]]))
     touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
     made_by = Made.read(hub)
+    again = judge_again(hub, made_by, new, touched, commits) if trusted else Again()
     apart = trusted and start and start != trusted
-    accepted = _accepted_apart(hub, made_by, trusted, new, start) if trusted and start and apart else _Apart()
+    accepted = _accepted_apart(hub, made_by, again, trusted, new, start) if trusted and start and apart else _Apart()
     foreign = {c for found in touched.values() for c in found if c not in made_by.how} - built - accepted.commits
     if trusted:  # before, an old commit may be signed, and what came after it unknown
         foreign -= signed(hub, foreign)
-    if start:
-        foreign |= misled(hub, made_by, start, new, touched, built | accepted.commits) - accepted.commits
-    built |= made_by.by_cn
+        foreign |= again.uncounted - accepted.commits
+        foreign |= _as_others_made(made_by, commits, touched, foreign) - accepted.commits
+    built |= made_by.how.keys()
     history = AcceptedHistory(hub.git, start, commits, foreign, built) if start else None
     found = []
     for path in sorted({*changed, *touched} if history else changed):
@@ -135,22 +144,55 @@ def _oid(entry: Entry | None) -> Oid | None:
 
 class _Apart(NamedTuple):
     """What was accepted of a history that main does not go on from: its ``commits``, and the paths of which changes
-    are ``lost`` that were not made here. What was made here, whoever is here may take out again.
+    are ``lost``, as git did not make them again here.
     """
 
     commits: frozenset[Oid] = frozenset()
     lost: frozenset[str] = frozenset()
 
 
-def _accepted_apart(hub: Hub, made: Made, trusted: Oid, new: Oid, start: Oid) -> _Apart:
+def _accepted_apart(hub: Hub, made: Made, again: Again, trusted: Oid, new: Oid, start: Oid) -> _Apart:
     commits = frozenset(read_parents(hub.git, trusted, f"^{start}"))
     gone = read_parents(hub.git, trusted, f"^{new}")
     lost = {
         path
         for path, found in read_changes_of(hub.git, gone).items()
-        if any(c not in made.how and not _took_a_side(gone[c], above) for c, above in found.items())
+        if any(
+            not _took_a_side(gone[c], above) and not (c in made.how and (len(gone[c]) > 1 or c in again.remade))
+            for c, above in found.items()
+        )
     }
     return _Apart(commits, frozenset(lost))
+
+
+def _as_others_made(made: Made, commits: Parents, touched: Mapping[str, Changes], foreign: Collection[Oid]) -> set[Oid]:
+    """The acts here that left a file as a commit of others did, and not one upon them: a step for a conflict takes what
+    origin has.
+    """
+    found = set[Oid]()
+    for changes in touched.values():
+        theirs: dict[Entry | None, list[Oid]] = {}
+        for commit in changes:
+            if commit in foreign:
+                theirs.setdefault(_entry_of(changes, commit), []).append(commit)
+        for commit in changes if theirs else ():
+            if commit in made.how and commit not in made.by_cn and (same := theirs.get(_entry_of(changes, commit))):
+                later = _later(commit, commits)
+                found |= {commit for one in same if one not in later}
+    return found
+
+
+def _entry_of(changes: Changes, commit: Oid) -> Entry | None:
+    return next(iter(changes[commit].values()))[1]
+
+
+def _later(commit: Oid, commits: Parents) -> set[Oid]:
+    """A commit and those that stand on it; parents come first."""
+    found = {commit}
+    for one, above in commits.items():
+        if not found.isdisjoint(above):
+            found.add(one)
+    return found
 
 
 def _took_a_side(parents: Sequence[Oid], above: Mapping[Oid, Pair]) -> bool:

@@ -326,7 +326,7 @@ def _past(data: bytes) -> object:
 def _reflog(data: bytes) -> object:
     """Nothing is made here that git does not say so of, at the beginning of what was done."""
     fields = Done((), 0, data, "").fields
-    made = list(parse_reflog(fields))
+    made = list(parse_reflog(fields[::-1]))
     firsts = ("commit", "cherry-pick", "revert", "cn", "rebase", "pull")
     able = [f[:40] for f in fields if f.partition(" ")[2].lower().startswith(firsts)]
     able += [f[:64] for f in fields if f.partition(" ")[2].lower().startswith(firsts)]

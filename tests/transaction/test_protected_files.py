@@ -500,6 +500,146 @@ def test_what_a_merge_brings_in_by_another_name_of_a_file_is_found(place: Place)
         assert [c.path for c in untrusted(hub, one, trusted=trusted, built=frozenset({one}))] == found
 
 
+LONG = "bob\n" + "".join(f"line {number}\n" for number in range(8))
+
+
+def signed_elsewhere(place: Place, files: dict[str, bytes | str | None], message: str) -> Oid:
+    """A commit of a colleague, signed by a key that this clone lists, at origin."""
+    private, public = make_ssh_key(place.root.parent / "key")
+    git(place.root, "config", "cn.trustedKey", public)
+    sign_with(place.other, private)
+    git(place.other, "pull", "-q", "--ff-only", str(place.origin), "main")
+    made = Oid(commit(place.other, files, message))
+    git(place.other, "config", "commit.gpgSign", "false")
+    push(place.other, place.origin, "main")
+    return made
+
+
+@pytest.mark.parametrize("how", ["amend", "rebase", "revert"])
+def test_an_own_version_from_before_a_rebase_stands_for_no_commit_of_others(place: Place, how: str) -> None:
+    """What our rebase left behind has a file without the change of a colleague; anybody can write just that."""
+    accept(place.hub, Oid(commit(place.root, {PEERS: LONG}, "peers")))
+    push(place.root, place.origin, "main")
+    signed_elsewhere(place, {PEERS: LONG.removeprefix("bob\n")}, "bob is out")
+    commit(place.root, {PEERS: f"{LONG}ours\n"}, "ours")
+    place.here("pull", "-q", "--rebase")
+    assert place.check() == [], "git laid our change upon theirs"
+    accept(place.hub, Oid(known := tip(place.root)))
+    evil = write_commit(place.root, {PEERS: f"{LONG}ours\n"}, "wording", [known])
+    if how == "revert":
+        out = write_commit(place.root, {PEERS: git(place.root, "show", f"{known}:{PEERS}") + "\n"}, "out", [evil])
+        place.here("merge", "-q", out)
+        made = place.here("revert", "--no-edit", out)
+    else:
+        place.here("merge", "-q", evil)
+        onto = write_commit(place.root, {"doc.md": "2\n"}, "rewound", [known])
+        words = (
+            ["rebase", "-q", "--onto", onto, known, "main"] if how == "rebase" else ["commit", "-q", "--amend", "-mx"]
+        )
+        made = place.here(*words)
+    assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_a_revert_brings_nothing_of_others_back_that_was_accepted_with_its_undoing(
+    place: Place, *, merge: bool
+) -> None:
+    first = tip(place.root)
+    evil = write_commit(place.root, {PEERS: "evil\n"}, "evil", [first])
+    back = write_commit(place.root, {PEERS: "pi\n"}, "and back", [evil])
+    place.here("merge", "-q", back)
+    assert place.check() == []
+    accept(place.hub, Oid(back))
+    named = ["-m", "1", write_commit(place.root, {PEERS: "pi\n"}, "merge", [evil, back])] if merge else [back]
+    place.here("merge", "-q", named[-1])
+    assert place.check() == []
+    made = place.here("revert", "--no-edit", *named)
+    assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_an_amended_merge_of_others_is_not_ours(place: Place, *, beside: bool) -> None:
+    old, new = tip(place.root), commit(place.root, {PEERS: "new\n"}, "the stolen key is out")
+    accept(place.hub, Oid(new))
+    side = write_commit(place.root, {PEERS: "newer\n"}, "beside", [new]) if beside else new
+    place.here("merge", "-q", write_commit(place.root, {PEERS: "pi\n"}, "merge", [side, old]))
+    assert place.check() == [PEERS]
+    made = place.here("commit", "-q", "--amend", "-m", "said otherwise")
+    assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
+
+
+def test_what_git_made_again_upon_a_main_that_was_made_anew_is_not_ours(place: Place) -> None:
+    known = tip(place.root)
+    place.here("merge", "-q", write_commit(place.root, {"spec/AGENT.md": "evil\n"}, "evil", [known]))
+    assert place.check() == ["spec/AGENT.md"]
+    anew = write_commit(place.root, {".cn/hub.yaml": "name: sigma\n", PEERS: "pi\n", "doc.md": "1\n"}, "anew", [])
+    made = place.here("rebase", "-q", "--onto", anew, known, "main")
+    assert [c.path for c in place.untrusted(made)] == ["spec/AGENT.md"]
+
+
+def test_what_was_taken_out_here_and_comes_back_is_no_less_told_with_a_change_of_ours(place: Place) -> None:
+    first = tip(place.root)
+    evil = write_commit(place.root, {PEERS: f"evil\n{LONG}"}, "evil", [first])
+    place.here("merge", "-q", evil)
+    accept(place.hub, Oid(commit(place.root, {PEERS: "pi\n"}, "taken out")))
+    place.here("reset", "-q", "--hard", write_commit(place.root, {"doc.md": "2\n"}, "rewound", [evil]))
+    assert place.check() == [PEERS]
+    commit(place.root, {PEERS: f"evil\n{LONG}ours\n"}, "ours")
+    assert place.check() == [PEERS]
+
+
+def test_a_merge_of_ours_that_stopped_elsewhere_takes_nothing_in_of_others(place: Place) -> None:
+    """git's merge takes a side that changed a file; that one has it of a commit which was taken back."""
+    first = tip(place.root)
+    evil = write_commit(place.root, {PEERS: "evil\n"}, "evil", [first])
+    back = write_commit(place.root, {PEERS: "pi\n"}, "and back", [evil])
+    place.here("merge", "-q", back)
+    ours = commit(place.root, {"doc.md": "ours\n"}, "ours")
+    accept(place.hub, Oid(ours))  # by a run whose push origin declined
+    beside = write_commit(place.root, {"other.md": "1\n"}, "beside", [evil])
+    theirs = write_commit(place.root, {PEERS: "evil\n", "doc.md": "theirs\n"}, "merge", [beside, back])
+    assert [c.path for c in place.untrusted(theirs)] == [PEERS]
+    try_git(place.root, "merge", "-q", theirs)
+    commit(place.root, {"doc.md": "both\n"}, "resolved")
+    assert "commit (merge)" in git(place.root, "reflog", "-1")
+    assert [(c.path, c.commits) for c in place.untrusted(tip(place.root))] == [(PEERS, (theirs,))]
+
+
+def test_a_topic_of_others_that_has_merged_main_makes_no_change_of_ours_theirs(place: Place) -> None:
+    topic = write_commit(place.root, {"doc.md": "topic\n"}, "topic", [tip(place.root)])
+    main = commit(place.root, {PEERS: "ours\n"}, "ours")
+    accept(place.hub, Oid(main))
+    merged = write_commit(place.root, {PEERS: "ours\n"}, "main into it", [topic, main])
+    place.here("merge", "-q", merged)
+    commit(place.root, {PEERS: "ours\nmore\n"}, "more")
+    assert place.check() == []
+
+
+def test_what_others_once_had_here_makes_no_later_amend_theirs(place: Place) -> None:
+    first = tip(place.root)
+    place.here("merge", "-q", write_commit(place.root, {PEERS: "evil\n"}, "evil", [first]))
+    place.here("reset", "-q", "--hard", first)
+    commit(place.root, {PEERS: "ours\n"}, "ours")
+    (place.root / PEERS).write_text("better\n")
+    place.here("commit", "-q", "-a", "--amend", "-m", "ours, better")
+    assert place.check() == []
+
+
+@pytest.mark.parametrize("end", ["continue", "commit"])
+def test_what_a_stopped_rebase_made_of_others_is_not_ours(place: Place, end: str) -> None:
+    first = tip(place.root)
+    evil = write_commit(place.root, {PEERS: "evil\n", "doc.md": "a\n"}, "evil", [first])
+    place.here("merge", "-q", evil)
+    onto = write_commit(place.root, {"doc.md": "b\n"}, "rewound", [first])
+    try_git(place.root, "rebase", "-q", "--onto", onto, first, "main")
+    (place.root / "doc.md").write_text("resolved\n")
+    git(place.root, "add", "-A")
+    if end == "commit":
+        git(place.root, "commit", "-q", "-m", "resolved")
+    made = place.here("-c", "core.editor=true", "rebase", "--continue")
+    assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
+
+
 def test_a_commit_of_ours_that_is_made_again_upon_what_was_accepted_is_ours(place: Place) -> None:
     foreign = place.foreign()
     place.here("pull", "-q", "--ff-only")
