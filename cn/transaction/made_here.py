@@ -105,13 +105,14 @@ def judge_again(hub: Hub, made: Made, at: Oid, paths: Collection[str], asked: It
         return Again()
     own = list(made.how)[-_MOST:]
     try:
-        parents = read_parents(hub.git, "--no-walk", "--ignore-missing", "--stdin", stdin=as_lines(own))
+        been = hub.git.run("rev-list", "--walk-reflogs", "--ignore-missing", "HEAD", hub.main_ref, "--").lines
+        tips = as_lines([*dict.fromkeys([*own, *been]), f"^{at}"])
+        gone = hub.git.run("rev-list", f"--max-count={_MOST}", "--ignore-missing", "--stdin", stdin=tips).lines
+        listed = as_lines(dict.fromkeys([*own, *gone]))
+        parents = read_parents(hub.git, "--no-walk", "--ignore-missing", "--stdin", stdin=listed)
         found = read_changes_of(hub.git, parents, paths if len(paths) <= _PATHS else ())
-        gone = hub.git.run("rev-list", "--ignore-missing", "--stdin", stdin=as_lines([*own, f"^{at}"])).lines
         changes = {path: found.get(path, {}) for path in paths}
-        told = [
-            c for c in parents if made.how[c].how in (_ACT, _REVERT) and any(c in found for found in changes.values())
-        ]
+        told = {c for path in changes.values() for c in path if c in made.how and made.how[c].how in (_ACT, _REVERT)}
         judge = _Judge(hub, made, parents, changes, {Oid(line) for line in gone}, _messages(hub, told))
         # One that is below what was accepted has its model, too.
         uncounted = {c for c in own if c in parents and c not in judge.gone and not judge.counts(c)}
@@ -136,7 +137,8 @@ class _Judge:
     ) -> None:
         self._hub, self._made, self._parents, self._changes, self.gone = hub, made, parents, changes, gone
         self._messages = messages
-        self._known: dict[Oid, bool] = {}
+        theirs = {c for path in changes.values() for c in path if c in gone and c not in made.how}
+        self._known = dict.fromkeys(theirs, False) | dict.fromkeys(signed(hub, theirs), True)
         self._used: set[tuple[str, Oid]] = set()
         self.remade: set[Oid] = set()
 

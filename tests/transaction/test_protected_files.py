@@ -540,6 +540,19 @@ def test_an_own_version_from_before_a_rebase_stands_for_no_commit_of_others(plac
     assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
 
 
+def test_what_was_signed_and_is_picked_again_is_taken_back_by_nobody(place: Place) -> None:
+    first = tip(place.root)
+    out = signed_elsewhere(place, {PEERS: "bob is out\n"}, "bob is out")
+    git(place.root, "fetch", "-q")
+    evil = write_commit(place.root, {PEERS: "pi\n"}, "wording", [out])
+    place.here("merge", "-q", evil)
+    assert place.check() == [PEERS]
+    onto = write_commit(place.root, {"doc.md": "2\n"}, "rewound", [first])
+    made = place.here("rebase", "-q", "--onto", onto, first, "main")
+    assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
+    assert place.untrusted(git(place.root, "rev-parse", f"{made}~1")) == []
+
+
 @pytest.mark.parametrize("merge", [True, False])
 def test_a_revert_brings_nothing_of_others_back_that_was_accepted_with_its_undoing(
     place: Place, *, merge: bool
