@@ -34,8 +34,11 @@ from cn.inbox.plan.arrivals import (
     Step,
     classify,
     ended_as_another,
+    is_back,
     is_news_that_it_vanished,
+    left_beside,
     left_by,
+    other_names,
     plan_continued,
     plan_gone,
     plan_let_in,
@@ -158,6 +161,7 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
                 new = _refuse(executor, arrival, refusal._replace(notify=False) if quiet else refusal, quiet=quiet)
                 refused[arrival.peer] += new
                 more[arrival.peer] += quiet and new
+    _record_left(executor, seen)
     for peer, count in more.items():
         if count:
             executor.notes.refused(f"{peer}: {count} more branches are refused", MORE, source=peer)
@@ -197,11 +201,40 @@ def _record_other_names(executor: Executor, seen: Observation) -> None:
         arrival = Arrival(peer, item.topic, branch, item.head, executor.now, item=item)
         with executor.apart(arrival.source):
             there = any(str(one) == item.get("branch") for (whose, _), (one, _) in listed.items() if whose == peer)
-            _rename(executor, arrival, item, name, "" if there else format_second(executor.now))
+            _rename(executor, arrival, item, name, left_by(item, branch, "" if there else format_second(executor.now)))
             executor.perform(_let_in_after_all(arrival, past.get(item.head, ()), executor.settings.us, name))
             why = f"{item.get('branch')} {'has moved away from it' if there else 'is there no more'}"
             text = f"{name} goes on as {visible(branch)}, at the same commit: {visible(why)}"
             executor.notes.info(text, source=arrival.source)
+
+
+def _record_left(executor: Executor, seen: Observation) -> None:
+    """Threads whose branch stands at their head, where another name of that, which stood there too, does not any more:
+    that may be the one of the two that their creator meant, and has taken back or replaced.
+
+    One that another had written in this run is looked at by the next.
+    """
+    waiting = [(peer, item) for peer, item in executor.snapshot.pending() if peer in seen.saw[IN]]
+    for peer in dict.fromkeys(peer for peer, _ in waiting):
+        known = [item for whose, item in waiting if whose == peer]
+        since = min(f"{item.since:%Y%m}" for item in known)
+        events = executor.snapshot.events_with(peer, IN, (f"rule={rules.SEEN_BEFORE}", f" {IN} repeated "), since)
+        if not events:
+            continue
+        listed = {str(branch): head for (whose, _), (branch, head) in seen.listed[IN].items() if whose == peer}
+        for item in (now for one in known if (now := executor.item(peer, IN, one.topic)) is not None):
+            name, branch = ThreadName(item.get("thread")), Branch(item.get("branch"))
+            if listed.get(branch) != item.head or item.get("gone") or inbox_path(name) in executor.changed:
+                continue
+            names = other_names(item, events)
+            left = {one: one in listed for one, at in names.items() if listed.get(one) not in (at, item.head)}
+            if not left:
+                continue
+            back = left_beside(item, left, names[next(iter(left))] != item.head, executor.now)
+            arrival = Arrival(peer, item.topic, branch, item.head, executor.now, item=item)
+            with executor.apart(arrival.source):
+                _rename(executor, arrival, item, name, back, left)
+                executor.notes.info(f"{name} {back}", source=arrival.source)
 
 
 def _let_in_after_all(arrival: Arrival, events: Sequence[Event], us: Name, name: ThreadName) -> Plan:
@@ -302,23 +335,24 @@ def _go_on(executor: Executor, arrival: Arrival, item: Item, *, stood: bool) -> 
     arrival = arrival._replace(topic=item.topic, item=item)
     executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
     if stood or arrival.message is not None:
-        _rename(executor, arrival, item, name, item.get("gone"))
+        _rename(executor, arrival, item, name, left_by(item, arrival.branch, item.get("gone")))
     else:
         _revive(executor, arrival)
     executor.perform(let_in)
     executor.notes.info(f"{name} goes on as {visible(arrival.branch)}, at the same commit", source=arrival.source)
 
 
-def _rename(executor: Executor, arrival: Arrival, item: Item, name: ThreadName, gone: str) -> None:
-    back = left_by(item, arrival.branch, gone)
+def _rename(
+    executor: Executor, arrival: Arrival, item: Item, name: ThreadName, back: str, others: Collection[str] = ()
+) -> None:
     fresh, known = own_text(executor.snapshot, executor.settings.us, arrival.peer, item)
     working = use_working_text(executor, name)
     void = working is not None and holds_section(working)
     if working is not None:
         working = mask_thread(executor, name, working, read_mains(executor, inbox_path(name)))
-    plan = plan_renamed(arrival, executor.settings.us, item, working, fresh, known, back)
-    if item.get("kind") in ("", PROPOSAL):
-        plan = _telling(executor, arrival._replace(item=None), plan, name, back)  # told once for each name
+    plan = plan_renamed(arrival, executor.settings.us, item, working, fresh, known, back, others)
+    if item.get("kind") in ("", PROPOSAL):  # told once for each name
+        plan = _telling(executor, arrival if others else arrival._replace(item=None), plan, name, back)
     executor.perform(plan)
     if void:
         text = f"{arrival.source}: what was decided is void; read {inbox_path(name)}, then decide again"
@@ -712,11 +746,16 @@ def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple
 def _refuse(executor: Executor, arrival: Arrival, refusal: Refusal, *, quiet: bool) -> bool:
     """Not pinned: the condition is looked at again, a corrected key lets it in. Returns whether it is news."""
     already = any(e.kind == "refused" and e.head == arrival.head for e in arrival.past)
-    executor.perform(plan_refused_arrival(arrival, refusal, executor.settings.us, already))
+    noted = already
+    if already and refusal.rule == rules.SEEN_BEFORE:  # it may leave again, which is noted again
+        words = (f"rule={rules.SEEN_BEFORE}", f" {IN} repeated ")
+        noted = not is_back(arrival.branch, arrival.head, executor.snapshot.events_with(arrival.peer, IN, words))
+    again = refusal._replace(notify=refusal.notify and not already)
+    executor.perform(plan_refused_arrival(arrival, again, executor.settings.us, noted))
     text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
     told_before, theirs = already or quiet, refusal.notify
     executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=told_before, theirs=theirs)
-    Turns(executor.memory).note_tried(arrival.peer, arrival.head)
+    Turns(executor.memory).note_tried(arrival.peer, arrival.head, arrival.topic)
     if refusal.rule == rules.KNOWN_PEER:
         executor.memory.told(*_as_named(executor, arrival))
     executor.memory.conditions.set(ARRIVAL, text, refusal.remedy, name=head_name(arrival.key, arrival.head))

@@ -1,8 +1,9 @@
 """In which order the branches of a peer are tried: what was never tried comes first, by how long it is listed; then
 what was tried and did not come in, the longest ago first.
 
-Whether a head was tried counts for it under all its names. So nothing that somebody pushes under a peer's prefix keeps
-what was there before it from its turn, and nothing that comes later overtakes it.
+Whether a head was tried counts for it under all its names; of these, those that were tried themselves come last. So
+nothing that somebody pushes under a peer's prefix keeps what was there before it from its turn, and nothing that comes
+later overtakes it.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ class Turns:
         for key, head in sorted(heads.items()):
             part.setdefault(_listed(key, head), 1)
 
-    def note_tried(self, peer: Name, head: Oid) -> None:
-        """It was tried, and did not come in."""
+    def note_tried(self, peer: Name, head: Oid, topic: str | None = None) -> None:
+        """It was tried, and did not come in; by this name of it, where that alone was read."""
+        listed = self._memory.section(_LISTED)
+        if topic is not None and listed.pop(name := _listed((peer, topic), head), None) is not None:
+            listed[name] = 1
         part = self._memory.section(_TRIED)
         part.pop(_tried(peer, head), None)
         part[_tried(peer, head)] = 1

@@ -199,10 +199,12 @@ class Snapshot:
         with readable_ledger(peer):
             return ledger.events_at_heads(self.history(peer), side, heads)
 
-    def events_with(self, peer: Name, side: str, words: Iterable[str]) -> list[Event]:
-        """The events whose line holds one of these words, oldest first, with one look at the history."""
+    def events_with(self, peer: Name, side: str, words: Iterable[str], since: str = "") -> list[Event]:
+        """The events whose line holds one of these words, oldest first, with one look at the history (from the month
+        ``since`` on).
+        """
         with readable_ledger(peer):
-            return ledger.events_with(self.history(peer), side, tuple(words))
+            return ledger.events_with(self.history(peer, since), side, tuple(words))
 
     def blob(self, path: str) -> Oid | None:
         """The id of a file, told by its folder; None when there is none."""

@@ -129,45 +129,92 @@ def test_nobody_takes_a_branch_away_by_another_name_of_its_commit(
     assert [thread["branch"] for thread in view] == ["pi/fix"]
 
 
+@pytest.mark.parametrize("deliver", ["mailbox", "pickup"])
 @pytest.mark.parametrize("pinned", [False, True])
 @pytest.mark.parametrize("went", ["moved on", "withdrawn"])
+@pytest.mark.parametrize("other", ["zz", "aa"])
 def test_another_name_of_a_commit_keeps_no_decision_when_its_creator_replaces_or_withdraws_it(
-    world: World, tmp_path: Path, went: str, pinned: bool
+    world: World, tmp_path: Path, other: str, went: str, pinned: bool, deliver: str
 ) -> None:
-    """Somebody pushes the commit under a second name while it waits, and that stays where it is."""
+    """Somebody pushes the commit under a second name, which stays where it is: while it waits, or before it was looked
+    at, by a name that comes first, so that the thread has that.
+    """
     sigma, pi = world.hub("sigma"), world.hub("pi")
     private, public = make_ssh_key(tmp_path / "key")
-    world.link(sigma, pi, b_key=public if pinned else "")
+    world.link(sigma, pi, deliver, b_key=public if pinned else "")
     person = world.person(pi, sigma)
     sign_with(person, private)
     git(person, "config", "commit.gpgsign", "true")
     head = world.propose(pi, sigma, "fix")
-    sigma.sync()
-    name = sigma.only_thread()
-    push_as(world, pi, sigma, head, "pi/zz")
+    if other == "zz":
+        sigma.sync()
+    world.offer(pi, sigma, other, head)
     sigma.cn("sync", check=None)
-    sigma.triage("pi/fix", "do:merge")
+    name, shown = sigma.only_thread(), "fix" if other == "zz" else "aa"
+    sigma.triage(f"pi/{shown}", "do:merge")
     if went == "moved on":
         git(person, "commit", "--quiet", "--amend", "-m", "Better")
-        push(person, sigma.home, "+HEAD:refs/heads/pi/fix")
+        world.offer(pi, sigma, "fix", "HEAD", force=True)
     else:
-        push(person, sigma.home, ":refs/heads/pi/fix")
+        world.withdraw(pi, sigma, "fix")
     said = sigma.cn("inbox", "process", check=None).stdout
     assert not is_in_main(sigma, head)
-    assert f"{name} goes on as pi/zz, at the same commit" in said
     assert f"what was decided is void; read threads/inbox/{name}, then decide again" in said
+    stays, fix = world.branch(pi, sigma, other)[0], world.branch(pi, sigma, "fix")[0]
     became = "moved on from it" if went == "moved on" else "was taken back by 20"
-    assert f"**Caution:** went on as pi/zz: pi/fix was at the same commit, and {became}" in sigma.thread(name)
-    again = sigma.cn("inbox", "triage", "pi/fix", "do:merge", check=None).stderr
-    if went == "moved on":
-        assert f"means 2 threads: {name} (pi/zz at {head[:8]}), " in again
+    if other == "zz":
+        assert f"{name} goes on as {stays}, at the same commit" in said
+        caution = f"went on as {stays}: {fix} was at the same commit, and {became}"
+    else:
+        caution = f"stays as {stays}: {fix} was at the same commit, and {became}"
+    assert f"**Caution:** {caution}" in sigma.thread(name)
+    again = sigma.cn("inbox", "triage", f"pi/{shown}", "do:merge", check=None).stderr
+    if went == "moved on" and other == "zz":
+        assert f"means 2 threads: {name} ({stays} at {head[:8]}), " in again
     elif pinned:
-        assert "merge-needs-approval: the branch went on as pi/zz" in again
+        assert f"merge-needs-approval: the branch {caution}" in again
     else:
         assert again == ""
     assert sigma.cn("inbox", "triage", name, "do:merge", check=None).returncode == pinned
-    sigma.process()
+    before = sigma.thread(name)
+    sigma.cn("inbox", "process", check=None)
     assert is_in_main(sigma, head) is not pinned, "who read that it went on decides, where no key says whose it is"
+    sigma.cn("sync", check=None)
+    assert not pinned or sigma.thread(name) == before, "said once"
+
+
+def test_each_time_that_another_name_of_a_commit_leaves_it_what_was_decided_is_void(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    head = world.propose(pi, sigma, "fix")
+    world.offer(pi, sigma, "aa", head)
+    for _ in range(2):
+        sigma.cn("sync", check=None)
+        sigma.cn("inbox", "show", "pi/aa")
+        sigma.triage("pi/aa", "do:merge")
+        world.withdraw(pi, sigma, "fix")
+        sigma.cn("sync", check=None)
+        sigma.cn("inbox", "process", check=None)
+        assert not is_in_main(sigma, head)
+        world.offer(pi, sigma, "fix", head)
+    assert [row[1] for row in sigma.rows() if row[0] == "pi/aa"].count("received again") == 2
+    pi.cn("sync", check=None)
+    told = [name for name in branches(pi.home) if "notice" in name]
+    assert len(told) == 1, "its creator is told once that it is refused"
+
+
+def test_no_number_of_names_hides_that_one_of_them_is_taken_back(world: World, sigma: Node, pi: Node) -> None:
+    """More than a run takes, which all come first."""
+    sigma.configure("limits: {branches_per_peer: 4}\n")
+    head = world.propose(pi, sigma, "fix")
+    push_as(world, pi, sigma, head, *(f"pi/aa{n}" for n in range(6)))
+    for _ in range(3):
+        sigma.cn("sync", check=None)
+    sigma.triage("pi/aa0", "do:merge")
+    world.withdraw(pi, sigma, "fix")
+    sigma.cn("inbox", "process", check=None)
+    assert not is_in_main(sigma, head)
+    assert "pi/fix was at the same commit, and was taken back by" in sigma.thread(sigma.only_thread())
 
 
 @pytest.mark.parametrize("decision", ["do:merge", "delete:no"])

@@ -410,6 +410,36 @@ def test_nobody_takes_signed_words_away_by_writing_their_signature_otherwise(
         assert is_in_main(sigma, head)
 
 
+@pytest.mark.parametrize("went", ["withdrawn", "moved on"])
+def test_a_copy_of_signed_words_keeps_no_decision_when_their_creator_takes_them_back(
+    world: World, signed: tuple[Node, Node], keys: Keys, went: str
+) -> None:
+    """Somebody pushes them as another commit under a name that comes first, and leaves it there."""
+    sigma, pi = signed
+    person = world.person(pi, sigma)
+    sign_with(person, keys.private)
+    git(person, "config", "commit.gpgsign", "true")
+    head = world.propose(pi, sigma, "fix")
+    raw = (git(sigma.home, "cat-file", "commit", head) + "\n").encode()
+    other = write_raw_commit(sigma.home, raw.replace(b"SIGNATURE-----\n ", b"SIGNATURE-----\n \n ", 1))
+    git(sigma.home, "update-ref", "refs/heads/pi/aaa", other)
+    sigma.cn("sync", check=None)
+    (name,) = sigma.threads()
+    assert "pi-aaa" in name
+    sigma.triage("pi/aaa", "do:merge")
+    if went == "withdrawn":
+        git(sigma.home, "update-ref", "-d", "refs/heads/pi/fix")
+    else:
+        git(person, "commit", "--quiet", "--amend", "-m", "Better")
+        world.offer(pi, sigma, "fix", "HEAD", force=True)
+    sigma.cn("inbox", "process", check=None)
+    assert not is_in_main(sigma, other)
+    became = "moved on from it" if went == "moved on" else "was taken back by 20"
+    said = f"stays as pi/aaa: pi/fix was there with the same signed words, and {became}"
+    assert f"**Caution:** {said}" in sigma.thread(name)
+    assert "merge-needs-approval: the branch stays as pi/aaa" in sigma.triage(name, "do:merge", check=1).stderr
+
+
 @pytest.mark.parametrize("heads", ["one commit", "a commit for each"])
 def test_names_that_are_added_before_each_run_overtake_nobody(
     world: World, signed: tuple[Node, Node], keys: Keys, heads: str

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from cn.outbox.plan.receipts import Arrival, notice
 from cn.protocol.effects import Drop, Effect, Log, Plan, Put, Record, Wake
-from cn.protocol.layout import ACKED, NOTICE, inbox_path, returned_text
+from cn.protocol.layout import ACKED, NOTICE, SEEN_BEFORE, inbox_path, returned_text
 from cn.protocol.ledger import IN, SAID, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About
@@ -195,6 +195,50 @@ def left_by(item: Item, branch: Branch, gone: str) -> str:
     return f"went on as {one_line(branch, 80)}: {first} was at the same commit, and {went}{_which_time(item)}"
 
 
+def left_beside(item: Item, others: Mapping[str, bool], signed: bool, now: datetime) -> str:
+    """What is said of a thread whose branch stands where it was, since ``others``, names of its commit too, stand there
+    no more: each with whether it is listed elsewhere. ``signed``: the first had the signed words in another commit.
+    """
+    (first, there), *more = others.items()
+    was = "there with the same signed words" if signed else "at the same commit"
+    went = "moved on from it" if there else f"was taken back by {format_second(now)}"
+    went += f", as did {len(more)} more" if more else ""
+    stays = f"stays as {one_line(item.get('branch'), 80)}: {one_line(first, 80)} was {was}"
+    return f"{stays}, and {went}{_which_time(item)}"
+
+
+_OTHER = "other"
+"""The field of a thread's event that says which other names of its commit, by their branches, are there no more."""
+
+
+def other_names(item: Item, events: Iterable[Event]) -> dict[str, Oid]:
+    """The other names, and their heads, by which what a thread shows stood there as well: refused, as the same commit
+    or the same signed words, and not said to have left since. That one of them came first, and has the thread, does not
+    say which one their creator means. ``events`` are the peer's, in their order.
+    """
+    found = dict[str, Oid]()
+    for event in events:
+        branch, signed = event.fields.get("branch", ""), event.fields.get("signed")
+        same = event.head == item.head or (bool(signed) and signed == item.get("signed"))
+        if event.kind == "refused" and event.fields.get("rule") == SEEN_BEFORE and same:
+            found[branch] = event.head
+        elif event.kind == "repeated" and event.topic == item.topic:
+            for name in (branch, *event.fields.get(_OTHER, "").split(" ")):
+                found.pop(name, None)
+    return {branch: head for branch, head in found.items() if branch not in ("", item.get("branch"))}
+
+
+def is_back(branch: Branch, head: Oid, events: Iterable[Event]) -> bool:
+    """Was a name said to have left this head after it was refused there? ``events`` are the peer's, in their order."""
+    left = False
+    for event in events:
+        if event.kind == "refused" and event.head == head and event.fields.get("branch") == branch:
+            left = False
+        elif event.kind == "repeated" and branch in event.fields.get(_OTHER, "").split(" "):
+            left = True
+    return left
+
+
 def said_again(item: Item) -> str:
     """What is said of a branch that was withdrawn, undecided, where its signed words came again as another commit."""
     back = f"withdrawn by {item.get('gone')}, and pushed again in another commit with the same signature"
@@ -287,11 +331,19 @@ def _noting_told(effect: Effect, head: Oid) -> Effect:
 
 
 def plan_renamed(
-    arrival: Arrival, us: Name, item: Item, working: str | None, fresh: str, known: Sequence[str], back: str
+    arrival: Arrival,
+    us: Name,
+    item: Item,
+    working: str | None,
+    fresh: str,
+    known: Sequence[str],
+    back: str,
+    others: Collection[str] = (),
 ) -> Plan:
     """A thread whose branch is at its head no more goes on as another one that stands there. Nobody knows which of the
     two its creator meant, so what was decided is void, as where the one branch had moved, and the thread says so
-    (``back``, :func:`left_by`).
+    (``back``, :func:`left_by`). So it is where the one that has the thread stays, and ``others`` leave
+    (:func:`left_beside`).
 
     ``working`` is its text in the work tree (or in main), None when it is nowhere; ``fresh`` the thread as cn wrote it,
     ``known`` what main had of it.
@@ -300,8 +352,9 @@ def plan_renamed(
     verdict = set_verdict(without_form(fresh), item.get("signature") or "unverified", back)
     fresh = add_form(name_branch(verdict, arrival.branch), us)
     text = fresh if working is None else refresh(working, fresh, f"{_sentence(back)}; decide again.", known)
-    again = arrival.event("repeated", branch=arrival.branch, back=back, times=str(_times(item)))
-    row = arrival.row("received again", f"goes on as {arrival.branch}", thread=name)
+    left = {_OTHER: " ".join(others)} if others else {}
+    again = arrival.event("repeated", branch=arrival.branch, back=back, times=str(_times(item)), **left)
+    row = arrival.row("received again", f"{'stays' if others else 'goes on'} as {arrival.branch}", thread=name)
     return Plan(arrival.source, (Put(inbox_path(name), text), again, row, Wake(name)))
 
 
