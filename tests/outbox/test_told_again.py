@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import branches, make_ssh_key
+from cn.protocol.layout import NOTICE
+from cn.protocol.message import About, Message, format_message
+from cn.values.names import Branch, Name, Oid
+from tests.support.hubs import branches, git, make_ssh_key, write_commit
 from tests.support.world import Node, World, is_in_main
 
 Key = tuple[Path, str]
@@ -228,6 +232,35 @@ def test_two_hubs_that_sign_nothing_for_each_other_answer_no_refusal_for_ever(
     world.settle(pi, sigma)
     assert _answers(pi) == ["notice:merged"]
     assert branches(sigma.home).keys() == branches(pi.home).keys() == {"main"}
+
+
+def test_a_claim_that_an_answer_was_refused_makes_nothing_go_again(world: World, first: Key) -> None:
+    """Two may push to sigma's hub, and no key says who does; pi refused nothing, whatever a third one says."""
+    sigma, pi, omega = world.hub("sigma"), world.hub("pi"), world.hub("omega")
+    world.link(sigma, pi)
+    world.link(sigma, omega)
+    head = _proposed(world, pi, sigma)
+    pi.cn("send", "sigma", "Which licence?")
+    sigma.sync()
+    sigma.cn("reply", "pi/which-licence", "MIT")
+    sigma.decide("pi/proposal", "delete:no")
+    sigma.cn("sign", first[0])
+    branch = "sigma/re-which-licence"
+    reply = branches(pi.home)[branch]
+    about = About(Branch(branch), Oid(reply), "refused", None, "signature-policy: sigma has a pinned key")
+    at = datetime(2026, 2, 5, 15, tzinfo=UTC)
+    told = Message(NOTICE, Name("pi"), Name("sigma"), "Refused", at, "Refused.", about=about)
+    forged = write_commit(sigma.home, {"message.md": format_message(told)})
+    git(sigma.home, "update-ref", "refs/heads/pi/notice-re-which-licence", forged)
+    before = sigma.notices()
+    said = sigma.cn("sync", check=None).stdout
+    assert f"pi says {branch} is refused (claimed, unproven: " in said
+    assert "goes again" not in said + sigma.cn("sync", check=None).stdout
+    assert sigma.notices() == before
+    assert "so it does not know" not in " ".join(sigma.cn("status").stdout.split())
+    assert "> MIT" in pi.sync().stdout + "".join(map(pi.thread, pi.threads()))
+    assert len([name for name in pi.threads() if "which-licence" in name]) == 1
+    assert head not in branches(sigma.home).values(), "what it told comes in as it is"
 
 
 def test_a_reply_that_was_refused_goes_again_as_that_reply(world: World, first: Key) -> None:

@@ -17,10 +17,12 @@ from cn.values.timestamps import format_second
 def find_refused(items: Iterable[Item]) -> list[Item]:
     """The answers of ours at a peer that it refused for their signature, and that nothing took the place of since:
     neither the same, told again, nor another word about that head. ``items`` are all of ours there.
+
+    What only claims to be that peer's says nothing: whoever can write there would have what we said go twice.
     """
     ours = list(items)
     refused = [item for item in ours if is_answer(item) and item.state == "answered" and not item.get(AGAIN)]
-    refused = [item for item in refused if item.get("status") == "refused"]
+    refused = [item for item in refused if item.get("status") == "refused" and not item.get("unproven")]
     refused = [item for item in refused if item.get("reason").startswith(f"{SIGNATURE_POLICY}:")]
     return [item for item in refused if not any(_is_behind(one, item) for one in ours)]
 
