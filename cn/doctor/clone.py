@@ -21,7 +21,7 @@ from cn.git.running import find_locks, git_processes
 from cn.inbox.in_conflict import find_conflicts
 from cn.outbox.deliver import PUBLISH
 from cn.outbox.our_branches import UNHEARD
-from cn.outbox.our_names import AWAY, FORWARD, LOST, REPLACED, TAKEN_DOWN
+from cn.outbox.our_names import AWAY, COPIED, FORWARD, LOST, REPLACED, TAKEN_DOWN
 from cn.outbox.told_again import UNTOLD
 from cn.peers.hosts import look_at_origin, look_at_peer, look_at_places
 from cn.peers.links import ONE_NAME, find_former, find_routes, open_at
@@ -388,7 +388,7 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
             yield problem(one_line(redact(text), 400), "", remedy)
     yield from _check_links(facts)
     # Some hosts take no pins, and all else works there; the others may be somebody's own doing.
-    for kind in (PINS, STRAY, MOVED, AWAY, FORWARD, TAKEN_DOWN, NAMELESS):
+    for kind in (PINS, STRAY, MOVED, AWAY, COPIED, FORWARD, TAKEN_DOWN, NAMELESS):
         for text, remedy in memory.conditions.of(kind):
             yield info(one_line(redact(text), 400), "", remedy)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from cn.git.entries import merge_trees
 from cn.git.objects import OUTPUT_BYTES, is_ancestor, read_info
 from cn.git.process import GitError
 from cn.git.read_branches import Patience, first_title, read_commits, read_histories, read_messages
 from cn.git.remote import HEADS
-from cn.git.signatures import lacks_our_key
+from cn.git.signatures import lacks_our_key, signed_digest
 from cn.git.taken_in import held
-from cn.outbox.our_names import FORWARD, LOST, REPLACED, TAKEN_DOWN, UNLISTED, ends_it, steps_back
+from cn.outbox.our_names import COPIED, FORWARD, LOST, REPLACED, TAKEN_DOWN, UNLISTED, ends_it, steps_back
 from cn.outbox.plan.receipts import (
     LEFT,
     Arrival,
@@ -35,7 +36,7 @@ from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.layout import ACKED, FINAL, NOT_FINAL, NOTICE, PROPOSAL, TO_MEND
-from cn.protocol.ledger import AGAIN, IN, OUT, Event, Item, topics
+from cn.protocol.ledger import AGAIN, IN, OUT, WITHDRAWN, Event, Item, topics
 from cn.protocol.message import About, MessageRefused, parse_message
 from cn.protocol.outbox_entry import is_deletion_of
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, others_can_write
@@ -88,6 +89,7 @@ def record_ours(executor: Executor, seen: Observation) -> list[ThreadKey]:
     keys = [key for key in seen.changed(OUT) if key not in seen.missing[OUT] and key not in seen.later]
     before, came = _read_before(executor, seen, keys), _read_came(executor, keys)
     elsewhere, anew = _read_elsewhere(executor, seen, before), list[ThreadKey]()
+    copies = _read_copies(executor, seen)
     _forget_theirs(executor, seen)
     for peer, topic in keys:
         branch, tip = seen.listed[OUT][peer, topic]
@@ -102,12 +104,13 @@ def record_ours(executor: Executor, seen: Observation) -> list[ThreadKey]:
                     text = f"{branch} at {peer} is what was sent to {other}, and is left there"
                     executor.notes.info(text, source=source)
                 elif not _leave_theirs(executor, seen, (peer, topic), known.get(topic, []), came[peer, topic]):
-                    _record_found(executor, seen, (peer, topic), branch, tip, known)
+                    _record_found(executor, seen, (peer, topic), branch, tip, known, copies.get((peer, topic)))
                     anew.append((peer, topic))
         elif item.head != tip and may_be_ours(executor, seen, peer, item, tip):
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
             executor.notes.info(text, told_before=executor.memory.told("moved", peer, topic, tip))
         executor.perform(Plan(source, (Pin(peer, OUT, topic, tip),)))
+    _tell_copies(executor, seen, copies)
     anew += _record_replaced(executor, seen)
     _record_gone(executor, seen)
     _record_never_listed(executor, seen)
@@ -332,7 +335,13 @@ def _forget_theirs(executor: Executor, seen: Observation) -> None:
 
 
 def _record_found(
-    executor: Executor, seen: Observation, key: ThreadKey, branch: Branch, tip: Oid, known: _Sent
+    executor: Executor,
+    seen: Observation,
+    key: ThreadKey,
+    branch: Branch,
+    tip: Oid,
+    known: _Sent,
+    copied: _Copied | None,
 ) -> None:
     """A branch of ours that is not open: one that we sent, one that was pushed by hand, or neither."""
     peer, topic = key
@@ -350,9 +359,13 @@ def _record_found(
     elif sent:  # an old listing of a slow mirror did not show it
         executor.perform(plan_seen_again(peer, branch, sent[-1], executor.now))
         executor.notes.done(f"{branch} is at {peer} again", source=source)
-    elif known and topic not in known:  # not ours to clean up: whoever writes the mailbox may have put it there
-        text = f"{branch} at {peer} is the very commit of our {peer}:{one_line(next(iter(known)), 80)}, pushed under "
-        executor.notes.info(f"{text}another name; cn did not do that, and leaves it there", source=source)
+    elif (known and topic not in known) or copied is not None:
+        # Not ours to clean up: whoever writes the mailbox may have put it there.
+        if copied is None or not copied.withdrawn:  # else it is told as long as it is there
+            first = copied.first if copied is not None else next(iter(known))
+            what = "the very commit of" if known else "the same signed words as"
+            text = f"{branch} at {_place_of(executor, peer, branch)} is {what} our {peer}:{one_line(first, 80)}, pushed"
+            executor.notes.info(f"{text} under another name; cn did not do that, and leaves it there", source=source)
     elif _was_taken(executor, peer, topic):
         text = f"{branch} at {peer} is not ours: somebody else made it at {tip[:8]}, and ours went under another name"
         executor.notes.info(text, source=source)
@@ -369,6 +382,71 @@ def _record_found(
         base, subject = _what_it_is(executor, seen, peer, tip)
         executor.perform(plan_adopted(peer, branch, tip, executor.now, base, subject))
         executor.notes.done(f"adopted {branch} at {peer}: pushed by hand", source=source)
+
+
+def _place_of(executor: Executor, peer: Name, branch: str) -> str:
+    """Where a branch of ours lies, as it is told."""
+    return executor.settings.mailbox or "this hub" if lies_at_mailbox(peer, branch) else peer
+
+
+class _Copied(NamedTuple):
+    """By which topic we sent what stands under another name, and whether we took it back."""
+
+    first: str
+    withdrawn: bool
+
+
+def _read_copies(executor: Executor, seen: Observation) -> dict[ThreadKey, _Copied]:
+    """Branches under our name that are not ours by our records, and are a commit that we sent under another name, or
+    the same signed words in another one.
+    """
+    strange: dict[Name, list[tuple[str, Oid]]] = {}
+    for (peer, topic), (_, tip) in seen.listed[OUT].items():
+        there = (peer, topic) not in seen.missing[OUT] and (peer, topic) not in seen.later
+        if there and executor.item(peer, OUT, topic) is None:
+            strange.setdefault(peer, []).append((topic, tip))
+    found: dict[ThreadKey, _Copied] = {}
+    for peer, tips in strange.items():
+        sent = executor.snapshot.events_with(peer, OUT, (f" {OUT} queued ", f"{WITHDRAWN}="))
+        commits = read_commits(executor.hub.git, list(dict.fromkeys(tip for _, tip in tips))) if sent else {}
+        said = {tip: signed_digest(commit) for tip, commit in commits.items()}
+        ours = [event.head for event in sent if event.fields.get("kind") == PROPOSAL and any(said.values())]
+        words = {
+            head: signed_digest(commit)
+            for head, commit in read_commits(executor.hub.git, list(dict.fromkeys(ours))).items()
+        }
+        for topic, tip in tips:
+            same = [e for e in sent if e.head == tip or (said.get(tip) and words.get(e.head) == said[tip])]
+            if same and not any(event.topic == topic for event in same):
+                first = next((event.topic for event in same if event.fields.get(WITHDRAWN)), "")
+                found[peer, topic] = _Copied(first or same[0].topic, bool(first))
+    return found
+
+
+def _tell_copies(executor: Executor, seen: Observation, copies: Mapping[ThreadKey, _Copied]) -> None:
+    """Tell of what we took back and what stands there under another name, as long as it does: who decides there may
+    take it for ours.
+    """
+    found, conditions = dict[str, Condition](), executor.memory.conditions
+    for (peer, topic), copied in copies.items():
+        if not copied.withdrawn:
+            continue
+        branch, tip = seen.listed[OUT][peer, topic]
+        url = executor.settings.delivery_place(executor.hub, executor.settings.peers[peer], branch)
+        text = f"{branch} at {_place_of(executor, peer, branch)} is what we took back as "
+        text += f"{peer}:{one_line(copied.first, 80)}, at {tip[:8]}, under another name: {peer} may take it for ours"
+        plain = f"where nobody here wants it there, ask {peer}, by another way, to take nothing of it"
+        remedy = f"where nobody here wants it there, {command('git push {} {}', url, f':{HEADS}{branch}')} deletes it"
+        found[head_name((peer, topic), tip)] = _tell_at(executor, seen, (peer, topic), text, remedy, plain)
+    told = conditions.names(COPIED)
+    for name in told:  # where nobody looked it stays as it was
+        peer, before = Name(name.partition("/")[0]), conditions.get(COPIED, name)
+        if before is not None and peer in executor.settings.peers and peer not in seen.saw[OUT]:
+            found.setdefault(name, before)
+    conditions.replace(COPIED, found)
+    for name, one in found.items():
+        if name not in told:
+            executor.notes.info(f"{one.text}; {one.remedy}", source=one.source)
 
 
 def _what_it_is(executor: Executor, seen: Observation, peer: Name, tip: Oid) -> tuple[str, str]:
@@ -460,7 +538,7 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
     settings, source = executor.settings, f"{peer}/{item.topic}"
     proposal = item.get("kind") in ("", PROPOSAL)
     pickup = lies_at_mailbox(peer, item.get("branch"))
-    text = f"our {item.get('branch')} is gone at {settings.mailbox or 'this hub' if pickup else peer}"
+    text = f"our {item.get('branch')} is gone at {_place_of(executor, peer, item.get('branch'))}"
     waited = item.state in _ANSWERS and item.get("status") not in FINAL
     about = topic_of(Branch(item.get("about"))) if item.get("about") else ""
     if not waited or peer not in settings.peers or (proposal and item.get("status") in TO_MEND):

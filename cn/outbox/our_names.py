@@ -18,6 +18,9 @@ REPLACED = "replaced"
 FORWARD = "forward"
 """The kind of condition that a branch of ours was moved on by git: by a person here, or by who can push there."""
 
+COPIED = "copied"
+"""The kind of condition that what we took back stands at its peer under another name, by its ``peer/topic head``."""
+
 LOST = "gone"
 """The kind of condition that a message of ours is gone where it was delivered, and nobody has it."""
 

@@ -11,7 +11,7 @@ from cn.git.objects import is_ancestor, resolve
 from cn.git.repository import half_done_in
 from cn.inbox.in_conflict import find_conflicts
 from cn.inbox.working_copies import unread
-from cn.outbox.our_names import FORWARD, REPLACED, TAKEN_DOWN
+from cn.outbox.our_names import COPIED, FORWARD, REPLACED, TAKEN_DOWN
 from cn.protocol.layout import FINAL, NOTICE, TO_MEND
 from cn.protocol.ledger import AGAIN, OUT, Item
 from cn.run.memory import Condition
@@ -87,7 +87,7 @@ class ShownCondition(NamedTuple):
     @property
     def calm(self) -> bool:
         """Does it stop nothing?"""
-        return self.group.partition(" ")[0] in ("stray", FORWARD, TAKEN_DOWN)
+        return self.group.partition(" ")[0] in ("stray", COPIED, FORWARD, TAKEN_DOWN)
 
 
 class Status(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +26,7 @@ from cn.transaction.push import encode
 from cn.values.names import Branch, Name, Oid
 from cn.values.report import Report
 from tests.support.growth import assert_cost_grows_as_size
-from tests.support.hubs import git, tip
+from tests.support.hubs import checkout, cn, commit, git, make_ssh_key, sign_with, tip, write_raw_commit
 from tests.support.world import MAIN_FILE, Node, World
 
 PI = Name("pi")
@@ -175,3 +177,42 @@ def test_what_its_author_mended_with_git_waits_for_the_peer_again(world: World, 
     assert f"moved to {head[:8]} by hand, no answer yet; before that refused" in shown
     assert "waits for you" not in shown
     pi.cn("status", "--check")
+
+
+@pytest.mark.parametrize("copy", ["the same commit", "the same signed words"])
+@pytest.mark.parametrize("when", ["before it is taken back", "afterwards"])
+@pytest.mark.parametrize("deliver", ["mailbox", "pickup"])
+def test_what_we_took_back_is_named_as_long_as_it_stands_there_under_another_name(
+    world: World, tmp_path: Path, deliver: str, when: str, copy: str
+) -> None:
+    """Whoever can push there may have put it there, and the peer may merge it."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, deliver)
+    person = world.person(pi, sigma)
+    sign_with(person, make_ssh_key(tmp_path / "key")[0])
+    git(person, "config", "commit.gpgsign", "true")
+    checkout(person, "fix", "origin/main")
+    head = commit(person, {"docs/fix.md": "fix\n"}, "Fix")
+    cn("propose", "fix", "sigma", "--hub", pi.root, cwd=person, check=0)
+    branch, url = world.branch(pi, sigma, "aa")
+    place = (sigma if deliver == "mailbox" else pi).home
+    if copy != "the same commit":
+        raw = (git(place, "cat-file", "commit", head) + "\n").encode()
+        head = write_raw_commit(place, raw.replace(b"SIGNATURE-----\n ", b"SIGNATURE-----\n \n ", 1))
+    git(place, "update-ref", f"refs/heads/{branch}", head)
+    said = pi.cn("sync", check=0).stdout if when == "before it is taken back" else ""
+    pi.cn("withdraw", "fix")
+    for _ in range(2):
+        said += pi.cn("sync", check=0).stdout
+    assert "adopted" not in said
+    shown = " ".join(pi.cn("status").stdout.split())
+    at = "sigma" if deliver == "mailbox" else "origin"
+    told = f"{branch} at {at} is what we took back as sigma:fix, at {head[:8]}, under another name"
+    assert told in shown
+    assert said.count(told) == 1
+    assert told in " ".join(pi.cn("doctor", check=None).stdout.split())
+    step = f"git push {url} :refs/heads/{branch}"
+    assert f"{step} deletes it" in shown.replace("'", "")
+    subprocess.run(shlex.split(step), cwd=pi.root, check=True, capture_output=True)
+    pi.sync()
+    assert "took back" not in pi.cn("status").stdout
