@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from cn.git.damage import read_log
 from cn.git.objects import is_ancestor, read_all, resolve
+from cn.git.other_branch import steps_to
 from cn.git.repository import CONFIG, ORIGIN_REF, Hub
-from cn.git.work_clone import way_to
 from cn.protocol.hub_config import main_named_in
 from cn.values.names import Oid
 from cn.values.shell_words import command
@@ -44,7 +44,7 @@ def elsewhere(hub: Hub) -> tuple[str, str]:
     """That HEAD is not on main, and what goes there."""
     head = f"HEAD is {visible(head_branch(hub) or 'a detached commit')}"
     name = _main_now(hub)
-    return f"{head}, and cn works on {name} only", f"run {way_to(hub.git, name)}, then run again"
+    return f"{head}, and cn works on {name} only", f"run {steps_to(hub, name)}, then run again"
 
 
 def _main_now(hub: Hub) -> str:

@@ -108,8 +108,8 @@ def write_triage(
         report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)} {ends}")
     else:
         then = "'cn inbox process' executes it"
-        if waits := waits_for(hub):  # until then 'cn status' reads main's files, not these
-            then = f"it waits until {waits}, then {then}"
+        if written.waits:  # until then 'cn status' reads main's files, not these
+            then = f"it waits until {written.waits}, then {then}"
         report.done(f"{name}: {format_decision(parsed)} by {who} {ends}; {then}")
     if written.in_main:
         report.info(f"{IN_MAIN}: {END_IN_MAIN}", source=name)
@@ -151,7 +151,8 @@ def _snapshot(hub: Hub) -> Snapshot:
 
 class _Written(NamedTuple):
     """The thread, the head that is decided about, whether main holds its proposal already, and what becomes of its
-    branch where it ends; ``instead`` is the decision that stood there, and whose it was.
+    branch where it ends; ``instead`` is the decision that stood there, and whose it was, ``waits`` what has to be
+    before a run reads this one.
     """
 
     thread: ThreadName
@@ -159,6 +160,7 @@ class _Written(NamedTuple):
     in_main: bool
     end: str
     instead: str
+    waits: str
 
 
 def _write(
@@ -167,7 +169,8 @@ def _write(
     snapshot = _snapshot(hub)
     peer, item = find_pending(snapshot, thread)
     name = ThreadName(item.get("thread"))
-    path, working = inbox_path(name), use_working(hub, name)
+    path = inbox_path(name)
+    waits, working = waits_for(hub, path), use_working(hub, name)
     data = working.data if working is not None else snapshot.read(path)
     if data is None:
         raise Refused(f"{path} is missing", "'cn inbox sync' puts it back")
@@ -208,7 +211,7 @@ def _write(
     mergeable = facts.is_proposal and not item.is_withdrawn and peer in settings.peers
     in_main = mergeable and item.head in held(hub.git, snapshot.commit, [item.head])
     in_main = in_main and not read_taken_back(hub.git, snapshot.commit, [(item.head, item.get("base"))])
-    return _Written(name, item.head, in_main, _end_of(facts), instead)
+    return _Written(name, item.head, in_main, _end_of(facts), instead, waits)
 
 
 def _instead(before: str, committed: str, triage: Triage) -> str:

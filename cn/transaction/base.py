@@ -35,6 +35,7 @@ from cn.git.objects import (
     resolve,
     update_refs,
 )
+from cn.git.other_branch import differing, steps_to
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
 from cn.git.remote import HEADS, Listing, list_remotes, mend_there, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub, half_done_in
@@ -48,7 +49,7 @@ from cn.transaction.checkout import LAYOUT, kept_sentence
 from cn.transaction.journal import read_journal, restore_path
 from cn.transaction.moved_main import Origin, find_moved, find_renamed, refuse_moved, refuse_renamed
 from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, refuse_untrusted
-from cn.values.errors import Blocked
+from cn.values.errors import Blocked, Refused
 from cn.values.names import HubPath, Oid, is_local, is_protected
 from cn.values.shell_words import command
 from cn.values.text import counted, one_line, some_of, unix_lines, visible
@@ -212,9 +213,20 @@ def open_work(hub: Hub) -> str:
     return half_done_in(hub.work_git_dir)
 
 
-def waits_for(hub: Hub) -> str:
-    """What has to be before a run works in a work tree where nothing of git's is open; empty: one does now."""
-    return "" if hub.apart or head_branch(hub) == hub.main else f"HEAD is {hub.main} again"
+def waits_for(hub: Hub, path: HubPath) -> str:
+    """What has to be before a run reads what is written into the file of a thread, in a work tree where nothing of
+    git's is open; empty: one does now. Raises :class:`Refused` where git would not take it along to main.
+    """
+    head = hub.main if hub.apart else head_branch(hub)
+    if head == hub.main:
+        return ""
+    if path in differing(hub, hub.main):
+        raise Refused(
+            f"HEAD is {visible(head or 'a detached commit')}, where {path} is not as in {hub.main}, and git takes no "
+            f"change of it along to {hub.main}: nothing was decided",
+            f"run {steps_to(hub, hub.main)}, then decide",
+        )
+    return f"HEAD is {hub.main} again"
 
 
 def find_pipes(hub: Hub) -> list[str]:

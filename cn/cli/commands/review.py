@@ -67,9 +67,9 @@ def review_command(env: Env, threads: tuple[str, ...], peer: str, actor: str) ->
         raise UsageError("a review needs a terminal to ask on", how)
     view = env.view()
     if not view.on_main:
-        from cn.git.work_clone import way_to
+        from cn.git.other_branch import steps_to
 
-        remedy = f"run {way_to(view.hub.git, view.hub.main)}"
+        remedy = f"run {steps_to(view.hub, view.hub.main)}"
         raise Refused(f"HEAD is not {view.hub.main}: decisions are read from its threads only", remedy)
     if actor and not view.settings.config.is_actor(actor):
         raise UsageError(f"{clean(actor, 60)} may not decide here", "reviewers are listed in .cn/hub.yaml")
