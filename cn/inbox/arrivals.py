@@ -372,7 +372,8 @@ def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], 
     if item is not None and item.head == arrival.head and not item.get("gone"):
         branch = item.get("branch")
         became, end = "which waits for a decision", f": {rename_to(branch, arrival.branch)}"
-        remedy = f"its creator deletes it, or {one_line(branch, 80)} where it shall be called {arrival.source}"
+        remedy = f"it may stay; its creator deletes {one_line(branch, 80)} where it shall be called {arrival.source}; "
+        remedy += "whichever of the two goes, what was decided is void"
     elif item is not None and item.head == arrival.head:
         became = "which was withdrawn undecided"
     elif decided is not None:

@@ -1110,7 +1110,7 @@ def test_a_proposal_under_a_second_name_is_told_by_both_sides_what_makes_it_the_
     refused = sigma.sync().stderr
     there = f"'git push URL :refs/heads/pi/old', with the URL where it lies, deletes pi/old, {goes_on}"
     assert there in refused
-    assert "its creator deletes it, or pi/old where it shall be called pi/new" in " ".join(refused.split())
+    assert "its creator deletes pi/old where it shall be called pi/new; whichever" in " ".join(refused.split())
     assert there in pi.sync().stdout
     shown = " ".join(pi.cn("status").stdout.split())
     assert (
