@@ -34,7 +34,7 @@ from cn.protocol.effects import Plan, WriteHere
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Item
 from cn.protocol.log import Row
-from cn.protocol.ops import Op, format_op
+from cn.protocol.ops import Delegate, Op, format_op
 from cn.protocol.own_thread import parse_own
 from cn.protocol.thread_file import Showing, count_words, seen_head, showing_of
 from cn.run.executor import Executor
@@ -151,8 +151,12 @@ def decide_now(
         if facts is None:
             return "cn: written anew"
         update_queue(run, executor)
-        told = format_op(make(thread))[0]
-        executor.notes.done(f"{facts.source}: {told} by {deciding.who}{_head_of(facts)}", source=facts.source)
+        op = make(thread)
+        told = format_op(op)[0]
+        # The name of the command says it of the others.
+        to_peer = isinstance(op, Delegate) and isinstance(facts, Facts) and not run.settings.config.is_actor(op.to)
+        ends = " (final, the thread ends and its creator deletes the branch)" if to_peer else ""
+        executor.notes.done(f"{facts.source}: {told} by {deciding.who}{ends}{_head_of(facts)}", source=facts.source)
         return f"cn: {facts.source} {one_line(told, 80)} by {deciding.who}"
 
     try:

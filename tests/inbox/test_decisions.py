@@ -229,7 +229,8 @@ def test_a_delegated_thread_goes_with_all_that_was_said_in_it(world: World, sigm
     pi.sync()
     pi.cn("reply", "sigma/re-which-port", "On the blue one.")
     sigma.sync()
-    sigma.cn("delegate", "pi/which-port", "omega")
+    told = sigma.cn("delegate", "pi/which-port", "omega").stdout
+    assert "by sigma (final, the thread ends and its creator deletes the branch); head " in " ".join(told.split())
     omega.sync()
     text = omega.thread(omega.only_thread())
     said = [text.index(words) for words in ("Which port?", "> On which machine?", "> On the blue one.")]
@@ -242,6 +243,8 @@ def test_a_thread_assigned_to_a_reviewer_stays_for_the_reviewer(world: World, pa
     sigma, pi = pair
     sigma.configure("reviewers:\n- name: alice\n  email: alice@example.org\n")
     head, name = _received(world, sigma, pi)
+    told = sigma.cn("delegate", "pi/proposal", "alice", "--dry-run").stdout
+    assert "final" not in told
     assert "alice' by sigma to" in sigma.cn("inbox", "triage", "pi/proposal", "delegate:alice", "--dry-run").stdout
     assert "delegate:alice by sigma (it stays)" in sigma.cn("inbox", "triage", "pi/proposal", "delegate:alice").stdout
     sigma.process()
