@@ -89,13 +89,21 @@ class State(NamedTuple):
 
 class AcceptedHistory:
     """The commits that came after ``accepted``, with their ``parents``; those in ``foreign`` are by others, those in
-    ``built`` are merges that were made in this clone. The last one descends from what was accepted.
+    ``built`` were made in this clone, which matters of merges; ``unsure``: path and commit of what may hold more of
+    others than it shows. The last one descends from what was accepted.
     """
 
     def __init__(
-        self, git: Git, accepted: Oid, parents: Parents, foreign: Container[Oid], built: Container[Oid] = frozenset()
+        self,
+        git: Git,
+        accepted: Oid,
+        parents: Parents,
+        foreign: Container[Oid],
+        built: Container[Oid] = frozenset(),
+        unsure: Container[tuple[str, Oid]] = frozenset(),
     ) -> None:
-        self.git, self.accepted, self.parents, self.foreign, self.built = git, accepted, parents, foreign, built
+        self.git, self.accepted, self.parents = git, accepted, parents
+        self.foreign, self.built, self.unsure = foreign, built, unsure
         self._bases: dict[tuple[Oid, ...], list[Oid]] = {}
 
     def judge(self, path: str, changes: Changes) -> Judged:
@@ -167,7 +175,8 @@ class FileHistory:
         if not foreign and len(parents) > 1 and commit in self._history.built:
             # By a file that was given another name here, git brings in what was changed under the other one.
             foreign = bool(self._merged(parents, above))
-        if differs and not foreign and enough(not state.by for state in taken):
+        sure = (self._path, commit) not in self._history.unsure
+        if differs and not foreign and sure and enough(not state.by for state in taken):
             self._bit <<= 1
             return State(commit, known=known | self._bit)
         should = self._merged(parents, above)
@@ -176,7 +185,7 @@ class FileHistory:
         by = frozenset[Oid]().union(*(state.by for state in taken))
         if differs and not foreign:  # it counts, and whoever takes it back makes a change; what it stands on does not
             self._bit <<= 1
-            return State(_UNKNOWN, by, known | self._bit)
+            return State(_UNKNOWN, by or frozenset({commit}), known | self._bit)
         return State(should, by | {commit} if not by or (differs and not same) else by, known)
 
     def _merged(self, parents: Sequence[Oid], above: Sequence[State]) -> Oid:

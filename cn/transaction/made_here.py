@@ -3,7 +3,7 @@
 git notes that a commit was made here, and not of what: a rebase, an amend or a revert may bring in what others changed.
 So what git made again counts where it is known of what: an amend where the commit that was amended counts, by the
 reflog; a revert that takes back a commit which counts; what a rebase picked where it makes the very change of a commit
-that counts and is not in this history any more, each such commit once.
+of the same author and date, which counts, in what was checked out before that rebase.
 """
 
 from __future__ import annotations
@@ -18,36 +18,37 @@ from cn.git.entries import Entry
 from cn.git.process import GitError, as_lines
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
-from cn.transaction.accepted_history import Changes, Pair, Parents, read_changes_of, read_parents
+from cn.transaction.accepted_history import Pair, read_changes_of, read_parents
 from cn.values.names import Oid, is_oid
 
 _CN, _ACT, _AMEND, _PICK, _REVERT = "cn", "act", "amend", "pick", "revert"
 _MADE_HERE = re.compile(
-    rf"(?:(?P<{_CN}>cn)|(?P<{_ACT}>commit(?: \((?:merge|initial)\))?|cherry-pick)|(?P<{_AMEND}>commit \(amend\))"
-    rf"|(?P<{_REVERT}>revert)|(?P<{_PICK}>(?:rebase|pull)\b[^:]*\((?:pick|reword|edit|squash|fixup|continue)\)))"
+    rf"(?:(?P<{_CN}>cn)|(?P<{_ACT}>commit(?: \((?:merge|initial|cherry-pick)\))?|cherry-pick)|(?P<{_REVERT}>revert)"
+    rf"|(?P<{_AMEND}>commit \(amend\))"
+    rf"|(?P<{_PICK}>commit \(rebase\)|(?:rebase|pull)\b.*?\((?:pick|reword|edit|squash|fixup|continue)\)))"
     r": (?!fast[- ]?forward\s*$)",
     re.IGNORECASE,
 )
-_REBASE = re.compile(r"(?:rebase|pull)\b[^:]*\((?P<at>start|finish|abort)\): |checkout: moving ", re.IGNORECASE)
+_REBASE = re.compile(r"(?:rebase|pull)\b.*?\((?P<at>start|finish|abort)\): |checkout: moving ", re.IGNORECASE)
 _TAKEN_BACK = re.compile(r"^This reverts commit ([0-9a-f]{40,64})\b", re.MULTILINE)
 """What git-revert(1) writes below the subject; also where a person ends one that stopped at a conflict."""
 _MOST = 20_000
-"""Newest commits that are looked for."""
-_PATHS = 500
-"""Paths on one command line."""
+"""Commits before a rebase that are looked for."""
 _TRIED = 20
-"""Commits of which it is tried whether git made this one of theirs upon another file."""
+"""Commits of one author and date of which it is tried whether git made this one of theirs upon another file."""
 
 
 class MadeHere(NamedTuple):
-    """A commit that an act in this clone made: how, and which was checked out before it (None: nobody knows)."""
+    """A commit that an act in this clone made: how, and which was checked out before it, or before the rebase that made
+    it (None: nobody knows).
+    """
 
     how: str
     before: Oid | None
 
 
 class Made(NamedTuple):
-    """The commits that the reflogs show as made here, the oldest first."""
+    """The commits that the reflogs show as made here."""
 
     how: Mapping[Oid, MadeHere]
 
@@ -67,6 +68,13 @@ class Made(NamedTuple):
         """Those that runs made."""
         return frozenset(oid for oid, made in self.how.items() if made.how == _CN)
 
+    def amended(self, commit: Oid) -> list[Oid]:
+        """A commit, and those of which it was amended, one of the other."""
+        found = [commit]
+        while (made := self.how.get(found[-1])) and made.how == _AMEND and made.before and made.before not in found:
+            found.append(made.before)
+        return found
+
 
 def parse_reflog(fields: Iterable[str]) -> Iterator[tuple[Oid, MadeHere]]:
     """Of entries ``ID ACTION``, the oldest first, the ids that an act in this clone made, and how.
@@ -74,6 +82,7 @@ def parse_reflog(fields: Iterable[str]) -> Iterator[tuple[Oid, MadeHere]]:
     What is committed while a rebase has stopped, git had prepared.
     """
     before: Oid | None = None
+    rebased: Oid | None = None
     rebasing = False
     for line in fields:
         oid, _, action = line.partition(" ")
@@ -81,152 +90,129 @@ def parse_reflog(fields: Iterable[str]) -> Iterator[tuple[Oid, MadeHere]]:
             continue
         if at := _REBASE.match(action):
             rebasing = at["at"] == "start"
+            rebased = before if rebasing else None
         if found := _MADE_HERE.match(action):
-            how = str(found.lastgroup)
-            yield Oid(oid), MadeHere(_PICK if rebasing and how == _ACT else how, before)
+            how = _PICK if rebasing and found.lastgroup == _ACT else str(found.lastgroup)
+            yield Oid(oid), MadeHere(how, rebased if how == _PICK else before)
         before = Oid(oid)
 
 
 class Again(NamedTuple):
     """Of the commits made here: those that git made again of others', or nobody knows of what, which are ``uncounted``;
-    and those that it made again, the ``remade`` ones: what they changed is still there.
+    path and commit of what it made again of those which count, and is ``remade``; and what a file was before a commit
+    that changes it was amended, the ``versions`` of that.
     """
 
     uncounted: frozenset[Oid] = frozenset()
-    remade: frozenset[Oid] = frozenset()
+    remade: frozenset[tuple[str, Oid]] = frozenset()
+    versions: Mapping[tuple[str, Oid], Collection[Entry | None]] = {}
 
 
-def judge_again(hub: Hub, made: Made, at: Oid, paths: Collection[str], asked: Iterable[Oid]) -> Again:
-    """Those of the commits ``asked``, which change some of these paths in the history of ``at``."""
-    wanted = [commit for commit in asked if commit in made.how]
-    said = _messages(hub, [commit for commit in wanted if made.how[commit].how == _ACT])
-    doubtful = [c for c in wanted if made.how[c].how not in (_CN, _ACT) or _TAKEN_BACK.search(said.get(c, ""))]
-    if not doubtful:
-        return Again()
-    own = list(made.how)[-_MOST:]
-    try:
-        been = hub.git.run("rev-list", "--walk-reflogs", "--ignore-missing", "HEAD", hub.main_ref, "--").lines
-        tips = as_lines([*dict.fromkeys([*own, *been]), f"^{at}"])
-        gone = hub.git.run("rev-list", f"--max-count={_MOST}", "--ignore-missing", "--stdin", stdin=tips).lines
-        listed = as_lines(dict.fromkeys([*own, *gone]))
-        parents = read_parents(hub.git, "--no-walk", "--ignore-missing", "--stdin", stdin=listed)
-        found = read_changes_of(hub.git, parents, paths if len(paths) <= _PATHS else ())
-        changes = {path: found.get(path, {}) for path in paths}
-        told = {c for path in changes.values() for c in path if c in made.how and made.how[c].how in (_ACT, _REVERT)}
-        judge = _Judge(hub, made, parents, changes, {Oid(line) for line in gone}, _messages(hub, told))
-        # One that is below what was accepted has its model, too.
-        uncounted = {c for c in own if c in parents and c not in judge.gone and not judge.counts(c)}
-    except GitError:  # objects are missing, and nobody can tell
-        return Again(frozenset(doubtful))
-    return Again(frozenset(uncounted.intersection(wanted)), frozenset(judge.remade))
+def judge_again(hub: Hub, made: Made, asked: Mapping[str, Collection[Oid]]) -> Again:
+    """Of each path, the commits asked for, which change it."""
+    wanted = {path: [c for c in commits if c in made.how and made.how[c].how != _CN] for path, commits in asked.items()}
+    judge = _Judge(hub, made, {c for commits in wanted.values() for c in commits if made.how[c].how == _ACT})
+    uncounted, remade = set[Oid](), set[tuple[str, Oid]]()
+    versions: dict[tuple[str, Oid], Collection[Entry | None]] = {}
+    for path, commits in wanted.items():
+        for commit in commits:
+            amended = made.amended(commit)
+            try:
+                model = judge.model(path, commit)
+                if len(amended) > 1:
+                    versions[path, commit] = judge.versions(path, amended)
+            except (GitError, RecursionError):  # objects are missing, or too many, and nobody can tell
+                model = None
+            if model is None:
+                uncounted.add(commit)
+            else:
+                remade |= {(path, one) for one in (*amended, *made.amended(model))}
+    return Again(frozenset(uncounted), frozenset(remade), versions)
 
 
 class _Judge:
-    """``changes``: what the commits made here changed in each path that is asked for; ``gone``: those that are in the
-    judged history no more.
-    """
+    """``acts``: of which the messages are looked at."""
 
-    def __init__(
-        self,
-        hub: Hub,
-        made: Made,
-        parents: Parents,
-        changes: Mapping[str, Changes],
-        gone: Collection[Oid],
-        messages: Mapping[Oid, str],
-    ) -> None:
-        self._hub, self._made, self._parents, self._changes, self.gone = hub, made, parents, changes, gone
-        self._messages = messages
-        theirs = {c for path in changes.values() for c in path if c in gone and c not in made.how}
-        self._known = dict.fromkeys(theirs, False) | dict.fromkeys(signed(hub, theirs), True)
-        self._used: set[tuple[str, Oid]] = set()
-        self.remade: set[Oid] = set()
+    def __init__(self, hub: Hub, made: Made, acts: Iterable[Oid]) -> None:
+        self._hub, self._made = hub, made
+        self._messages = _messages(hub, acts)
+        self._changes: dict[Oid, dict[str, Pair]] = {}
+        self._signed: dict[Oid, bool] = {}
 
-    def counts(self, commit: Oid) -> bool:
-        """Does it count, of whatever git made it?"""
-        if commit not in self._known:
-            self._known[commit] = False  # nothing is made of itself
-            self._known[commit] = self._find(commit)
-        return self._known[commit]
-
-    def _find(self, commit: Oid) -> bool:
-        made = self._made.how.get(commit)
+    def model(self, path: str, commit: Oid) -> Oid | None:
+        """What counts, and has made this change of a file: the commit itself, or the one of which git made it again."""
+        first = self._made.amended(commit)[-1]
+        made = self._made.how.get(first)
         if made is None:
-            return commit in signed(self._hub, [commit])
-        if made.how == _AMEND:
-            return made.before is not None and self.counts(made.before) and self._use(made.before)
-        if made.how in (_ACT, _REVERT) and (back := self._taken_back(commit)):
-            return self.counts(back) and self._is_change(commit, [back], reverse=True)
+            return commit if self._is_signed(first) else None
+        if made.how in (_ACT, _REVERT) and (back := self._taken_back(first)):
+            asked = [back] if back in self._made.how or self._is_signed(back) else []
+            return commit if self._find(path, first, asked, reverse=True) else None
         if made.how == _PICK:
-            return self._is_change(commit, None, reverse=False)
-        return made.how != _REVERT
+            return self._find(path, first, self._picked(first, made.before), reverse=False)
+        return commit if made.how in (_CN, _ACT) else None
+
+    def versions(self, path: str, commits: Iterable[Oid]) -> list[Entry | None]:
+        """What those of these commits that change a file made of it."""
+        return [pair[1] for one in commits if (pair := self._pair(path, one))]
+
+    def _find(self, path: str, commit: Oid, asked: Collection[Oid], *, reverse: bool) -> Oid | None:
+        """Which of these made this change; None where one did that does not count."""
+        if (pair := self._pair(path, commit)) is None:
+            return None
+        pairs = {one: known for one in asked if one != commit and (known := self._pair(path, one))}
+        if reverse:
+            pairs = {one: (new, old) for one, (old, new) in pairs.items()}
+        same = [one for one, known in pairs.items() if known == pair]
+        same = same or [one for one, known in list(pairs.items())[:_TRIED] if _is_upon(self._hub, known, pair)]
+        return same[0] if same and all(self.model(path, one) for one in same) else None
+
+    def _picked(self, commit: Oid, before: Oid | None) -> list[Oid]:
+        """The commits of the same author and date in what was checked out before the rebase, and is not below this."""
+        if before is None:
+            return []
+        ((_, author),) = self._read_authors("--no-walk", commit)
+        found = self._read_authors(f"--max-count={_MOST}", before, f"^{commit}")
+        return [one for one, by in found if by == author]
+
+    def _read_authors(self, how: str, *asked: str) -> list[tuple[Oid, str]]:
+        words = ("log", "-z", "--date=raw", "--format=%H %an <%ae> %ad", how, "--end-of-options", *asked, "--")
+        rows = (field.partition(" ") for field in self._hub.git.run(*words).fields)
+        return [(Oid(oid), author) for oid, _, author in rows]
 
     def _taken_back(self, commit: Oid) -> Oid | None:
-        found = _TAKEN_BACK.search(self._messages.get(commit, ""))
+        if commit not in self._messages:
+            self._messages |= _messages(self._hub, [commit])
+        found = _TAKEN_BACK.search(self._messages[commit])
         return Oid(found[1]) if found else None
 
-    def _use(self, commit: Oid) -> bool:
-        self._used |= {(path, commit) for path in self._changes}
-        self.remade.add(commit)
-        return True
+    def _is_signed(self, commit: Oid) -> bool:
+        if commit not in self._signed:
+            self._signed[commit] = commit in signed(self._hub, [commit])
+        return self._signed[commit]
 
-    def _is_change(self, commit: Oid, of: Collection[Oid] | None, *, reverse: bool) -> bool:
-        """Does it change each path as one of these does; None: of those that count and are gone, each once?"""
-        models = set[Oid]()
-        for path, found in self._changes.items():
-            if commit not in found:
-                continue
-            pair = self._pair(found, commit)
-            asked = [o for o in found if o in self.gone and (path, o) not in self._used] if of is None else of
-            model = next(self._same(found, pair, asked, reverse=reverse), None) if pair else None
-            if model is None:
-                return False
-            if of is None:
-                self._used.add((path, model))
-                models.add(model)
-        self.remade |= models
-        return True
-
-    def _pair(self, found: Changes, commit: Oid) -> Pair | None:
-        """What a commit with one parent changes."""
-        above = found.get(commit, {})
-        return next(iter(above.values())) if len(self._parents.get(commit, ())) <= 1 and len(above) == 1 else None
-
-    def _same(self, found: Changes, pair: Pair, asked: Iterable[Oid], *, reverse: bool) -> Iterator[Oid]:
-        pairs = {model: known for model in asked if (known := self._pair(found, model))}
-        if reverse:
-            pairs = {model: (new, old) for model, (old, new) in pairs.items()}
-        for model, known in pairs.items():
-            if known == pair and self._is_model(model):
-                yield model
-        for model, known in list(pairs.items())[:_TRIED]:
-            if self._is_model(model) and _is_upon(self._hub, known, pair):
-                yield model
-
-    def _is_model(self, commit: Oid) -> bool:
-        """Was it made by somebody, and not by a rebase, whose own model is there too?"""
-        made = self._made.how.get(commit)
-        return (made is None or made.how != _PICK) and self.counts(commit)
+    def _pair(self, path: str, commit: Oid) -> Pair | None:
+        """What a commit with one parent, or none, changes of a file."""
+        if commit not in self._changes:
+            parents = read_parents(self._hub.git, "--no-walk", commit)
+            one = {path: changes[commit] for path, changes in read_changes_of(self._hub.git, parents).items()}
+            alone = len(parents[commit]) <= 1
+            self._changes[commit] = {path: next(iter(above.values())) for path, above in one.items() if alone}
+        return self._changes[commit].get(path)
 
 
 def _is_upon(hub: Hub, change: Pair, pair: Pair) -> bool:
     """Is ``pair`` what git makes of this change in another version of the file (git-merge-file(1))?"""
-    blobs = (pair[0], change[0], change[1], pair[1])
-    if not all(blobs) or len({entry.mode for entry in blobs if entry}) != 1 or _is_link(blobs[0]):
+    (ours, made), (before, theirs) = pair, change
+    blobs = [entry for entry in (ours, before, theirs, made) if entry is not None and entry.mode.startswith("100")]
+    if len(blobs) < 4 or len({entry.mode for entry in blobs}) > 1:
         return False
     with TemporaryDirectory(prefix="cn-") as folder:
         names = [Path(folder, name) for name in ("ours", "before", "theirs")]
         for name, entry in zip(names, blobs, strict=False):
-            if entry:
-                name.write_bytes(hub.git.run("cat-file", "blob", entry.oid).out)
+            name.write_bytes(hub.git.run("cat-file", "blob", entry.oid).out)
         merged = hub.git.run("merge-file", "-p", "--quiet", *map(str, names), check=False)
-    if not merged.ok or not pair[1]:
-        return False
-    return hub.git.run("hash-object", "--stdin", stdin=merged.out).text == pair[1].oid
-
-
-def _is_link(entry: Entry | None) -> bool:
-    return entry is not None and not entry.mode.startswith("100")
+    return merged.ok and hub.git.run("hash-object", "--stdin", stdin=merged.out).text == blobs[3].oid
 
 
 def _messages(hub: Hub, commits: Iterable[Oid]) -> dict[Oid, str]:

@@ -95,16 +95,17 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     commits = read_parents(hub.git, *words, *([] if trusted else ["--full-history", "--", *sorted(changed)[:_NAMED]]))
     touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
     made_by = Made.read(hub)
-    again = judge_again(hub, made_by, new, touched, commits) if trusted else Again()
+    again = judge_again(hub, made_by, touched) if trusted else Again()
     apart = trusted and start and start != trusted
     accepted = _accepted_apart(hub, made_by, again, trusted, new, start) if trusted and start and apart else _Apart()
     foreign = {c for found in touched.values() for c in found if c not in made_by.how} - built - accepted.commits
     if trusted:  # before, an old commit may be signed, and what came after it unknown
         foreign -= signed(hub, foreign)
         foreign |= again.uncounted - accepted.commits
-        foreign |= _as_others_made(made_by, commits, touched, foreign) - accepted.commits
+        foreign |= _as_others_made(made_by, again, commits, touched, foreign) - accepted.commits
     built |= made_by.how.keys()
-    history = AcceptedHistory(hub.git, start, commits, foreign, built) if start else None
+    unsure = _upon_others(made_by, commits, touched, foreign)
+    history = AcceptedHistory(hub.git, start, commits, foreign, built, unsure) if start else None
     found = []
     for path in sorted({*changed, *touched} if history else changed):
         made, change = touched.get(path, {}), changed.get(path)
@@ -121,7 +122,7 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
                 bad = tuple(reversed(made))
             if bad:
                 found.append(_told(path, change, bad, judged, [made[c] for c in made if c not in known]))
-        elif change and (bad or not made):  # no commit explains it: main does not descend from what was accepted
+        elif change and (bad or not made or (trusted and not start)):  # nothing explains it in what was accepted
             found.append(TrustChange(path, _oid(change.old), _oid(change.new), bad))
     return found
 
@@ -158,27 +159,44 @@ def _accepted_apart(hub: Hub, made: Made, again: Again, trusted: Oid, new: Oid, 
         path
         for path, found in read_changes_of(hub.git, gone).items()
         if any(
-            not _took_a_side(gone[c], above) and not (c in made.how and (len(gone[c]) > 1 or c in again.remade))
+            not _took_a_side(gone[c], above) and not (c in made.how and (len(gone[c]) > 1 or (path, c) in again.remade))
             for c, above in found.items()
         )
     }
     return _Apart(commits, frozenset(lost))
 
 
-def _as_others_made(made: Made, commits: Parents, touched: Mapping[str, Changes], foreign: Collection[Oid]) -> set[Oid]:
-    """The acts here that left a file as a commit of others did, and not one upon them: a step for a conflict takes what
-    origin has.
+def _as_others_made(
+    made: Made, again: Again, commits: Parents, touched: Mapping[str, Changes], foreign: Collection[Oid]
+) -> set[Oid]:
+    """The acts here that left a file as a commit of others did, and not one upon them, or that were amended of such: a
+    step for a conflict takes what origin has.
     """
     found = set[Oid]()
-    for changes in touched.values():
+    for path, changes in touched.items():
         theirs: dict[Entry | None, list[Oid]] = {}
         for commit in changes:
             if commit in foreign:
                 theirs.setdefault(_entry_of(changes, commit), []).append(commit)
         for commit in changes if theirs else ():
-            if commit in made.how and commit not in made.by_cn and (same := theirs.get(_entry_of(changes, commit))):
-                later = _later(commit, commits)
-                found |= {commit for one in same if one not in later}
+            if commit in made.how and commit not in made.by_cn:
+                versions = {_entry_of(changes, commit), *again.versions.get((path, commit), ())}
+                later = _later([commit], commits)
+                found |= {commit for entry in versions for one in theirs.get(entry, ()) if one not in later}
+    return found
+
+
+def _upon_others(
+    made: Made, commits: Parents, touched: Mapping[str, Changes], foreign: Collection[Oid]
+) -> set[tuple[str, Oid]]:
+    """Path and commit where an act here changes a file upon a change of others: nobody knows whether that was a
+    revert which stopped at a conflict, and brought more of others back.
+    """
+    found = set[tuple[str, Oid]]()
+    for path, changes in touched.items():
+        theirs = [c for c, above in changes.items() if c in foreign and not _took_a_side(commits[c], above)]
+        upon = _later(theirs, commits) if theirs else set[Oid]()
+        found |= {(path, c) for c in changes if c in upon and c in made.how and c not in made.by_cn | set(foreign)}
     return found
 
 
@@ -186,9 +204,9 @@ def _entry_of(changes: Changes, commit: Oid) -> Entry | None:
     return next(iter(changes[commit].values()))[1]
 
 
-def _later(commit: Oid, commits: Parents) -> set[Oid]:
-    """A commit and those that stand on it; parents come first."""
-    found = {commit}
+def _later(some: Collection[Oid], commits: Parents) -> set[Oid]:
+    """Some commits and those that stand on them; parents come first."""
+    found = set(some)
     for one, above in commits.items():
         if not found.isdisjoint(above):
             found.add(one)

@@ -9,6 +9,7 @@ import pytest
 
 from cn.git.repository import open_hub
 from cn.transaction.accepted_history import AcceptedHistory, read_changes_of, read_parents
+from cn.transaction.made_here import Made, parse_reflog
 from cn.transaction.protected_files import TrustChange, accept, trusted_commit, untrusted
 from cn.values.names import Oid
 from tests.support.hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, try_git, work, write_commit
@@ -651,6 +652,92 @@ def test_what_a_stopped_rebase_made_of_others_is_not_ours(place: Place, end: str
         git(place.root, "commit", "-q", "-m", "resolved")
     made = place.here("-c", "core.editor=true", "rebase", "--continue")
     assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
+
+
+def test_an_old_history_of_ours_upon_nothing_that_was_accepted_asks(place: Place) -> None:
+    """The history was made anew here, by which a stolen key went; the old one was made here too."""
+    old = tip(place.root)
+    git(place.root, "checkout", "-q", "--orphan", "fresh")
+    commit(place.root, {PEERS: "new\n"}, "anew")
+    place.here("branch", "-q", "-M", "main")
+    accept(place.hub, Oid(tip(place.root)))
+    place.here("reset", "-q", "--hard", write_commit(place.root, {"doc.md": "2\n"}, "notes", [old]))
+    assert place.check() == [PEERS]
+
+
+def test_what_was_amended_and_thrown_away_stands_for_no_accepted_change(place: Place) -> None:
+    first = commit(place.root, {PEERS: LONG}, "peers")
+    replaced = commit(place.root, {PEERS: LONG.replace("bob", "new")}, "the stolen key is out")
+    (place.root / PEERS).write_text(LONG.replace("bob", "newer"))
+    place.here("commit", "-q", "-a", "--amend", "-m", "oops")
+    place.here("reset", "-q", "--hard", replaced)
+    accept(place.hub, Oid(replaced))
+    commit(place.root, {PEERS: f"{LONG.replace('bob', 'new')}ours\n"}, "ours")
+    onto = write_commit(place.root, {"doc.md": "2\n"}, "rewound", [first])
+    place.here("rebase", "-q", "--onto", onto, replaced, "main")
+    assert place.check() == [PEERS]
+
+
+@pytest.mark.parametrize("before", ["reset", "amend"])
+def test_what_we_once_made_stands_for_no_pick_of_others(place: Place, before: str) -> None:
+    first = tip(place.root)
+    commit(place.root, {PEERS: "bob\n"}, "bob may")
+    if before == "reset":
+        place.here("reset", "-q", "--soft", first)
+        place.here("commit", "-q", "-m", "bob may decide")
+    else:
+        place.here("commit", "-q", "--amend", "-m", "bob may decide")
+    accept(place.hub, Oid(known := commit(place.root, {PEERS: "pi\n"}, "bob may not")))
+    place.here("merge", "-q", write_commit(place.root, {PEERS: "bob\n"}, "wording", [known]))
+    onto = write_commit(place.root, {"doc.md": "2\n"}, "rewound", [known])
+    made = place.here("rebase", "-q", "--onto", onto, known, "main")
+    assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
+
+
+def test_a_revert_that_stopped_and_was_said_otherwise_asks(place: Place) -> None:
+    lines = "".join(f"line {number}\n" for number in range(8))
+    known = commit(place.root, {PEERS: lines, "notes.md": "0\n"}, "ours")
+    accept(place.hub, Oid(known))
+    write = {PEERS: f"evil\n{lines}junk\n", "notes.md": "a\n"}
+    evil = write_commit(place.root, write, "wording", [known])
+    out = write_commit(place.root, {PEERS: f"{lines}junk\n", "notes.md": "b\n"}, "out", [evil])
+    place.here("merge", "-q", write_commit(place.root, {PEERS: lines, "notes.md": "c\n"}, "junk out", [out]))
+    assert place.check() == []
+    try_git(place.root, "revert", "--no-edit", out)
+    assert git(place.root, "diff", "--name-only", "--diff-filter=U") == "notes.md"
+    made = commit(place.root, {"notes.md": "c\n"}, "restored")
+    assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
+
+
+def test_what_was_taken_of_origin_for_a_conflict_is_theirs_amended_too(place: Place) -> None:
+    first = tip(place.root)
+    evil = write_commit(place.root, {PEERS: "evil\npi\n", "y": "1"}, "evil", [first])
+    place.here("checkout", "-q", evil, "--", PEERS)
+    place.here("commit", "-q", "-m", "as at origin")
+    (place.root / PEERS).write_text("evil\npi\nours\n")
+    made = place.here("commit", "-q", "-a", "--amend", "-m", "and what was here")
+    merge = write_commit(place.root, {PEERS: "evil\npi\nours\n"}, "merge", [evil, made])
+    assert PEERS in [c.path for c in place.untrusted(merge)]
+
+
+def test_a_commit_may_be_amended_without_end() -> None:
+    ids = [Oid(f"{number:040x}") for number in range(5000)]
+    made = Made(dict(parse_reflog(f"{oid} commit{' (amend)' * bool(number)}: x" for number, oid in enumerate(ids))))
+    assert made.amended(ids[-1]) == ids[::-1]
+
+
+@pytest.mark.parametrize("url", [False, True])
+def test_own_commits_that_a_pull_rebased_upon_a_signed_change_are_ours(place: Place, *, url: bool) -> None:
+    """However often that file was written and thrown away before."""
+    accept(place.hub, Oid(commit(place.root, {PEERS: LONG}, "peers")))
+    push(place.root, place.origin, "main")
+    signed_elsewhere(place, {PEERS: LONG.removeprefix("bob\n")}, "bob is out")
+    commit(place.root, {PEERS: f"{LONG}0\n"}, "ours")
+    for number in range(1, 25):
+        (place.root / PEERS).write_text(f"{LONG}{number}\n")
+        place.here("commit", "-q", "-a", "--amend", "-m", "ours")
+    place.here("pull", "-q", "--rebase", *([f"file://{place.origin}", "main"] if url else []))
+    assert place.check() == []
 
 
 def test_a_commit_of_ours_that_is_made_again_upon_what_was_accepted_is_ours(place: Place) -> None:
