@@ -96,8 +96,9 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
     made_by = Made.read(hub)
     again = judge_again(hub, made_by, touched) if trusted else Again()
-    apart = trusted and start and start != trusted
-    accepted = _accepted_apart(hub, made_by, again, trusted, new, start) if trusted and start and apart else _Apart()
+    accepted = _Apart()
+    if trusted and start and start != trusted:
+        accepted = _accepted_apart(hub, made_by, again, trusted, new, start)
     foreign = {c for found in touched.values() for c in found if c not in made_by.how} - built - accepted.commits
     if trusted:  # before, an old commit may be signed, and what came after it unknown
         foreign -= signed(hub, foreign)
@@ -172,14 +173,14 @@ def _as_others_made(
     """The acts here that left a file as a commit of others did, and not one upon them, or that were amended of such: a
     step for a conflict takes what origin has.
     """
-    found = set[Oid]()
+    found, acts = set[Oid](), made.how.keys() - made.by_cn
     for path, changes in touched.items():
         theirs: dict[Entry | None, list[Oid]] = {}
         for commit in changes:
             if commit in foreign:
                 theirs.setdefault(_entry_of(changes, commit), []).append(commit)
         for commit in changes if theirs else ():
-            if commit in made.how and commit not in made.by_cn:
+            if commit in acts:
                 versions = {_entry_of(changes, commit), *again.versions.get((path, commit), ())}
                 later = _later([commit], commits)
                 found |= {commit for entry in versions for one in theirs.get(entry, ()) if one not in later}
@@ -192,11 +193,11 @@ def _upon_others(
     """Path and commit where an act here changes a file upon a change of others: nobody knows whether that was a
     revert which stopped at a conflict, and brought more of others back.
     """
-    found = set[tuple[str, Oid]]()
+    found, acts = set[tuple[str, Oid]](), made.how.keys() - made.by_cn - set(foreign)
     for path, changes in touched.items():
         theirs = [c for c, above in changes.items() if c in foreign and not _took_a_side(commits[c], above)]
         upon = _later(theirs, commits) if theirs else set[Oid]()
-        found |= {(path, c) for c in changes if c in upon and c in made.how and c not in made.by_cn | set(foreign)}
+        found |= {(path, c) for c in changes if c in upon and c in acts}
     return found
 
 
