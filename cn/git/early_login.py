@@ -184,7 +184,9 @@ def write_note(root: str, command: str, place: tuple[str, str], *, waits: bool) 
     except (OSError, ValueError):
         pass
     try:
-        with open(os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+        with open(
+            os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "w"
+        ) as file:
             file.write(text)
         os.rename(f"{path}.new", path)
     except (OSError, ValueError):

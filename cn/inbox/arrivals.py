@@ -201,8 +201,9 @@ def _record_other_names(executor: Executor, seen: Observation) -> None:
         arrival = Arrival(peer, item.topic, branch, item.head, executor.now, item=item)
         with executor.apart(arrival.source):
             there = any(str(one) == item.get("branch") for (whose, _), (one, _) in listed.items() if whose == peer)
-            _rename(executor, arrival, item, name, left_by(item, branch, "" if there else format_second(executor.now)))
+            # First, since what is told last stands: that it cannot be merged.
             executor.perform(_let_in_after_all(arrival, past.get(item.head, ()), executor.settings.us, name))
+            _rename(executor, arrival, item, name, left_by(item, branch, "" if there else format_second(executor.now)))
             why = f"{item.get('branch')} {'has moved away from it' if there else 'is there no more'}"
             text = f"{name} goes on as {visible(branch)}, at the same commit: {visible(why)}"
             executor.notes.info(text, source=arrival.source)
@@ -334,11 +335,11 @@ def _go_on(executor: Executor, arrival: Arrival, item: Item, *, stood: bool) -> 
     let_in = plan_let_in(arrival, executor.settings.us, name)  # it was refused, as the other name of that thread
     arrival = arrival._replace(topic=item.topic, item=item)
     executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
+    executor.perform(let_in)  # first, since what is told last stands: that it cannot be merged
     if stood or arrival.message is not None:
         _rename(executor, arrival, item, name, left_by(item, arrival.branch, item.get("gone")))
     else:
         _revive(executor, arrival)
-    executor.perform(let_in)
     executor.notes.info(f"{name} goes on as {visible(arrival.branch)}, at the same commit", source=arrival.source)
 
 
@@ -896,9 +897,9 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
         back = _back(executor, arrival, item)
         reviewer = assigned_to(executor, item)
         plan = plan_moved(arrival, executor.settings.us, item, working, mains, back, reviewer)
-        executor.perform(_telling(executor, arrival, plan, name, back))
         past = executor.snapshot.events_at_heads(arrival.peer, IN, [arrival.head]).get(arrival.head, ())
         executor.perform(_let_in_after_all(arrival, past, executor.settings.us, name))
+        executor.perform(_telling(executor, arrival, plan, name, back))
         moved = f"moved to {arrival.head[:8]}"
         if not back and _is_theirs(arrival, item) and item.get("branch") != arrival.branch:
             moved = f"goes on as {visible(arrival.branch)}, the same signed words in the commit {arrival.head[:8]}"

@@ -181,6 +181,10 @@ def test_another_name_of_a_commit_keeps_no_decision_when_its_creator_replaces_or
     assert is_in_main(sigma, head) is not pinned, "who read that it went on decides, where no key says whose it is"
     sigma.cn("sync", check=None)
     assert not pinned or sigma.thread(name) == before, "said once"
+    if pinned and other == "zz":
+        pi.cn("sync", check=None)
+        shown = " ".join(pi.cn("status").stdout.split())
+        assert f'refused: "merge-needs-approval: the branch {caution}' in shown, "and not that it was let in"
 
 
 def test_each_time_that_another_name_of_a_commit_leaves_it_what_was_decided_is_void(
