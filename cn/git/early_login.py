@@ -75,6 +75,8 @@ class Begun:
 
 begun: list[Begun] = []
 """What the command that is loaded now may go on with; one at most."""
+_asked = set[str]()
+"""The hubs for which it was looked whether one may be begun: the first that asked has it, or has used it already."""
 
 
 def log_in(command: str, options: str, place: tuple[str, str], folder: str, env: Mapping[str, str]) -> Started:
@@ -126,8 +128,9 @@ def socket_options(socket: str, *, waits: bool) -> str:
 def begin(root: str) -> None:
     """Log in where the last run at ``root`` did, if that is noted, and what git finds it by is as it was then."""
     command = os.environ.get("GIT_SSH_COMMAND") or "ssh"
-    if begun or any(name in os.environ for name in _ELSEWHERE):
+    if begun or root in _asked or any(name in os.environ for name in _ELSEWHERE):
         return
+    _asked.add(root)
     try:
         noted = _read(root)
         name, port, waits = noted["name"], noted["port"], noted["waits"]

@@ -58,7 +58,8 @@ def test_connections_go_on_with_it(served: Remote, clone: Git, runtime: Path) ->
         assert list_remotes(sharing, urls, SECONDS) == {"a": {}, "b": {}}
     assert logins(served) == before + 1
     assert sockets(runtime) == []
-    assert early_login.begun == []
+    early_login.begin(str(clone.root))
+    assert early_login.begun == [], "a sync that found news goes on, and has had its login"
 
 
 def test_one_that_nobody_goes_on_with_ends(clone: Git, runtime: Path) -> None:
