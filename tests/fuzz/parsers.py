@@ -167,12 +167,13 @@ def _masked(data: bytes) -> object:
     assert len(lines) == len(text.lines)
     assert not find_secrets([Text("x", tuple(lines))])
     reached = {one.line - 1 for one in found}
-    for at in [one.line - 1 for one in found if one.kind == PRIVATE_KEY]:
-        rest = _KEY_BEGINS.split(text.lines[at])[-1]
-        while not _KEY_ENDS.search(rest) and at + 1 < len(lines):  # a key goes on to its end, or the text's
-            at += 1
+    begun = {one.line - 1 for one in found if one.kind == PRIVATE_KEY}
+    inside = False  # a key goes on to its end, or the text's; the line that ends it may begin another
+    for at, line in enumerate(text.lines):
+        if inside:
             reached.add(at)
-            rest = _KEY_BEGINS.split(text.lines[at])[-1]  # it may begin another
+        if inside or at in begun:
+            inside = not _KEY_ENDS.search(_KEY_BEGINS.split(line)[-1])
     for at, (old, new) in enumerate(zip(text.lines, lines, strict=True)):
         assert new.endswith(MASK) if at in reached else old == new, (at, old, new)
     return lines

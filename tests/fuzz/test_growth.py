@@ -69,9 +69,9 @@ def test_the_cost_of_a_parser_grows_as_its_input_does(name: str) -> None:
                 continue
             if _cost(parser, frame(4 * size)) < FREE:
                 continue
-            # Slow, or the machine had a bad moment: the least of three tells.
-            small = min(_cost(parser, frame(size)) for _ in range(3))
-            large = min(_cost(parser, frame(4 * size)) for _ in range(3))
+            # Slow, or the machine had a bad moment: the least of three tells, taken in turn.
+            rounds = [(_cost(parser, frame(size)), _cost(parser, frame(4 * size))) for _ in range(3)]
+            small, large = (min(costs) for costs in zip(*rounds, strict=True))
             if large >= FREE and large > MOST * small:
                 slow.append(f"{run!r} ({number}): {small:.3f} s, then {large:.3f} s for four times as much")
     assert not slow, "\n".join(slow)
