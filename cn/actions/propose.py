@@ -38,6 +38,7 @@ from cn.protocol.message import Message
 from cn.protocol.outbox_entry import Propose, is_deletion_of
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.peers_file import Peer, parse_peers
+from cn.protocol.sent_life import BEGINS
 from cn.protocol.sent_mend import signing_text
 from cn.protocol.twins import THERE, is_refused_as_twin, rename_to, twin_of
 from cn.run.executor import Executor
@@ -605,7 +606,7 @@ def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event]
         text = f"{head[:8]} is an earlier state of {target.branch}, which is at {item.head[:8]} now"
         again = command("cn propose {} {}", target.topic, target.peer.name)
         anew = f"to take out what came since, 'git commit --amend --no-edit', then {again}"
-        begun = [e.kind for e in past if e.head == item.head and e.kind in ("queued", "adopted")]
+        begun = [e.kind for e in past if e.head == item.head and e.kind in BEGINS]
         if begun[-1:] == ["adopted"]:  # by whoever may push there
             text = f"somebody moved {target.branch} from {head[:8]} to {item.head[:8]}"
             return Refused(text, f"{take_there(target)}; {anew}")
@@ -621,7 +622,7 @@ def _elsewhere(run: Run, target: Target, head: Oid) -> dict[str, list[Event]]:
 
 def _ended(target: Target, topic: str, past: Sequence[Event], head: Oid) -> Refused | None:
     """That a commit was decided under this topic, or was replaced by one that was: it is not looked at again."""
-    sent = [number for number, event in enumerate(past) if event.head == head and event.kind in ("queued", "adopted")]
+    sent = [number for number, event in enumerate(past) if event.head == head and event.kind in BEGINS]
     later = [e for e in past[sent[-1] :] if e.kind == "answered" and not e.fields.get("unproven")] if sent else []
     answers = [event for event in later if event.fields.get("status") in FINAL]
     if not answers:

@@ -30,7 +30,7 @@ from cn.outbox.moved_hubs import is_upon_former_main
 from cn.outbox.our_names import find_ours
 from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import OUT, Item
-from cn.protocol.sent_life import sent_lives
+from cn.protocol.sent_life import BEGINS, sent_lives
 from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY, lies_at_mailbox
 from cn.transaction.mailbox_main import private_in
@@ -85,7 +85,7 @@ def _is_earlier(run: Run, target: Target, work: WorkClone, item: Item) -> bool:
 def _pushed_by_hand(run: Run, target: Target, item: Item) -> tuple[bool, str]:
     """Did somebody push this head, of whom nobody here said who it is, and not cn; and what had we sent below it?"""
     life = sent_lives(run.snapshot.events_of_topic(target.peer.name, OUT, target.topic))[-1]
-    begun = [n for n, event in enumerate(life) if event.head == item.head and event.kind in ("queued", "adopted")]
+    begun = [n for n, event in enumerate(life) if event.head == item.head and event.kind in BEGINS]
     if not begun or life[begun[-1]].kind == "queued":
         return False, ""
     sent = [event.head for event in life[: begun[-1]] if event.kind == "queued"]

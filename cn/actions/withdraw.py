@@ -16,7 +16,7 @@ from cn.peers.observe import head_name
 from cn.protocol.layout import FINAL, NOTICE, PROPOSAL, TO_MEND
 from cn.protocol.ledger import OUT, Event, Item
 from cn.protocol.outbox_entry import is_deletion_of
-from cn.protocol.sent_life import last_state, sent_lives
+from cn.protocol.sent_life import BEGINS, last_state, sent_lives
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.values.errors import Refused
@@ -139,7 +139,7 @@ def _find_again(run: Run, peer: Name, topic: str) -> Event | None:
     past, known = run.snapshot.events_of_topic(peer, OUT, topic), run.settings.peers.get(peer)
     if known is None or (last := last_state(sent_lives(past)[-1])).kind != "gone":
         return None
-    begun = next(event for event in reversed(past) if event.kind in ("queued", "adopted"))
+    begun = next(event for event in reversed(past) if event.kind in BEGINS)
     branch = Branch(begun.fields.get("branch", ""))
     url, ref = run.settings.delivery_url(run.hub, known, branch), f"{HEADS}{branch}"
     there = list_refs_of(run.hub.git, url, [ref], run.settings.config.limits.peer_seconds)

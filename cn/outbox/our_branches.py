@@ -41,7 +41,7 @@ from cn.protocol.message import About, MessageRefused, parse_message
 from cn.protocol.outbox_entry import is_deletion_of
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer, others_can_write
 from cn.protocol.peers_file import PATH as PEERS
-from cn.protocol.sent_life import is_withdrawn, last_answer, last_state, sent_lives
+from cn.protocol.sent_life import BEGINS, is_withdrawn, last_answer, last_state, sent_lives
 from cn.protocol.twins import THERE
 from cn.run.executor import Executor
 from cn.run.memory import MISNAMED, Condition
@@ -135,10 +135,18 @@ def may_be_ours(executor: Executor, seen: Observation, peer: Name, item: Item, t
 
 def _is_from_here(executor: Executor, peer: Name, item: Item, tip: Oid) -> bool:
     """Was it there before, is it held here, or is the branch one that people move?"""
-    begun = [e for e in executor.snapshot.events_of_topic(peer, OUT, item.topic) if e.kind in ("queued", "adopted")]
-    if item.head == tip or (begun and begun[-1].kind == "adopted") or any(event.head == tip for event in begun):
+    if item.head == tip or _is_adopted(executor, peer, item.topic):
+        return True
+    events = executor.snapshot.events_of_topic(peer, OUT, item.topic)
+    if any(event.head == tip for event in events if event.kind in BEGINS):
         return True
     return read_info(executor.hub.git, [tip]) != [None] and _is_held_here(executor, tip)
+
+
+def _is_adopted(executor: Executor, peer: Name, topic: str) -> bool:
+    """Was the branch pushed by hand, as it is by the ledger?"""
+    events = executor.snapshot.events_of_topic(peer, OUT, topic)
+    return next((event.kind for event in reversed(events) if event.kind in BEGINS), "") == "adopted"
 
 
 def _is_back(executor: Executor, peer: Name, item: Item, tip: Oid) -> bool:
@@ -397,13 +405,14 @@ class _Copied(NamedTuple):
 
 
 def _read_copies(executor: Executor, seen: Observation) -> dict[ThreadKey, _Copied]:
-    """Branches under our name that are not ours by our records, and are a commit that we sent under another name, or
-    the same signed words in another one.
+    """Branches under our name that cn did not send, and are a commit that we sent under another name, or the same
+    signed words in another one.
     """
     strange: dict[Name, list[tuple[str, Oid]]] = {}
     for (peer, topic), (_, tip) in seen.listed[OUT].items():
         there = (peer, topic) not in seen.missing[OUT] and (peer, topic) not in seen.later
-        if there and executor.item(peer, OUT, topic) is None:
+        item = executor.item(peer, OUT, topic)
+        if there and (item is None or (item.head == tip and _is_adopted(executor, peer, topic))):
             strange.setdefault(peer, []).append((topic, tip))
     found: dict[ThreadKey, _Copied] = {}
     for peer, tips in strange.items():
@@ -436,7 +445,11 @@ def _tell_copies(executor: Executor, seen: Observation, copies: Mapping[ThreadKe
         text = f"{branch} at {_place_of(executor, peer, branch)} is what we took back as "
         text += f"{peer}:{one_line(copied.first, 80)}, at {tip[:8]}, under another name: {peer} may take it for ours"
         plain = f"where nobody here wants it there, ask {peer}, by another way, to take nothing of it"
-        remedy = f"where nobody here wants it there, {command('git push {} {}', url, f':{HEADS}{branch}')} deletes it"
+        deletes = command("git push {} {}", url, f":{HEADS}{branch}")
+        if executor.item(peer, OUT, topic) is not None:
+            plain = deletes = command("cn withdraw {}", f"{peer}:{topic}")
+            plain = f"where nobody here wants it there, {deletes} deletes it"
+        remedy = f"where nobody here wants it there, {deletes} deletes it"
         found[head_name((peer, topic), tip)] = _tell_at(executor, seen, (peer, topic), text, remedy, plain)
     told = conditions.names(COPIED)
     for name in told:  # where nobody looked it stays as it was
@@ -840,10 +853,12 @@ def apply_notice(
     deleted = about.branch == expected and not known and any(e.head == about.head for e in past)
     proof = check_claim(executor, seen, peer, about, arrival.signature, said) if is_ours or deleted else None
     taken_name = ours is None and _is_taken(past)
+    copied = _read_copies(executor, seen).get((peer.name, topic)) if ours is None and listed is not None else None
+    taken_back = copied is not None and copied.withdrawn  # told as long as it is there
     strange = ours is not None and listed is not None and _is_strange(executor, seen, peer.name, ours, listed[1], about)
     if strange and ours is not None and proof is None and about.status == "merged":
         strange = not _is_part_of(executor, seen, peer.name, ours, about.head)
-    tip = listed[1] if listed and not taken_name and not strange else None
+    tip = listed[1] if listed and not taken_name and not strange and not taken_back else None
     arrival = arrival._replace(left=left_head(about, ours, expected, tip, deleted=deleted))
     before = _said_of_ended(executor, peer.name, about, ours, past) if about.branch == expected else None
     plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted, before=before)

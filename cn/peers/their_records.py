@@ -12,6 +12,7 @@ from cn.peers.observe import Observation, fetch_mains
 from cn.protocol.ledger import FOLDER, OUT, Event, LedgerRefused, as_written, events_of_topics, events_with, months
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.peers_file import Peer, parse_peers
+from cn.protocol.sent_life import BEGINS
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.values.errors import ConfigError
@@ -48,7 +49,7 @@ def entry_at(git: Git, main: Oid, us: Name) -> Peer | None:
 def is_sent_by(run: Run | Executor, seen: Observation, peer: Peer, branch: Branch, head: Oid) -> bool:
     """Does a peer's main record that it made this very branch, at this head, for us?"""
     theirs = read_theirs(run, seen, peer, OUT, topic_of(branch), head)
-    return any(e.kind in ("queued", "adopted") and e.fields.get("branch") == branch for e in theirs)
+    return any(e.kind in BEGINS and e.fields.get("branch") == branch for e in theirs)
 
 
 def read_theirs(run: Run | Executor, seen: Observation, peer: Peer, side: str, topic: str, head: Oid) -> list[Event]:

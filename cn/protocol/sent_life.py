@@ -15,7 +15,8 @@ from cn.protocol.thread_life import DELETED, MOVED, QUEUED, Link
 from cn.values.text import in_quotes
 
 DELIVERED, ADOPTED, ANSWERED, CLEANED_UP, GONE = "delivered", "adopted", "answered", "cleaned_up", "gone"
-_BEGINS = ("queued", "adopted")
+BEGINS = ("queued", "adopted")
+"""The kinds of the events that a branch of ours begins with: cn sent it, or somebody pushed it by hand."""
 _ENDS = ("deleted", "gone")
 
 
@@ -23,7 +24,7 @@ def sent_lives(events: Iterable[Event]) -> list[list[Event]]:
     """The events of each branch that had this name, oldest first: each ends when it is gone."""
     lives: list[list[Event]] = []
     for event in events:
-        if not lives or (event.kind in _BEGINS and last_state(lives[-1]).kind in _ENDS):
+        if not lives or (event.kind in BEGINS and last_state(lives[-1]).kind in _ENDS):
             lives.append([])
         lives[-1].append(event)
     return lives
@@ -60,7 +61,7 @@ _IN_OUTBOX, _TAKEN_BACK = "its deletion is in the outbox", "taken back by us"
 
 def is_withdrawn(life: Sequence[Event]) -> bool:
     """Did we take it back, since it was sent last?"""
-    begun = max((number for number, event in enumerate(life) if event.kind in _BEGINS), default=0)
+    begun = max((number for number, event in enumerate(life) if event.kind in BEGINS), default=0)
     return any(event.fields.get(WITHDRAWN) for event in life[begun:])
 
 
@@ -68,7 +69,7 @@ def last_answer(life: Sequence[Event]) -> Mapping[str, str]:
     """What was answered since it was sent last, as the ledger folds it: later words change what they name."""
     fields: dict[str, str] = {}
     for event in life:
-        if event.kind in _BEGINS:
+        if event.kind in BEGINS:
             fields = {}
         elif event.kind == "answered":
             fields |= event.fields
@@ -79,7 +80,7 @@ def _link(event: Event, before: Sequence[Event], shown: Mapping[str, str]) -> Li
     get = event.fields.get
     match event.kind:
         case "queued":
-            moved = any(earlier.kind in _BEGINS for earlier in before)
+            moved = any(earlier.kind in BEGINS for earlier in before)
             return Link(MOVED if moved else QUEUED, event.at, get("subject", ""), event.head)
         case "answered":
             merge, status = get("merge", ""), get("status", "")

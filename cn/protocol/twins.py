@@ -17,12 +17,14 @@ THERE = ("delivered", "adopted", "answered")
 def rename_to(first: str, other: str, peer: str = "") -> str:
     """What its creator does to have the thread of the branch ``first`` go on as ``other``, which is there too.
 
-    ``peer``: where both are, as the creator's own cn takes one back there; without it git does, and the creator knows
-    the URL.
+    ``peer``: where both are, as the creator's own cn takes one back there, and tells how the other is taken away where
+    somebody else pushed that; without it git does, and the creator knows the URL.
     """
-    take = command("cn withdraw {}", f"{peer}:{first.partition('/')[2]}")
-    told = take if peer else f"{command('git push {} :{}', 'URL', f'refs/heads/{first}')}, with the URL where it lies,"
-    return f"{told} deletes {first}, and its thread goes on as {other}, if nothing else refuses that"
+    goes_on = f"deletes {first}, and its thread goes on as {other}, if nothing else refuses that"
+    if not peer:
+        return f"{command('git push {} :{}', 'URL', f'refs/heads/{first}')}, with the URL where it lies, {goes_on}"
+    take, away = (command("cn withdraw {}", f"{peer}:{branch.partition('/')[2]}") for branch in (first, other))
+    return f"if somebody here renamed it, {take} {goes_on}; if not, {away} deletes {other}, and {first} stays"
 
 
 def is_refused_as_twin(item: Item) -> bool:

@@ -16,7 +16,7 @@ from cn.protocol.layout import OUTBOX, PROPOSAL, SENT
 from cn.protocol.ledger import IN, OUT, Event
 from cn.protocol.message import parse_message
 from cn.protocol.outbox_entry import Deliver, Entry, entry_head, file_names, is_about, parse_entry
-from cn.protocol.sent_life import is_withdrawn, last_answer, last_state, sent_chain, sent_lives
+from cn.protocol.sent_life import BEGINS, is_withdrawn, last_answer, last_state, sent_chain, sent_lives
 from cn.protocol.thread_life import Link
 from cn.run.view import View
 from cn.values.errors import CnError, Refused
@@ -88,7 +88,7 @@ def show_sent(view: View, text: str) -> SentDocument | None:
     if found is None:
         return None
     peer, life = found
-    begin = next(e for e in reversed(life) if e.kind in ("queued", "adopted"))
+    begin = next(e for e in reversed(life) if e.kind in BEGINS)
     last = last_answer(life)
     get = begin.fields.get
     sent = Sent(

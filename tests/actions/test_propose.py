@@ -1106,17 +1106,14 @@ def test_a_proposal_under_a_second_name_is_told_by_both_sides_what_makes_it_the_
     git(desk.root, "push", "--quiet", "origin", "new:pi/new")
     pi.sync()
     goes_on = "and its thread goes on as pi/new, if nothing else refuses that"
-    helps = f"'cn withdraw sigma:old' deletes pi/old, {goes_on}"
+    helps = f"if somebody here renamed it, 'cn withdraw sigma:old' deletes pi/old, {goes_on}"
     refused = sigma.sync().stderr
     there = f"'git push URL :refs/heads/pi/old', with the URL where it lies, deletes pi/old, {goes_on}"
     assert there in refused
     assert "its creator deletes pi/old where it shall be called pi/new; whichever" in " ".join(refused.split())
     assert there in pi.sync().stdout
     shown = " ".join(pi.cn("status").stdout.split())
-    assert (
-        "'cn withdraw sigma:old' deletes pi/old, and its thread goes on as pi/new, if nothing else refuses that"
-        in shown
-    )
+    assert f"{helps}; if not, 'cn withdraw sigma:new' deletes pi/new, and pi/old stays" in shown
     again = desk.cn("propose", "new").stdout
     assert helps in again
     assert "nothing to do" not in again
@@ -1127,6 +1124,9 @@ def test_a_proposal_under_a_second_name_is_told_by_both_sides_what_makes_it_the_
     shown = pi.cn("status").stdout
     assert "refused" not in shown
     assert "it was let in after all" in shown
+    # Whoever can push there could have named it so, and waited.
+    assert "pi/new at sigma is what we took back as sigma:old" in shown
+    assert "where nobody here wants it there, 'cn withdraw sigma:new' deletes it" in " ".join(shown.split())
     assert "nothing to do" in desk.cn("propose", "new").stdout
     sigma.decide("pi/old", "do:merge")
     pi.sync()

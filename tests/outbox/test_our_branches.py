@@ -26,7 +26,7 @@ from cn.transaction.push import encode
 from cn.values.names import Branch, Name, Oid
 from cn.values.report import Report
 from tests.support.growth import assert_cost_grows_as_size
-from tests.support.hubs import checkout, cn, commit, git, make_ssh_key, sign_with, tip, write_raw_commit
+from tests.support.hubs import checkout, cn, commit, git, make_ssh_key, refs, sign_with, tip, write_raw_commit
 from tests.support.world import MAIN_FILE, Node, World
 
 PI = Name("pi")
@@ -215,4 +215,39 @@ def test_what_we_took_back_is_named_as_long_as_it_stands_there_under_another_nam
     assert f"{step} deletes it" in shown.replace("'", "")
     subprocess.run(shlex.split(step), cwd=pi.root, check=True, capture_output=True)
     pi.sync()
+    assert "took back" not in pi.cn("status").stdout
+
+
+@pytest.mark.parametrize("told", ["before it is taken back", "afterwards"])
+def test_a_strangers_name_for_what_we_sent_is_named_though_its_peer_told_of_it(world: World, told: str) -> None:
+    """The peer's refusal of a second name looks as if a person here had renamed the branch, and nobody knows."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    person = world.person(pi, sigma)
+    checkout(person, "fix", "origin/main")
+    head = commit(person, {"docs/fix.md": "fix\n"}, "Fix")
+    cn("propose", "fix", "sigma", "--hub", pi.root, cwd=person, check=0)
+    sigma.sync()
+    branch, url = world.branch(pi, sigma, "zz")
+    git(sigma.home, "update-ref", f"refs/heads/{branch}", head)
+    sigma.cn("sync", check=0)
+    away = f"git push {url} :refs/heads/{branch}"
+    if told == "before it is taken back":
+        pi.sync()
+        away = "cn withdraw sigma:zz"
+        shown = " ".join(pi.cn("status").stdout.split())
+        assert "if somebody here renamed it, 'cn withdraw sigma:fix' deletes" in shown
+        assert f"if not, '{away}' deletes {branch}, and" in shown
+    pi.cn("withdraw", "fix")
+    for _ in range(2):
+        pi.sync()
+    shown = " ".join(pi.cn("status").stdout.split())
+    assert f"{branch} at sigma is what we took back as sigma:fix, at {head[:8]}, under another name" in shown
+    assert f"where nobody here wants it there, '{away}' deletes it" in shown
+    if away.startswith("git"):
+        subprocess.run(shlex.split(away), cwd=pi.root, check=True, capture_output=True)
+    else:
+        pi.cn(*shlex.split(away)[1:])
+    pi.sync()
+    assert refs(sigma.home, f"refs/heads/{branch}") == {}
     assert "took back" not in pi.cn("status").stdout

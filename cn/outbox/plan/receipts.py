@@ -24,7 +24,7 @@ from cn.protocol.outbox_entry import (
     outbox_path,
     sent_path,
 )
-from cn.protocol.sent_life import is_withdrawn
+from cn.protocol.sent_life import BEGINS, is_withdrawn
 from cn.protocol.states import Step
 from cn.protocol.thread_file import Header
 from cn.values.errors import Refusal
@@ -295,7 +295,7 @@ def plan_seen_again(peer: Name, branch: Branch, queued: Event, at: datetime) -> 
 
 def plan_deleted_again(peer: Name, branch: Branch, past: Sequence[Event], at: datetime) -> Plan:
     """What was deleted, and came back with a backup of the host's, goes again; ``past`` are its events."""
-    begun = next(event for event in reversed(past) if event.kind in ("queued", "adopted"))
+    begun = next(event for event in reversed(past) if event.kind in BEGINS)
     source = f"{peer}/{begun.topic}"
     events = [begun, *[event for event in past if event.kind == "answered"][-1:]]
     if begun.kind == "queued":
