@@ -201,9 +201,10 @@ def _record_other_names(executor: Executor, seen: Observation) -> None:
         arrival = Arrival(peer, item.topic, branch, item.head, executor.now, item=item)
         with executor.apart(arrival.source):
             there = any(str(one) == item.get("branch") for (whose, _), (one, _) in listed.items() if whose == peer)
-            # First, since what is told last stands: that it cannot be merged.
-            executor.perform(_let_in_after_all(arrival, past.get(item.head, ()), executor.settings.us, name))
-            _rename(executor, arrival, item, name, left_by(item, branch, "" if there else format_second(executor.now)))
+            back = left_by(item, branch, "" if there else format_second(executor.now))
+            _rename(executor, arrival, item, name, back)
+            before = [e for e in past.get(item.head, ()) if e.fields.get("branch") == branch]
+            _tell_let_in(executor, arrival._replace(past=before), name, back)
             why = f"{item.get('branch')} {'has moved away from it' if there else 'is there no more'}"
             text = f"{name} goes on as {visible(branch)}, at the same commit: {visible(why)}"
             executor.notes.info(text, source=arrival.source)
@@ -236,11 +237,6 @@ def _record_left(executor: Executor, seen: Observation) -> None:
             with executor.apart(arrival.source):
                 _rename(executor, arrival, item, name, back, left)
                 executor.notes.info(f"{name} {back}", source=arrival.source)
-
-
-def _let_in_after_all(arrival: Arrival, events: Sequence[Event], us: Name, name: ThreadName) -> Plan:
-    """:func:`plan_let_in` for a branch that was refused as another name of a thread, and that is that thread's now."""
-    return plan_let_in(arrival._replace(past=[e for e in events if e.fields.get("branch") == arrival.branch]), us, name)
 
 
 def _stays_refused(executor: Executor, arrival: Arrival) -> bool:
@@ -332,14 +328,16 @@ def _go_on(executor: Executor, arrival: Arrival, item: Item, *, stood: bool) -> 
     One that ``stood`` there already is the branch that was read. Of one that came later nobody knows who put it there.
     """
     name = ThreadName(item.get("thread"))
-    let_in = plan_let_in(arrival, executor.settings.us, name)  # it was refused, as the other name of that thread
+    refused = arrival  # as the other name of that thread
     arrival = arrival._replace(topic=item.topic, item=item)
     executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
-    executor.perform(let_in)  # first, since what is told last stands: that it cannot be merged
+    back = left_by(item, arrival.branch, item.get("gone"))
     if stood or arrival.message is not None:
-        _rename(executor, arrival, item, name, left_by(item, arrival.branch, item.get("gone")))
+        _rename(executor, arrival, item, name, back)
     else:
+        back = withdrawn_before(item)
         _revive(executor, arrival)
+    _tell_let_in(executor, refused._replace(item=item), name, back)
     executor.notes.info(f"{name} goes on as {visible(arrival.branch)}, at the same commit", source=arrival.source)
 
 
@@ -754,7 +752,7 @@ def _refuse(executor: Executor, arrival: Arrival, refusal: Refusal, *, quiet: bo
         noted = not is_back(arrival.branch, arrival.head, executor.snapshot.events_with(arrival.peer, IN, words))
     again = refusal._replace(notify=refusal.notify and not already)
     executor.perform(plan_refused_arrival(arrival, again, executor.settings.us, noted))
-    text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
+    text = f"{arrival.called} is refused: {refusal.rule}: {refusal.reason}"
     told_before, theirs = already or quiet, refusal.notify
     executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=told_before, theirs=theirs)
     Turns(executor.memory).note_tried(arrival.peer, arrival.head, arrival.topic)
@@ -897,9 +895,10 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
         back = _back(executor, arrival, item)
         reviewer = assigned_to(executor, item)
         plan = plan_moved(arrival, executor.settings.us, item, working, mains, back, reviewer)
-        past = executor.snapshot.events_at_heads(arrival.peer, IN, [arrival.head]).get(arrival.head, ())
-        executor.perform(_let_in_after_all(arrival, past, executor.settings.us, name))
         executor.perform(_telling(executor, arrival, plan, name, back))
+        past = executor.snapshot.events_at_heads(arrival.peer, IN, [arrival.head]).get(arrival.head, ())
+        past = [event for event in past if event.fields.get("branch") == arrival.branch]
+        _tell_let_in(executor, arrival._replace(past=past), name, back)
         moved = f"moved to {arrival.head[:8]}"
         if not back and _is_theirs(arrival, item) and item.get("branch") != arrival.branch:
             moved = f"goes on as {visible(arrival.branch)}, the same signed words in the commit {arrival.head[:8]}"
@@ -912,24 +911,37 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str], said: Earlier
         _tell_in_main(executor, arrival)
         return
     earlier = next((e.fields["thread"] for e in reversed(arrival.past) if e.fields.get("thread")), "")
-    name = thread_name(format_day(executor.now), *arrival.key, arrival.head, taken)
+    name = thread_name(format_day(executor.now), arrival.peer, topic_of(arrival.branch), arrival.head, taken)
     taken.add(fold(name))
     plan = plan_new(arrival, executor.settings.us, name, earlier)
     executor.perform(_telling(executor, arrival, plan, name, arrival.part))
-    executor.perform(plan_let_in(arrival, executor.settings.us, name))
-    executor.notes.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
+    _tell_let_in(executor, arrival, name, arrival.part)
+    executor.notes.done(f"received {arrival.called} as {inbox_path(name)}", source=arrival.source)
     if arrival.part:
-        executor.notes.info(f"{arrival.source} {arrival.part}", source=arrival.source)
+        executor.notes.info(f"{arrival.called} {arrival.part}", source=arrival.source)
     _tell_in_main(executor, arrival)
 
 
 def _telling(executor: Executor, arrival: Arrival, plan: Plan, name: ThreadName, back: str) -> Plan:
     """What lets in a branch of which ``back`` is said, where that keeps it from ever being merged."""
-    settings = executor.settings
-    refusal = rules.put_there_by_its_creator(back) if arrival.message is None else None
-    if refusal is None or not rules.asks_who_pushed(settings.peers[arrival.peer], settings.config):
-        return plan
-    return with_refusal(plan, arrival, settings.us, name, refusal)
+    refusal = _never_merged(executor, arrival, back)
+    return plan if refusal is None else with_refusal(plan, arrival, executor.settings.us, name, refusal)
+
+
+def _never_merged(executor: Executor, arrival: Arrival, back: str) -> Refusal | None:
+    settings, is_proposal = executor.settings, arrival.item is None or arrival.item.get("kind") in ("", PROPOSAL)
+    if arrival.message is not None or not is_proposal:
+        return None
+    asks = rules.asks_who_pushed(settings.peers[arrival.peer], settings.config)
+    return rules.put_there_by_its_creator(back) if asks else None
+
+
+def _tell_let_in(executor: Executor, arrival: Arrival, name: ThreadName, back: str) -> None:
+    """Tell the creator of a branch that was refused that it is let in, where it was not told that it is never merged:
+    of two notices of one second nobody knows which is the later.
+    """
+    if _never_merged(executor, arrival, back) is None:
+        executor.perform(plan_let_in(arrival, executor.settings.us, name))
 
 
 def _tell_in_main(executor: Executor, arrival: Arrival) -> None:

@@ -76,6 +76,11 @@ class Arrival(NamedTuple):
         """``peer/topic``, as logs name it."""
         return f"{self.peer}/{self.topic}"
 
+    @property
+    def called(self) -> str:
+        """``peer/name`` by its branch: not its topic where another's thread, which goes on under it, has that."""
+        return f"{self.peer}/{topic_of(self.branch)}"
+
     def row(self, decision: str, executed: str = "—", thread: str = "", outcome: str = "") -> Log:
         """A log row about this arrival."""
         return Log(Row(self.at, self.source, decision, executed, thread, self.branch, self.head, outcome or decision))
@@ -92,7 +97,8 @@ class Arrival(NamedTuple):
 
     def header(self, earlier: str = "", caution: str = "") -> Header:
         """The head of its thread document."""
-        return Header(self.peer, self.topic, self.branch, self.at, self.head, self.signature, earlier, caution)
+        name = topic_of(self.branch)
+        return Header(self.peer, name, self.branch, self.at, self.head, self.signature, earlier, caution)
 
 
 def clean_up(peer: Name, item: Item, at: datetime, reason: str, source: str) -> CleanUp:
