@@ -153,7 +153,7 @@ def not_taken_back(merge: MergeFacts, source: str) -> Refusal | None:
     return Refusal(
         CLEAN_MERGE,
         f"{merge.head[:8]} was merged with git, and all that it changes was taken back: a merge brings nothing of it",
-        f"revert what took it back ('git revert'), then decide again; or {asks} asks for new commits with it",
+        f"{asks} asks for new commits with it",
     )
 
 

@@ -112,7 +112,7 @@ def observe_base(
             # Somebody may have pushed them: origin is asked.
             return observe_base(hub, dry_run=dry_run, check_trust=check_trust, listed=listed, fetched=fetched)
         if origin is not None:
-            commit, reports = _integrated(hub, origin, local, keep=not dry_run)
+            commit, reports = _integrated(hub, origin, local, refs.get(ORIGIN_REF), keep=not dry_run)
             reports = [*reports, *_published_with(hub, origin, local)]
     commit = _restored(hub, commit)
     if check_trust:
@@ -344,12 +344,8 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
     before = known or (local if is_ancestor(hub.git, local, tip) else None)
     if before is None or not (lost := ledger_losses(hub, before, tip)):
         return
-    mended = not ledger_losses(hub, before, local)
-    if mended and is_ancestor(hub.git, tip, local):
-        return  # who took that back on main here has mended it: this run brings it to origin
-    # The same, and origin has gone on meanwhile: git would find nothing to revert.
-    mended = mended and any(ledger_losses(hub, before, one) for one in merge_bases(hub.git, tip, local))
-    raise _taken_out(hub, before, tip, sorted(lost), dry_run, mended)
+    if not is_ancestor(hub.git, tip, local):  # else this run brings it back upon what a person has merged
+        raise _taken_out(hub, before, tip, sorted(lost), dry_run)
 
 
 def _made_anew(hub: Hub, known: Oid, tip: Oid, dropping: str, dry_run: bool) -> Blocked:
@@ -371,11 +367,10 @@ def _made_anew(hub: Hub, known: Oid, tip: Oid, dropping: str, dry_run: bool) -> 
     )
 
 
-def _taken_out(hub: Hub, known: Oid, tip: Oid, lost: Sequence[str], dry_run: bool, mended: bool) -> Blocked:
-    """Origin's main went on from ``known``, and commits of it took lines out of the ledger: these are taken back;
-    ``mended``: main here has done that.
-    """
-    from cn.git.removals import find_removals, is_of_hub, is_of_ledger  # every run comes by here, and few stop
+def _taken_out(hub: Hub, known: Oid, tip: Oid, lost: Sequence[str], dry_run: bool) -> Blocked:
+    """Origin's main went on from ``known``, and commits of it took lines out of the ledger."""
+    # Every run comes by here, and few stop.
+    from cn.git.removals import bring_back, find_removals, is_of_hub, is_of_ledger
 
     rescue = _rescue(known)
     if not dry_run:
@@ -384,21 +379,15 @@ def _taken_out(hub: Hub, known: Oid, tip: Oid, lost: Sequence[str], dry_run: boo
     left = has == [True, False]
     commits = find_removals(hub.git, known, tip, (".",) if left else (_LEDGER,), is_of_hub if left else is_of_ledger)
     merge = command("git merge {}", tip)  # by its id: where doctor says this, no run has made the rescue refs yet
-    steps = [one.revert for one in commits] or [
-        command("git checkout {} -- {}", known, _LEDGER),
-        *([command("git checkout {} -- {}", known, PATH)] if left else []),
-        command("git commit -m {}", "restored"),
-    ]
-    named = f" by {', '.join(f'{one.commit[:12]} {one.title}' for one in commits)}" if commits else ""
-    if mended:
-        steps = []
-    does = "takes back what it did" if commits else "brings it back"
-    back = f"{', then '.join([merge, *steps])}, then 'cn sync' {does}"
+    named = f" by {', '.join(map(str, commits))}" if commits else ""
     if left:
+        accepted = resolve(hub.git, TRUSTED_REF) or known
+        steps = [merge, *bring_back(hub.git, known, accepted, tip), command("git commit -m {}", "restored")]
         text = f"the project left cn: origin's main has no {PATH} any more, it was taken out{named}"
-        return Blocked(f"{text}; what this clone knew is kept at {rescue}", f"{LEAVE}; to come back, {back}")
+        come = f"{LEAVE}; to come back, {', then '.join(steps)}, then 'cn sync'"
+        return Blocked(f"{text}; what this clone knew is kept at {rescue}", come)
     text = f"origin's main lost entries of the ledger: {', '.join(lost[:5])}{named and f', taken out{named}'}"
-    hint = f"{back}; if the loss is meant, {', then '.join(_accepting(hub, tip))}"
+    hint = f"{merge}, then 'cn sync' brings them back; if the loss is meant, {', then '.join(_accepting(hub, tip))}"
     return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint)
 
 
@@ -470,13 +459,16 @@ def _rewound(
     return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint + otherwise)
 
 
-def _integrated(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, list[str]]:
-    if origin == local or is_ancestor(hub.git, local, origin):
-        return origin, []
-    if is_ancestor(hub.git, origin, local):
-        restored = restore_ledger(hub, origin, local)
-        told = ["commits made here took entries out of the ledger; they are restored"]
+def _integrated(hub: Hub, origin: Oid, local: Oid, known: Oid | None, *, keep: bool) -> tuple[Oid, list[str]]:
+    """``known``: what this clone knew of origin's main."""
+    if origin == local or is_ancestor(hub.git, origin, local):
+        restored = local
+        for line in {origin, known or origin} - {local}:
+            restored = restore_ledger(hub, line, restored)
+        told = ["commits took entries out of the ledger; they are restored"]
         return restored, told if restored != local else []
+    if is_ancestor(hub.git, local, origin):
+        return origin, []
     former = _former(hub, origin, local)
     for line in former:
         local = restore_ledger(hub, line, local)
@@ -615,7 +607,7 @@ def integrate(hub: Hub, origin: Oid, local: Oid, *, keep: bool, join: bool = Fal
         )
     special = _Special.read(hub, Oid(base.lines[0]), origin, local)
     wanted, ousted = special.decide()
-    tree = _merge(hub, origin, local, special, join=join)
+    tree = _merge(hub, Oid(base.lines[0]), origin, local, special, join=join)
     at = later(hub, origin, local)
     changes = {path: set_entry(path, entry) for path, entry in wanted.items()}
     told = list[str]()
@@ -678,10 +670,10 @@ def _told_twice(hub: Hub, peer: str, found: Contradiction) -> str:
     merge, what = found.merge, f"{peer}/{one_line(found.topic, 80)}"
     how = f" as {merge[:12]}" if merge else ""
     text = f"{what} was merged{how} on one side, and {found.other} on the other: main has what was merged"
-    keeps, takes = command("cn send {} MESSAGE", peer), command("git revert --no-edit -m 1 {}", merge)
+    keeps, shows = command("cn send {} MESSAGE", peer), command("git diff {} {}", f"{merge}^1", merge)
     trees = read_info(hub.git, [f"{merge}^{{tree}}", f"{merge}^1^{{tree}}"]) if merge else []
     brought = bool(trees) and None not in trees and trees[0] != trees[1]
-    out = f", {takes} takes it out of main" if brought else ""
+    out = f"; {shows} shows what it brought, and a commit of yours takes out what shall not stay" if brought else ""
     return f"{text}, and {peer} was told both; {keeps} tells it what holds{out}"
 
 
@@ -748,7 +740,7 @@ def ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
     return losses
 
 
-def _merge(hub: Hub, origin: Oid, local: Oid, special: _Special, *, join: bool) -> Oid:
+def _merge(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special, *, join: bool) -> Oid:
     """git's merge of everything else.
 
     The special paths are set to the merge base's entries on both sides first, so that git's
@@ -772,22 +764,23 @@ def _merge(hub: Hub, origin: Oid, local: Oid, special: _Special, *, join: bool) 
         stash, pop = _around_pull(hub, local, special.theirs)
         remedy = f"run {stash}{_pull(hub)}, resolve the conflict, commit, {pop}and run again"
         if join:  # git's own merge would conflict in the records too, which nobody resolves by hand
-            remedy = _as_there(hub, origin, local, first)
+            remedy = _as_before(hub, base, local, first)
         raise Blocked(f"your local commits conflict with origin's main in {shown}", remedy)
     return tree
 
 
-def _as_there(hub: Hub, origin: Oid, local: Oid, paths: Sequence[str]) -> str:
-    """How main here gets these files as origin has them, so that nothing conflicts, and the person's own text after."""
-    there = list_entries(hub.git, origin, paths)
-    taken = [path for path in paths if path in there]
-    take = [command("git checkout {} -- {}", origin, path) for path in taken]
-    take += [command("git rm -- {}", path) for path in paths if path not in there]
-    shown = [command("git show {}:{}", local, path) for path in paths]
-    return (
-        f"take what origin has ({', then '.join(take)}, then {command('git commit -m {}', 'as at origin')}), run "
-        f"again, and then put into it what was here ({', '.join(shown)})"
-    )
+def _as_before(hub: Hub, base: Oid, local: Oid, paths: Sequence[str]) -> str:
+    """How main here gets these files as both sides had them, so that nothing conflicts, and the person's own text
+    after that. As origin has them, they would be this clone's word by its commit, also when origin has them no more.
+    """
+    was, here = (list_entries(hub.git, commit, paths) for commit in (base, local))
+    take = [command("git checkout {} -- {}", base, path) for path in paths if path in was]
+    take += [command("git rm -- {}", path) for path in paths if path not in was]
+    shown = [command("git show {}:{}", local, path) for path in paths if path in here]
+    again = f", and then put into it what was here ({', '.join(shown)})" if shown else ""
+    commit = command("git commit -m {}", "as it was before")
+    back = f"set back what both sides changed ({', then '.join(take)}, then {commit})"
+    return f"{back}, run again{again}"
 
 
 def _around_pull(hub: Hub, local: Oid, theirs: Collection[HubPath | str]) -> tuple[str, str]:

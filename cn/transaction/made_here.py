@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -24,17 +25,20 @@ from cn.values.names import Oid, is_oid
 _CN, _ACT, _AMEND, _PICK, _REVERT = "cn", "act", "amend", "pick", "revert"
 _MADE_HERE = re.compile(
     rf"(?:(?P<{_CN}>cn)|(?P<{_ACT}>commit(?: \((?:merge|initial|cherry-pick)\))?|cherry-pick)|(?P<{_REVERT}>revert)"
-    rf"|(?P<{_AMEND}>commit \(amend\))"
-    rf"|(?P<{_PICK}>commit \(rebase\)|(?:rebase|pull)\b.*?\((?:pick|reword|edit|squash|fixup|continue)\)))"
+    rf"|(?P<{_AMEND}>commit \(amend\))|(?P<{_PICK}>commit \(rebase\)))"
     r": (?!fast[- ]?forward\s*$)",
     re.IGNORECASE,
 )
-_REBASE = re.compile(r"(?:rebase|pull)\b.*?\((?P<at>start|finish|abort)\): |checkout: moving ", re.IGNORECASE)
+_REBASE = re.compile(r"(?:rebase[^:(]*|pull .*?)\((?P<step>[a-z-]+)\): ", re.IGNORECASE)
+"""Of a rebase the first word in brackets is git's; a later one may stand in the subject of a commit."""
+_PICKS = ("pick", "reword", "edit", "squash", "fixup", "continue")
+_ENDS = ("finish", "abort")
+_MOVES = "checkout: moving "
 _TAKEN_BACK = re.compile(r"^This reverts commit ([0-9a-f]{40,64})\b", re.MULTILINE)
 """What git-revert(1) writes below the subject; also where a person ends one that stopped at a conflict."""
 _MOST = 20_000
 """Commits before a rebase that are looked for."""
-_TRIED = 20
+_TRIED = 50
 """Commits of one author and date of which it is tried whether git made this one of theirs upon another file."""
 
 
@@ -79,7 +83,7 @@ class Made(NamedTuple):
 def parse_reflog(fields: Iterable[str]) -> Iterator[tuple[Oid, MadeHere]]:
     """Of entries ``ID ACTION``, the oldest first, the ids that an act in this clone made, and how.
 
-    What is committed while a rebase has stopped, git had prepared.
+    What is committed or amended while a rebase has stopped, git had prepared.
     """
     before: Oid | None = None
     rebased: Oid | None = None
@@ -88,22 +92,29 @@ def parse_reflog(fields: Iterable[str]) -> Iterator[tuple[Oid, MadeHere]]:
         oid, _, action = line.partition(" ")
         if not is_oid(oid):
             continue
-        if at := _REBASE.match(action):
-            rebasing = at["at"] == "start"
-            rebased = before if rebasing else None
-        if found := _MADE_HERE.match(action):
-            how = _PICK if rebasing and found.lastgroup == _ACT else str(found.lastgroup)
+        step = rebase["step"].lower() if (rebase := _REBASE.match(action)) else ""
+        if step == "start":
+            rebased, rebasing = before, True
+        elif step in _ENDS or (action.startswith(_MOVES) and oid != before):
+            rebased, rebasing = None, False
+        if step in _PICKS:
+            yield Oid(oid), MadeHere(_PICK, rebased)
+        elif not step and (found := _MADE_HERE.match(action)):
+            how = _PICK if rebasing and found.lastgroup in (_ACT, _AMEND) else str(found.lastgroup)
             yield Oid(oid), MadeHere(how, rebased if how == _PICK else before)
         before = Oid(oid)
 
 
 class Again(NamedTuple):
-    """Of the commits made here: those that git made again of others', or nobody knows of what, which are ``uncounted``;
-    path and commit of what it made again of those which count, and is ``remade``; and what a file was before a commit
-    that changes it was amended, the ``versions`` of that.
+    """What is known of the commits made here.
+
+    ``uncounted``: git made them again of what others changed, or nobody knows of what. ``unsure``, with the path: of
+    an own one or another's, which have the same author and date. ``remade``: what counts, and what git made it of.
+    ``versions``: what a file was in the commits that were amended.
     """
 
     uncounted: frozenset[Oid] = frozenset()
+    unsure: frozenset[tuple[str, Oid]] = frozenset()
     remade: frozenset[tuple[str, Oid]] = frozenset()
     versions: Mapping[tuple[str, Oid], Collection[Entry | None]] = {}
 
@@ -112,7 +123,7 @@ def judge_again(hub: Hub, made: Made, asked: Mapping[str, Collection[Oid]]) -> A
     """Of each path, the commits asked for, which change it."""
     wanted = {path: [c for c in commits if c in made.how and made.how[c].how != _CN] for path, commits in asked.items()}
     judge = _Judge(hub, made, {c for commits in wanted.values() for c in commits if made.how[c].how == _ACT})
-    uncounted, remade = set[Oid](), set[tuple[str, Oid]]()
+    uncounted, unsure, remade = set[Oid](), set[tuple[str, Oid]](), set[tuple[str, Oid]]()
     versions: dict[tuple[str, Oid], Collection[Entry | None]] = {}
     for path, commits in wanted.items():
         for commit in commits:
@@ -123,21 +134,27 @@ def judge_again(hub: Hub, made: Made, asked: Mapping[str, Collection[Oid]]) -> A
                     versions[path, commit] = judge.versions(path, amended)
             except (GitError, RecursionError):  # objects are missing, or too many, and nobody can tell
                 model = None
-            if model is None:
+            if model is None and not judge.mixed.isdisjoint(amended):
+                unsure.add((path, commit))
+            elif model is None:
                 uncounted.add(commit)
             else:
                 remade |= {(path, one) for one in (*amended, *made.amended(model))}
-    return Again(frozenset(uncounted), frozenset(remade), versions)
+    return Again(frozenset(uncounted), frozenset(unsure), frozenset(remade), versions)
 
 
 class _Judge:
-    """``acts``: of which the messages are looked at."""
+    """``acts``: of which the messages are looked at. ``mixed`` are the picks seen so far that may be of others' commits
+    as well as of own ones.
+    """
 
     def __init__(self, hub: Hub, made: Made, acts: Iterable[Oid]) -> None:
         self._hub, self._made = hub, made
+        self.mixed: set[Oid] = set()
         self._messages = _messages(hub, acts)
         self._changes: dict[Oid, dict[str, Pair]] = {}
         self._signed: dict[Oid, bool] = {}
+        self._alike: dict[Oid, list[Oid]] = {}
 
     def model(self, path: str, commit: Oid) -> Oid | None:
         """What counts, and has made this change of a file: the commit itself, or the one of which git made it again."""
@@ -145,19 +162,22 @@ class _Judge:
         made = self._made.how.get(first)
         if made is None:
             return commit if self._is_signed(first) else None
-        if made.how in (_ACT, _REVERT) and (back := self._taken_back(first)):
-            asked = [back] if back in self._made.how or self._is_signed(back) else []
-            return commit if self._find(path, first, asked, reverse=True) else None
+        if made.how in (_CN, _ACT) and not self._taken_back(first):
+            return commit
+        if first != commit and self._pair(path, first) is None:
+            return commit  # all that it makes of this file was put into it by the amend
         if made.how == _PICK:
             return self._find(path, first, self._picked(first, made.before), reverse=False)
-        return commit if made.how in (_CN, _ACT) else None
+        back = self._taken_back(first)
+        asked = [back] if back and (back in self._made.how or self._is_signed(back)) else []
+        return commit if self._find(path, first, asked, reverse=True) else None
 
     def versions(self, path: str, commits: Iterable[Oid]) -> list[Entry | None]:
         """What those of these commits that change a file made of it."""
         return [pair[1] for one in commits if (pair := self._pair(path, one))]
 
     def _find(self, path: str, commit: Oid, asked: Collection[Oid], *, reverse: bool) -> Oid | None:
-        """Which of these made this change; None where one did that does not count."""
+        """Which of these made this change; None where one that changes the file does not count."""
         if (pair := self._pair(path, commit)) is None:
             return None
         pairs = {one: known for one in asked if one != commit and (known := self._pair(path, one))}
@@ -165,19 +185,40 @@ class _Judge:
             pairs = {one: (new, old) for one, (old, new) in pairs.items()}
         same = [one for one, known in pairs.items() if known == pair]
         same = same or [one for one, known in list(pairs.items())[:_TRIED] if _is_upon(self._hub, known, pair)]
-        return same[0] if same and all(self.model(path, one) for one in same) else None
+        return same[0] if same and all(self.model(path, one) for one in pairs) else None
 
     def _picked(self, commit: Oid, before: Oid | None) -> list[Oid]:
-        """The commits of the same author and date in what was checked out before the rebase, and is not below this."""
-        if before is None:
-            return []
-        ((_, author),) = self._read_authors("--no-walk", commit)
-        found = self._read_authors(f"--max-count={_MOST}", before, f"^{commit}")
-        return [one for one, by in found if by == author]
+        """The commits of the same author and date that were made here; none where one was not that was checked out
+        before the rebase, and is not below this: anybody may write an author and a date.
+        """
+        if commit not in self._alike:
+            found = self._alike[commit] = list[Oid]()
+            if before is not None:
+                ((_, author),) = self._read_authors([commit], "--no-walk")
+                there = self._read_authors([before, f"^{commit}"], f"--max-count={_MOST}")
+                alike = [one for one, by in there if by == author]
+                own = [one for one in alike if one in self._made.how or self._is_signed(one)]
+                if len(there) < _MOST and len(own) == len(alike):
+                    found += own or [one for one, by in self._authors.items() if by == author]
+                elif own:
+                    self.mixed.add(commit)
+        return self._alike[commit]
 
-    def _read_authors(self, how: str, *asked: str) -> list[tuple[Oid, str]]:
-        words = ("log", "-z", "--date=raw", "--format=%H %an <%ae> %ad", how, "--end-of-options", *asked, "--")
-        rows = (field.partition(" ") for field in self._hub.git.run(*words).fields)
+    @cached_property
+    def _authors(self) -> dict[Oid, str]:
+        """Author and date of what acts made, and amends of that, the newest first: a rebase may have left the branch
+        that it was made on.
+        """
+        made = dict[Oid, bool]()
+        for one, (how, before) in self._made.how.items():
+            if how == _ACT or (how == _AMEND and before in made):
+                made[one] = True
+        made = dict(reversed(made.items()))
+        return dict(self._read_authors(made, "--no-walk=unsorted", "--ignore-missing")) if made else {}
+
+    def _read_authors(self, asked: Iterable[Oid | str], *how: str) -> list[tuple[Oid, str]]:
+        words = ("log", "-z", "--date=raw", "--format=%H %an <%ae> %ad", *how, "--stdin")
+        rows = (field.partition(" ") for field in self._hub.git.run(*words, stdin=as_lines(asked)).fields)
         return [(Oid(oid), author) for oid, _, author in rows]
 
     def _taken_back(self, commit: Oid) -> Oid | None:

@@ -105,7 +105,7 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
         foreign |= again.uncounted - accepted.commits
         foreign |= _as_others_made(made_by, again, commits, touched, foreign) - accepted.commits
     built |= made_by.how.keys()
-    unsure = _upon_others(made_by, commits, touched, foreign)
+    unsure = _upon_others(made_by, commits, touched, foreign) | again.unsure
     history = AcceptedHistory(hub.git, start, commits, foreign, built, unsure) if start else None
     found = []
     for path in sorted({*changed, *touched} if history else changed):
@@ -115,7 +115,7 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
             found.append(TrustChange(path, _oid(change.old), _oid(change.new), bad))
             continue
         known = accepted.commits | foreign
-        mixed = any(c in built and len(made[c]) == len(commits[c]) > 1 for c in made)
+        mixed = any((path, c) in unsure or (c in built and len(made[c]) == len(commits[c]) > 1) for c in made)
         if (bad or mixed) and history and (change or start == trusted or any(c not in known for c in made)):
             judged = history.judge(path, made)
             bad = tuple(c for c in reversed(made) if c in judged.by)

@@ -157,7 +157,7 @@ def test_lines_of_the_ledger_that_a_commit_took_come_back_without_a_push_over_it
     assert "lost entries of the ledger" in told
     assert "push" not in told
     back = told_commands(told.partition("; if the loss is meant")[0], "→")
-    assert {"commit": 1, "merge": 1, "two commits": 2, "stale merge": 0}[how] == sum("revert" in one for one in back)
+    assert [one.split()[:2] for one in back] == [["git", "merge"], ["cn", "sync"]]
     obey(sigma, *back)
     main = branches(sigma.home)["main"]
     assert {known, bad} <= set(git(sigma.home, "rev-list", main).split())
@@ -198,8 +198,7 @@ def test_a_project_that_left_cn_is_called_that_and_comes_back_as_told(
     assert "'cn cron remove' ends cn's runs here" in gone
     obey(sigma, *back)
     assert kept in git(sigma.home, "rev-list", "main").split()
-    there = "docs/since.md" in git(sigma.home, "ls-tree", "-r", "--name-only", "main").split()
-    assert there != merged, "what is taken back is what that commit did"
+    assert "docs/since.md" in git(sigma.home, "ls-tree", "-r", "--name-only", "main").split()
     second.sync()
     assert sigma.threads() == second.threads() != []
     for node in (sigma, second):

@@ -720,6 +720,87 @@ def test_what_was_taken_of_origin_for_a_conflict_is_theirs_amended_too(place: Pl
     assert PEERS in [c.path for c in place.untrusted(merge)]
 
 
+@pytest.mark.parametrize(
+    ("actions", "how"),
+    [
+        (["rebase (pick): Notes (finish): typos", "commit: Wording"], ["pick", "pick"]),
+        (["rebase (pick): Notes (abort): typos", "commit: Wording"], ["pick", "pick"]),
+        (["rebase (pick): feat(start): x", "rebase (finish): returning to x", "commit: y"], ["pick", "act"]),
+        (["rebase (edit): x", "commit (amend): y"], ["pick", "pick"]),
+        (["rebase (finish): returning to refs/heads/main", "commit: x", "commit (amend): y"], ["act", "amend"]),
+        (["rebase (pick): x", "checkout: moving from a to b", "commit: y"], ["pick", "act"]),
+    ],
+)
+def test_what_is_committed_in_a_rebase_is_its_own_until_git_ends_that(actions: list[str], how: list[str]) -> None:
+    """Whoever writes the subject of a commit ends no rebase by it."""
+    lines = ["rebase (start): checkout origin/main", *actions]
+    ids = [Oid(f"{number:040x}") for number in range(len(lines))]
+    made = [one for _, one in parse_reflog(f"{oid} {line}" for oid, line in zip(ids, lines, strict=True))]
+    assert [one.how for one in made] == how
+
+
+def test_a_branch_that_is_made_in_a_rebase_ends_it_not() -> None:
+    lines = ["rebase (start): checkout origin/main", "rebase (pick): x", "checkout: moving from x to save", "commit: y"]
+    ids = [f"{number:040x}" for number in (1, 2, 2, 3)]
+    made = dict(parse_reflog(f"{oid} {line}" for oid, line in zip(ids, lines, strict=True)))
+    assert [one.how for one in made.values()] == ["pick", "pick"]
+
+
+def test_who_writes_the_author_and_the_date_of_ours_makes_no_change_of_ours_again(place: Place) -> None:
+    """Bob was let in, and taken out again; others do it once more, upon a line of theirs, as if they were we."""
+    tail, before = "eve was here\n", LONG.removeprefix("bob\n")
+    begun = commit(place.root, {PEERS: before}, "peers")
+    with_tail = write_commit(place.root, {PEERS: f"{before}{tail}"}, "a line", [begun])
+    first = write_commit(place.root, {PEERS: before}, "out again", [with_tail])
+    place.here("merge", "-q", "--ff-only", first)
+    accept(place.hub, Oid(first))
+    own = [LONG, before]
+    dates = ["2026-03-01T12:00:00Z", "2026-03-02T12:00:00Z"]
+    for text, date in zip(own, dates, strict=True):
+        (place.root / PEERS).write_text(text)
+        place.here("commit", "-q", "-a", "-m", "ours", "--date", date)
+    known = tip(place.root)
+    accept(place.hub, Oid(known))
+    author, theirs = git(place.root, "log", "-1", "--format=%an <%ae>"), with_tail
+    for text, date in zip([*own, own[0]], [*dates, dates[0]], strict=True):
+        theirs = write_commit(place.root, {PEERS: f"{text}{tail}"}, "ours", [theirs], author, date)
+    place.here("merge", "-q", "--ff-only", write_commit(place.root, {PEERS: LONG}, "merge", [known, theirs]))
+    assert place.check() == [PEERS]
+    onto = write_commit(place.root, {"other.md": "2\n"}, "rewound", [first])
+    place.here("rebase", "-q", "--onto", onto, known, "main")
+    assert (place.root / PEERS).read_text() == LONG
+    assert place.check() == [PEERS]
+
+
+def test_a_rebase_of_another_branch_than_the_one_checked_out_makes_ours_again(place: Place) -> None:
+    place.here("switch", "-q", "-c", "topic")
+    commit(place.root, {PEERS: "pi\nmine\n"}, "mine")
+    place.here("switch", "-q", "main")
+    place.foreign("doc.md", "2\n")
+    place.here("pull", "-q", "--ff-only")
+    for number in range(2):
+        place.here("rebase", "-q", "main", "topic")
+        place.here("switch", "-q", "main")
+        place.foreign("doc.md", f"again {number}\n")
+        place.here("pull", "-q", "--ff-only")
+    place.here("rebase", "-q", "main", "topic")
+    place.here("switch", "-q", "main")
+    place.here("merge", "-q", "--ff-only", "topic")
+    assert place.check() == []
+
+
+def test_what_an_amend_puts_into_a_rebased_commit_is_ours(place: Place) -> None:
+    """The commit that was rebased had nothing of that file."""
+    commit(place.root, {"doc.md": "mine\n"}, "mine")
+    place.foreign("other.md", "2\n")
+    place.here("pull", "-q", "--rebase")
+    for number in range(3):
+        (place.root / ".gitignore").write_text(f"{number}\n")
+        place.here("add", ".gitignore")
+        place.here("commit", "-q", "--amend", "-m", "mine")
+        assert place.check() == []
+
+
 def test_a_commit_may_be_amended_without_end() -> None:
     ids = [Oid(f"{number:040x}") for number in range(5000)]
     made = Made(dict(parse_reflog(f"{oid} commit{' (amend)' * bool(number)}: x" for number, oid in enumerate(ids))))

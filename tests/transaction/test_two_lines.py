@@ -115,7 +115,7 @@ def test_what_both_decided_is_over_and_both_decisions_are_logged(
     said = " ".join(second.sync().stdout.split())
     assert "pi/a was merged as" in said
     assert "on one side, and discarded on the other: main has what was merged, and pi was told both" in said
-    (takes,) = re.findall(r"'(git revert [^']*)' takes it out of main", said)
+    (shows,) = re.findall(r"'(git diff [^']*)' shows what it brought", said)
     pi.sync()
     for _ in range(3):
         for node in (sigma, second, pi):
@@ -125,7 +125,10 @@ def test_what_both_decided_is_over_and_both_decisions_are_logged(
     assert {row[1] for row in sigma.rows() if row[0] == "pi/a"} >= {"do:merge", "delete:no"}
     assert sigma.main == second.main
     assert is_in_main(sigma, heads["a"])
-    subprocess.run(takes, shell=True, cwd=sigma.root, check=True, capture_output=True, timeout=60)
+    shown = subprocess.run(shows, shell=True, cwd=sigma.root, check=True, capture_output=True, timeout=60)
+    assert b"+++ b/docs/a.md" in shown.stdout
+    git(sigma.root, "rm", "--quiet", "docs/a.md")
+    git(sigma.root, "commit", "--quiet", "-m", "not that")
     sigma.sync()
     healthy(sigma)
 
@@ -165,7 +168,7 @@ def test_what_one_side_had_merged_by_hand_and_the_other_discarded_is_told_as_tha
     obey(second, second.cn("sync", check=1).stderr, "if they shall stay", ", then 'cn sync'")
     said = " ".join(second.sync().stdout.split())
     assert "pi/a was merged on one side, and discarded on the other" in said
-    assert "takes it out" not in said
+    assert "shows what it brought" not in said
 
 
 def test_what_this_clone_had_not_placed_yet_is_merged_too(clones: tuple[str, list[Node], dict[str, str]]) -> None:
@@ -224,6 +227,37 @@ def test_files_that_conflict_are_taken_as_told_and_the_records_of_both_stay(
     assert read(second.home, "main:docs/x.md") == b"there\n"
     assert git(second.root, *show.split()[1:]) == "here"
     assert all(is_in_main(second, heads[topic]) for topic in "bc")
+    healthy(second)
+
+
+def test_the_step_for_a_conflict_makes_nothing_of_others_ours(
+    world: World, clones: tuple[str, list[Node], dict[str, str]]
+) -> None:
+    """Who can rewind main takes back what conflicts, once the step was followed: what was theirs goes with it."""
+    left, (sigma, second, _), _ = clones
+    page = (second.root / "spec/USER.md").read_text()
+    commit(second.root, {"spec/USER.md": f"{page}Ask twice.\n"}, "rules")
+    second.sync()
+    set_back(second, left)
+    other = clone(sigma.url, world.folder / "other")
+    identify(other, "mallory")
+    commit(other, {"spec/USER.md": f"{page}Mallory decides.\n"}, "wording")
+    push(other, sigma.url, "main")
+    obey(second, second.cn("sync", check=1).stderr, "if they shall stay", ", then 'cn sync'")
+    told = second.cn("sync", check=1).stderr
+    assert "conflict with origin's main in spec/USER.md" in told
+    (show,) = re.findall(r"'(git show [^']*)'", told)
+    obey(second, told, "→", "), run again")
+    assert "protected files changed elsewhere" in second.cn("sync", check=1).stderr
+    git(other, "reset", "--quiet", "--hard", left)
+    commit(other, {"notes.md": "notes\n"}, "notes")
+    set_back(sigma, left)
+    push(other, sigma.url, "main")
+    told = second.cn("sync", check=1).stderr
+    obey(second, told, "if the loss is meant", " so that branches")
+    second.sync()
+    assert read(second.home, "main:spec/USER.md").decode() == page
+    assert git(second.root, *show.split()[1:]).endswith("Ask twice.")
     healthy(second)
 
 
