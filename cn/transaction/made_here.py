@@ -9,7 +9,7 @@ of the same author and date, which counts, in what was checked out before that r
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -108,9 +108,9 @@ def parse_reflog(fields: Iterable[str]) -> Iterator[tuple[Oid, MadeHere]]:
 class Again(NamedTuple):
     """What is known of the commits made here.
 
-    ``uncounted``: git made them again of what others changed, or nobody knows of what. ``unsure``, with the path: of
-    an own one or another's, which have the same author and date. ``remade``: what counts, and what git made it of.
-    ``versions``: what a file was in the commits that were amended.
+    ``uncounted``: git made them again of what others changed, or nobody knows of what. ``unsure``, with the path: of an
+    own one, or of another's. ``remade``: what counts, and what git made it of. ``versions``: what a file was in the
+    commits that were amended.
     """
 
     uncounted: frozenset[Oid] = frozenset()
@@ -119,10 +119,16 @@ class Again(NamedTuple):
     versions: Mapping[tuple[str, Oid], Collection[Entry | None]] = {}
 
 
-def judge_again(hub: Hub, made: Made, asked: Mapping[str, Collection[Oid]]) -> Again:
-    """Of each path, the commits asked for, which change it."""
+def judge_again(
+    hub: Hub, made: Made, asked: Mapping[str, Collection[Oid]], accepted: Oid, is_asked: Callable[[str], bool]
+) -> Again:
+    """Of each path, the commits asked for, which change it. ``accepted`` is what this clone accepted of the paths of
+    which ``is_asked`` holds.
+    """
     wanted = {path: [c for c in commits if c in made.how and made.how[c].how != _CN] for path, commits in asked.items()}
-    judge = _Judge(hub, made, {c for commits in wanted.values() for c in commits if made.how[c].how == _ACT})
+    judge = _Judge(
+        hub, made, accepted, is_asked, {c for commits in wanted.values() for c in commits if made.how[c].how == _ACT}
+    )
     uncounted, unsure, remade = set[Oid](), set[tuple[str, Oid]](), set[tuple[str, Oid]]()
     versions: dict[tuple[str, Oid], Collection[Entry | None]] = {}
     for path, commits in wanted.items():
@@ -144,12 +150,14 @@ def judge_again(hub: Hub, made: Made, asked: Mapping[str, Collection[Oid]]) -> A
 
 
 class _Judge:
-    """``acts``: of which the messages are looked at. ``mixed`` are the picks seen so far that may be of others' commits
-    as well as of own ones.
+    """``acts``: of which the messages are looked at. ``mixed`` are the picks seen so far of a rebase that may have made
+    others' commits again.
     """
 
-    def __init__(self, hub: Hub, made: Made, acts: Iterable[Oid]) -> None:
-        self._hub, self._made = hub, made
+    def __init__(
+        self, hub: Hub, made: Made, accepted: Oid, is_asked: Callable[[str], bool], acts: Iterable[Oid]
+    ) -> None:
+        self._hub, self._made, self._accepted, self._is_asked = hub, made, accepted, is_asked
         self.mixed: set[Oid] = set()
         self._messages = _messages(hub, acts)
         self._changes: dict[Oid, dict[str, Pair]] = {}
@@ -188,21 +196,35 @@ class _Judge:
         return same[0] if same and all(self.model(path, one) for one in pairs) else None
 
     def _picked(self, commit: Oid, before: Oid | None) -> list[Oid]:
-        """The commits of the same author and date that were made here; none where one was not that was checked out
-        before the rebase, and is not below this: anybody may write an author and a date.
+        """The commits of the same author and date that were made here; none where the rebase began on changes of others
+        to such files which nobody has accepted: anybody may write an author and a date.
         """
         if commit not in self._alike:
             found = self._alike[commit] = list[Oid]()
             if before is not None:
                 ((_, author),) = self._read_authors([commit], "--no-walk")
                 there = self._read_authors([before, f"^{commit}"], f"--max-count={_MOST}")
-                alike = [one for one, by in there if by == author]
-                own = [one for one in alike if one in self._made.how or self._is_signed(one)]
-                if len(there) < _MOST and len(own) == len(alike):
-                    found += own or [one for one, by in self._authors.items() if by == author]
-                elif own:
+                others = {one for one, _ in there if one not in self._made.how}
+                alike = [one for one, by in there if by == author and (one not in others or self._is_signed(one))]
+                if len(there) == _MOST or self._hold_others(before, commit, others):
                     self.mixed.add(commit)
+                else:
+                    found += alike or [one for one, by in self._authors.items() if by == author]
         return self._alike[commit]
+
+    def _hold_others(self, before: Oid, commit: Oid, others: Collection[Oid]) -> bool:
+        """Do any of these commits, which lie between, change such a file, and are neither accepted nor signed?"""
+        if not others:
+            return False
+        parents = read_parents(self._hub.git, before, f"^{commit}", f"^{self._accepted}")
+        theirs = {one: above for one, above in parents.items() if one in others and len(above) == 1}
+        changing = {
+            c
+            for path, changes in read_changes_of(self._hub.git, theirs).items()
+            for c in changes
+            if self._is_asked(path)
+        }
+        return any(not self._is_signed(one) for one in changing)
 
     @cached_property
     def _authors(self) -> dict[Oid, str]:

@@ -95,7 +95,7 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     commits = read_parents(hub.git, *words, *([] if trusted else ["--full-history", "--", *sorted(changed)[:_NAMED]]))
     touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
     made_by = Made.read(hub)
-    again = judge_again(hub, made_by, touched) if trusted else Again()
+    again = judge_again(hub, made_by, touched, trusted, counts) if trusted else Again()
     accepted = _Apart()
     if trusted and start and start != trusted:
         accepted = _accepted_apart(hub, made_by, again, trusted, new, start)
