@@ -10,7 +10,7 @@ from cn.git.remote import HEADS, list_refs_of
 from cn.git.repository import Hub
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import UNHEARD, forget_lost
-from cn.outbox.our_names import find_ours, told_of
+from cn.outbox.our_names import FORWARD, REPLACED, find_ours, told_of
 from cn.outbox.plan.receipts import plan_end_lost, plan_seen_again, plan_unasked, plan_withdrawn
 from cn.peers.observe import head_name
 from cn.protocol.layout import FINAL, NOTICE, PROPOSAL, TO_MEND
@@ -46,6 +46,9 @@ def withdraw(hub: Hub, sent: str, *, dry_run: bool = False) -> Report:
             _require_ours(run, peer, topic)
             run.commit(lambda executor: _take_back(executor, peer, topic, again))
             deliver(run, force=True)
+            if run.snapshot.item(peer, OUT, topic) is None:  # what stood in its place is nothing of ours any more
+                for kind in (REPLACED, FORWARD):
+                    run.memory.conditions.clear(kind, f"{peer}:{topic}")
     return run.report
 
 

@@ -13,7 +13,19 @@ from cn.git.read_branches import Patience, first_title, read_commits, read_histo
 from cn.git.remote import HEADS
 from cn.git.signatures import lacks_our_key, signed_digest
 from cn.git.taken_in import held
-from cn.outbox.our_names import COPIED, FORWARD, LOST, REPLACED, TAKEN_DOWN, UNLISTED, ends_it, steps_back
+from cn.outbox.our_names import (
+    COPIED,
+    FORWARD,
+    LOST,
+    REPLACED,
+    TAKEN_DOWN,
+    UNLISTED,
+    ends_it,
+    keep_step,
+    proposes,
+    sends_anew,
+    steps_back,
+)
 from cn.outbox.plan.receipts import (
     LEFT,
     Arrival,
@@ -214,12 +226,17 @@ def _record_replaced(executor: Executor, seen: Observation) -> list[ThreadKey]:
             if not executor.memory.told(LEFT, peer, known.topic, tip, pinned):  # it stays so until somebody answers
                 moved.append((peer, known.topic))
             continue
-        keep = command("git branch {} {}", f"ours-{tip[:8]}", tip)
         text = f"our {branch} at {peer} is not what we sent: {tip[:8]} stands there, and cn saw nobody here "
         text += f"make it; ours is {item.head[:8]}"
-        plain = f"if somebody here pushed the other, {keep} says so, also after it was answered; "
-        remedy = f"{plain}else {back} brings ours back, and {ends}"
-        plain += f"else ask {peer}, by another way"
+        says = f"if somebody here pushed the other, {keep_step(executor.hub.root, tip)} says so"
+        plain = f"{says}, also after it was answered; else ask {peer}, by another way"
+        is_proposal = item.get("kind") in ("", PROPOSAL) and item.state in THERE
+        if is_proposal and (merged := _is_in_main(executor, seen, peer, item._replace(head=tip))):
+            remedy = f"{merged}: {says}, and it is merged; else {sends_anew(peer, item)}; {ends}"
+        else:
+            remedy = f"{says}, also after it was answered"
+            remedy += f", and so does {proposes(peer, item)}, where that is checked out" if is_proposal else ""
+            remedy += f"; else {back} brings ours back, and {ends}"
         found[f"{peer}:{known.topic}"] = tell(text, remedy, plain)
     conditions = executor.memory.conditions
     for kind, there in ((REPLACED, found), (FORWARD, forward)):  # where nobody looked it stays as it was

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import OUT, Item, topics
 from cn.run.memory import Condition, Conditions
 from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
 from cn.values.errors import Refused
-from cn.values.names import Name
+from cn.values.names import Name, Oid
 from cn.values.shell_words import command
 from cn.values.text import one_line
 
@@ -46,6 +48,27 @@ def ends_it(gone: str, peer: str, topic: str) -> str:
     return f"{gone}, then {command('cn withdraw {}', f'{peer}:{topic}')}, ends it"
 
 
+def keep_step(hub: Path, tip: Oid) -> str:
+    """The step that says that a commit is of somebody here: a branch of the hub holds it. It names the hub, since it
+    may be typed in a clone of the peer's, where such a branch says nothing.
+    """
+    return command("git -C {} branch {} {}", str(hub), f"ours-{tip[:8]}", tip)
+
+
+def proposes(peer: str, item: Item) -> str:
+    """The step that proposes what is checked out, by the name of this one."""
+    return command("cn propose {} {}", item.topic, peer)
+
+
+def sends_anew(peer: str, item: Item) -> str:
+    """How a proposal comes in place of another's commit that is merged: as a new one, since who has seen the one of
+    before reads it no more.
+    """
+    over = command("cn propose {} {} --replace", item.topic, peer)
+    amend = f"where {one_line(item.topic, 80)} is checked out, 'git commit --amend --no-edit'"
+    return f"{amend}, then {over} brings ours there, as a new commit"
+
+
 def steps_back(push: str, gone: str, peer: str, item: Item) -> str:
     """What helps where an earlier state of a branch of ours stands at a peer: ``push`` brings what we sent last, and
     ``gone`` deletes what is there.
@@ -56,7 +79,7 @@ def steps_back(push: str, gone: str, peer: str, item: Item) -> str:
     ends = ends_it(gone, peer, item.topic)
     if item.get("kind") not in ("", PROPOSAL):
         return f"{push} brings there what we sent last; {ends}"
-    again = command("cn propose {} {}", item.topic, peer)
+    again = proposes(peer, item)
     anew = f"where {topic} is checked out, 'git commit --amend --no-edit', then {again} brings there what we sent last"
     return f"{anew}, as a new commit; {push} as the same one, if nothing was answered since; {ends}"
 

@@ -49,6 +49,8 @@ BRANCH_GONE = "the branch is not there any more (withdrawn, or deleted at the ho
 """What is known of a branch of ours that is not listed: who took it away, nobody saw."""
 BRANCH_LEFT = "the branch is not there any more (withdrawn, deleted at the host, or moved to what did not come in)"
 """The same of a proposal that waits here: its branch does not stand where its thread shows it."""
+NOT_OURS = "it names no branch and head of ours"
+"""What the log has of an answer about a commit that nobody here sent."""
 IN_MAIN = "main already holds this"
 END_IN_MAIN = "do:merge merges nothing more, ends the thread, and tells its creator that it is merged"
 """What is said of a proposal that was merged by somebody with git before it is decided, and what helps."""

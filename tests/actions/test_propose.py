@@ -1156,11 +1156,14 @@ def test_a_message_of_cns_that_a_rebase_took_in_is_no_part_of_a_proposal(desk: D
     assert (sigma.root / "docs/new.md").exists()
 
 
-def test_a_strangers_commit_in_the_place_of_a_proposal_is_not_recorded_as_ours(desk: Desk) -> None:
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_strangers_commit_in_the_place_of_a_proposal_is_not_recorded_as_ours(desk: Desk, *, seen: bool) -> None:
     """Somebody who may push at sigma pushes over it; sigma reads and merges what it sees."""
     sigma, pi = desk.sigma, desk.pi
     head = desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")
+    if seen:
+        sigma.sync()
     stranger = clone(sigma.url, desk.world.folder / "stranger")
     identify(stranger, "Omega", "omega@people.example")
     other = commit(stranger, {"docs/fix.md": "two\n"}, "Mend it")
@@ -1180,13 +1183,34 @@ def test_a_strangers_commit_in_the_place_of_a_proposal_is_not_recorded_as_ours(d
         assert said in " ".join(shown.stdout.split())
     assert "no answer about our commit yet" in pi.cn("status").stdout
     why = " ".join(pi.cn("why", "sigma:fix").stdout.split())
-    assert f"is at sigma; no answer head {head}" in why
+    assert f"is at sigma; no answer about our commit, but merged about another there head {head}" in why
     assert f"that is about {other[:8]}, and ours is {head[:8]}" in why
     assert desk.there() == other, "nobody's branch is deleted as if ours were done"
     refused = " ".join(pi.cn("withdraw", "sigma:fix", check=1).stderr.split())
     assert said in refused
-    assert f"'git branch ours-{other[:8]} {other}' says so, also after it was answered" in refused
+    keep = f"'git -C {pi.root} branch ours-{other[:8]} {other}'"
+    held = f"sigma's main holds it: if somebody here pushed the other, {keep} says so, and it is merged"
+    anew = "where fix is checked out, 'git commit --amend --no-edit', then 'cn propose fix sigma --replace' brings ours"
+    assert f"{held}; else {anew} there, as a new commit; " in refused
+    assert "force-with-lease" not in refused, "who read it there, or decided the other, reads ours no more"
     assert "fix" not in pi.cn("outbox").stdout
+    git(desk.root, "commit", "--quiet", "--amend", "--no-edit", GIT_COMMITTER_DATE="2030-01-01T00:00:00Z")
+    desk.cn("propose", "fix", "sigma", "--replace")
+    assert desk.there() == tip(desk.root) != head
+    pi.sync()
+    assert "not what we sent" not in pi.cn("status").stdout
+    sigma.sync()
+    assert [name for name in sigma.threads() if "pi-fix" in name], "it is read as what it is"
+
+
+def test_what_stands_in_the_place_of_a_proposal_is_replaced_by_it_while_it_is_not_merged(desk: Desk) -> None:
+    sigma, pi = desk.sigma, desk.pi
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    stranger = clone(sigma.url, desk.world.folder / "stranger")
+    identify(stranger, "Omega", "omega@people.example")
+    push(stranger, sigma.url, f"+{commit(stranger, {'docs/fix.md': 'two'}, 'Mend it')}:refs/heads/pi/fix")
+    pi.cn("sync", check=1)
     (lease,) = set(re.findall(r"'(git push --force-with-lease.*?)' brings ours back", pi.cn("status").stdout))
     git(pi.root, *shlex.split(lease)[1:])
     assert desk.there() == head
@@ -1194,6 +1218,62 @@ def test_a_strangers_commit_in_the_place_of_a_proposal_is_not_recorded_as_ours(d
     assert "not what we sent" not in pi.cn("status").stdout
     sigma.sync()
     assert [name for name in sigma.threads() if "pi-fix" in name], "it is read as what it is"
+
+
+def amend(desk: Desk) -> str:
+    """Other words in what was proposed, pushed over it by git; the commit."""
+    (desk.root / "docs/fix.md").write_text("one, well\n")
+    git(desk.root, "commit", "--quiet", "--all", "--amend", "--message", "Mend it well")
+    push(desk.root, desk.sigma.url, "+HEAD:refs/heads/pi/fix")
+    return tip(desk.root)
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_the_step_that_says_who_moved_a_proposal_is_typed_where_one_works(desk: Desk, *, answered: bool) -> None:
+    """The clone in which one works is not the hub, and a branch there says nothing to it."""
+    sigma, pi = desk.sigma, desk.pi
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    sigma.sync()
+    amended = amend(desk)
+    if answered:
+        sigma.sync()
+        sigma.decide("pi/fix", "do:merge")
+    pi.cn("sync", check=1)
+    shown = " ".join(desk.cn("status").stdout.split())
+    assert ("so does 'cn propose fix sigma', where that is checked out" in shown) is not answered
+    assert ("brings ours back" in shown) is not answered, "what is merged needs nothing of what it replaced"
+    (keep,) = re.findall(r"'(git -C \S+ branch .*?)' says so", shown)
+    git(desk.root, *shlex.split(keep)[1:])
+    told = desk.cn("sync").stdout
+    assert "not what we sent" not in desk.cn("status").stdout
+    if not answered:
+        sigma.sync()
+        sigma.decide("pi/fix", "do:merge")
+        told = pi.sync().stdout
+    assert f"sigma says pi/fix is merged; that is about {amended[:8]}, and ours was at {head[:8]}" in told
+    assert desk.there() is None
+    assert "is cleaned up; merged as" in " ".join(pi.cn("why", "sigma:fix").stdout.split())
+    pi.cn("status", "--check")
+    desk.world.settle(sigma, pi)
+
+
+def test_what_was_taken_back_beside_a_merge_of_another_is_told_as_that(desk: Desk) -> None:
+    sigma, pi = desk.sigma, desk.pi
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    amend(desk)
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    pi.cn("sync", check=1)
+    (away,) = set(re.findall(r"'(git push \S+ :refs/heads/pi/fix)'", pi.cn("status").stdout))
+    git(desk.root, *shlex.split(away)[1:])
+    pi.cn("withdraw", "sigma:fix")
+    why = " ".join(pi.cn("why", "sigma:fix").stdout.split())
+    assert "is taken back by us, cleaned up; no answer about our commit, but merged about another there" in why
+    assert "not what we sent" not in why
+    pi.cn("status", "--check")
+    desk.world.settle(sigma, pi)
 
 
 def test_a_commit_upon_our_proposal_is_told_as_long_as_it_stands_there(desk: Desk) -> None:
@@ -1335,7 +1415,7 @@ def test_what_a_person_here_holds_may_stand_in_the_place_of_a_proposal(desk: Des
     other = desk.begin({"docs/fix.md": "two\n"}, "anew")
     push(desk.root, sigma.url, f"+{other}:refs/heads/pi/fix")
     told = pi.cn("sync", check=1).stderr
-    (keep,) = re.findall(r"'(git branch .*?)' says so", told)
+    (keep,) = re.findall(r"'(git -C \S+ branch .*?)' says so", told)
     git(pi.root, *shlex.split(keep)[1:])
     pi.sync()
     assert "not what we sent" not in pi.cn("status").stdout
@@ -1373,10 +1453,7 @@ def test_what_was_answered_before_a_branch_moved_by_hand_was_ours_counts_once_it
     desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")
     pi.sync()
-    (desk.root / "docs/fix.md").write_text("one, well\n")
-    git(desk.root, "commit", "--quiet", "--all", "--amend", "--message", "Mend it well")
-    amended = tip(desk.root)
-    push(desk.root, sigma.url, "+HEAD:refs/heads/pi/fix")
+    amended = amend(desk)
     sigma.sync()
     sigma.cn("defer", "pi/fix", "--reason", "later")
     sigma.process()
@@ -1384,7 +1461,7 @@ def test_what_was_answered_before_a_branch_moved_by_hand_was_ours_counts_once_it
     said = pi.cn("sync", check=1).stdout
     assert "nobody here made the other: nothing follows" in " ".join(said.split())
     assert "no answer" in pi.cn("why", "sigma:fix").stdout
-    (keep,) = re.findall(r"'(git branch .*?)' says so", pi.cn("status").stdout)
+    (keep,) = re.findall(r"'(git -C \S+ branch .*?)' says so", pi.cn("status").stdout)
     if again == "branch":
         git(pi.root, *shlex.split(keep)[1:])
     else:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from cn.protocol.effects import CleanUp, Edit, Effect, Keep, Log, Move, Pin, Plan, Post, Record, Wake
-from cn.protocol.layout import COMMENTED, FINAL, NOTICE, TO_MEND
+from cn.protocol.layout import COMMENTED, FINAL, NOT_OURS, NOTICE, TO_MEND
 from cn.protocol.ledger import IN, OUT, WITHDRAWN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
@@ -200,7 +200,7 @@ def plan_notice(
     meets = _meets(about, ours, expected, tip)
     if meets not in ("mine", "adopt"):
         deleted = deleted or meets == "deleting"
-        told = _claim(about, proof) if deleted else "it names no branch and head of ours"
+        told = _claim(about, proof) if deleted else NOT_OURS
         if not deleted and ours is not None and about.branch == expected:
             told += f": that is about {about.head[:8]}, and ours is {ours.head[:8]}"
         if before is not None and _says_more(about, proof, before):
