@@ -35,7 +35,7 @@ from cn.run.links import by_links
 from cn.run.memory import ANOTHER, MISNAMED, NAMELESS, Memory
 from cn.run.run import PINS, scratch_objects
 from cn.system.files import free_name, move
-from cn.transaction.base import Base, list_origin, observe_base, origin_url, work_place
+from cn.transaction.base import Base, list_origin, observe_base, open_work, origin_url, work_place
 from cn.transaction.housekeeping import sweep_failed, unfinished
 from cn.transaction.journal import journal_path, read_journal, sort_pushes
 from cn.transaction.lock import LOCK, TURN, WAKE, find_holder, find_links
@@ -98,7 +98,7 @@ def check_writers(facts: HubFacts) -> Iterator[Finding]:
 def check_stop(facts: HubFacts) -> Iterator[Finding]:
     """What stopped the last run, until one works again."""
     stop = Memory(facts.hub, facts.now).stopped
-    if not stop or stop.get("kind") == "BadPlace":  # the check of the place looks at it now
+    if not stop or stop.get("kind") == "BadPlace" or open_work(facts.hub):  # the check of the place looks at it now
         return
     since = format_age(facts.now - parse_stamp(str(stop["since"])))
     why = f"no run can work (since {since}); the next one that does clears this"

@@ -222,11 +222,12 @@ def _stopped(view: View) -> ShownCondition | None:
         if found := still_held(view.hub):
             remedy = "see what it waits for; it may be ended, and the next run finishes its work"
             return ShownCondition(found.text, found.remedy or remedy, _at(found.since))
+    if half_done := "" if view.hub.apart else half_done_in(view.hub.work_git_dir):  # maybe what the stop asks for
+        told = f"{half_done} is open in {view.hub.root}"
+        since = parse_stamp(stop["since"]) if stop and stop["text"] == told else view.now
+        return ShownCondition(told, "finish or abort it, then run again ('git status' tells how)", since)
     if stop and not (stop.get("kind") == "BadPlace" and _is_in_place(view.hub)):
         return ShownCondition(stop["text"], stop["hint"], parse_stamp(stop["since"]))
-    if half_done := "" if view.hub.apart else half_done_in(view.hub.work_git_dir):
-        told = f"{half_done} is open in {view.hub.root}"
-        return ShownCondition(told, "finish or abort it, then run again ('git status' tells how)", view.now)
     if state.is_dir():  # where nothing can be noted, it is looked at
         if not is_writable(state):
             remedy = writing(state, "make it writable for the user of cn")

@@ -216,6 +216,10 @@ def test_a_conflict_is_resolved_as_told(world: World, sigma: Node, pi: Node) -> 
     (command,) = told_commands(told, "conflict with origin's main in docs/d.md")
     done = subprocess.run(command, shell=True, cwd=sigma.root, capture_output=True, text=True, timeout=60)
     assert "CONFLICT" in done.stdout, (command, done.stderr)
+    for look in ("status", "doctor"):
+        shown = " ".join(sigma.cn(look, check=None).stdout.split())
+        assert f"a merge is open in {sigma.root}" in shown
+        assert "git pull" not in shown, "git refuses that now"
     (sigma.root / "docs/d.md").write_text("both\n")
     git(sigma.root, "commit", "-qam", "both")
     sigma.sync()
