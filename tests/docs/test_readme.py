@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
@@ -207,6 +209,18 @@ def test_somebody_without_cn_reads_the_answers_with_git(tmp_path: Path) -> None:
     branch = row.partition("refs/heads/")[2]
     git(work, *shlex.split(fetch.replace("HUB", str(hub)).replace("BRANCH", branch))[1:])
     assert "not now, thank you" in git(work, *shlex.split(show)[1:])
+    assert "pi deletes its own branch at sigma, and sigma's cn deletes its answers about that after a day" in page
+    git(work, "push", "-q", "origin", ":pi/fix")
+    for _ in range(3):
+        run_cn("sync", hub=root, check=0)
+    assert branch in branches(hub)
+    memory = root / ".git/cn/local.json"
+    seen = json.loads(memory.read_text("utf-8"))
+    before = f"{datetime.now(UTC) - timedelta(hours=25):%Y-%m-%dT%H:%M:%SZ}"
+    seen["absent"] = dict.fromkeys(seen["absent"], f"3 {before}")  # looks, and since when
+    memory.write_text(json.dumps(seen), "utf-8")
+    run_cn("sync", hub=root, check=0)
+    assert branch not in branches(hub)
 
 
 def test_a_project_as_hub_works_as_written(tmp_path: Path) -> None:
