@@ -840,6 +840,10 @@ _OTHER_OWNER = re.compile(r"dubious ownership in repository at '(.+)'")
 """How git refuses a repository of another account (git-config(1), ``safe.directory``)."""
 
 
+_OR_NOT_THERE = "mis-spelled"
+"""What gitolite says where it tells nobody whether there is such a repository."""
+
+
 def remedy_of(reason: str, otherwise: str, moved: Callable[[str], str] | None = None, needed: str = "") -> str:
     """What helps where a remote gave no answer for this reason, or refused a push for it.
 
@@ -857,8 +861,11 @@ def remedy_of(reason: str, otherwise: str, moved: Callable[[str], str] | None = 
         return f"the account there may not read or write all files of that repository: {_GIVES_BACK}"
     if damaged := remedy_of_damage(reason):
         return damaged
+    denied = remedy_of_denied(reason, needed)
+    if denied and moved and _OR_NOT_THERE in reason:
+        denied += f"; where it has another URL now, {moved('URL')}"
     found = (remedy for said, remedy in _NOT_LET_IN if said in reason)
-    return remedy_of_changed_key(reason) or remedy_of_denied(reason, needed) or next(found, otherwise)
+    return remedy_of_changed_key(reason) or denied or next(found, otherwise)
 
 
 _NO_ROOM = r"'(refs/[^' ]+)' exists; cannot create '(refs/[^' ]+)'"

@@ -159,6 +159,24 @@ def test_of_what_is_no_hub_only_the_right_that_is_missing_is_named() -> None:
         assert "gives you no such right; needed there: all; ask" in remedy_of(reason, "try again", needed="all")
 
 
+def test_where_a_right_is_missing_or_the_path_is_wrong_the_step_for_another_url_is_named(
+    world: World, host: Host
+) -> None:
+    """As gitolite answers where a repository was moved: it tells nobody which it is."""
+    script = Path(host.env["GIT_SSH_COMMAND"])
+    script.write_text(script.read_text().replace("fallthru", "fallthru\n(or you mis-spelled the reponame)"))
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    sigma.add_peer(pi, url=at(pi.home))
+    host.give("")
+    told = " ".join(sigma.cn("sync", check=1, env=host.env).stderr.split())
+    rights = f"gives you no right to read (R); {PEER}; ask who keeps it to allow that"
+    moved = "where it has another URL now, write 'hub: URL' for it in state/peers.md, and commit that"
+    assert f"{rights}; {moved}" in told
+    git(sigma.root, "remote", "set-url", "origin", at(sigma.home))
+    told = " ".join(sigma.cn("sync", check=1, env=host.env).stderr.split())
+    assert "to allow that; where it has another URL now, 'git remote set-url origin URL'" in told
+
+
 @pytest.mark.parametrize(
     "reason",
     [
