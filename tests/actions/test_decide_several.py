@@ -58,6 +58,18 @@ def test_a_dry_run_lists_what_would_be_decided_and_counts_what_is_there(many: No
     assert "would defer this thread" in many.cn("defer", "pi/one", "nosuch/x", "--dry-run", check=None).stdout
 
 
+@pytest.mark.parametrize("words", [(), ("--yes",), ("--dry-run",)])
+@pytest.mark.parametrize("name", ["delete", "defer"])
+def test_words_behind_a_thread_are_no_thread_and_the_option_for_them_is_named(
+    many: Node, name: str, words: tuple[str, ...]
+) -> None:
+    before = many.main
+    refused = many.cn(name, "pi/one", "not now", *words, check=2)
+    assert "there is no thread 'not now': nothing was done" in refused.stderr
+    assert f"if that is the reason, 'cn {name} pi/one --reason not\\ now' says so" in refused.stderr
+    assert many.main == before
+
+
 def test_all_of_one_peer_are_decided_in_one_commit(many: Node) -> None:
     many.cn("delete", "--peer", "pi", "--reason", "not now", "--yes")
     assert waiting(many) == {"omega-hello"}

@@ -9,6 +9,8 @@ import click
 
 from cn.cli.options import Env
 from cn.values.errors import EXIT_REFUSED, EXIT_USAGE, UsageError
+from cn.values.shell_words import command
+from cn.values.text import one_line
 
 if TYPE_CHECKING:  # the help needs none of it
     from cn.actions.decide import Chosen, Make
@@ -49,7 +51,7 @@ def decide_several(env: Env, name: str, choice: Choice, make: Make, *, actor: st
     from cn.actions.decide import decide_all
     from cn.cli.render.report import show_error
     from cn.cli.render.text import clean
-    from cn.protocol.ops import Delegate
+    from cn.protocol.ops import Defer, Delegate, Delete
     from cn.views.words import state_text, untold
 
     if head:
@@ -58,6 +60,8 @@ def decide_several(env: Env, name: str, choice: Choice, make: Make, *, actor: st
     op = make("")
     if isinstance(op, Delegate):
         _check_addressee(view, op.to)
+    if isinstance(op, Delete | Defer) and not op.reason:
+        _check_words(name, choice.threads)
     found, chosen, left = _choose(view, choice)
     for one in left:  # what somebody wrote would come to nothing, unseen
         told = f"{clean(one.source, 120)} is left out, {state_text(one)}; named, it is decided otherwise"
@@ -98,12 +102,19 @@ def _question(view: View, name: str, op: Op, count: int) -> str:
 
 def _check_addressee(view: View, to: str) -> None:
     """The last word of ``cn delegate`` is the addressee: a thread there is a word forgotten, or the wrong order."""
-    from cn.values.text import one_line
-
     if to not in view.settings.peers and not view.settings.config.is_actor(to):
         known = [*(reviewer.name for reviewer in view.settings.config.reviewers), *view.settings.peers]
         hint = f"it is one of {', '.join(known)}" if known else "there is no peer and no reviewer"
         raise UsageError(f"the last word says to whom, and {one_line(to, 60)!r} is neither peer nor reviewer", hint)
+
+
+def _check_words(name: str, threads: tuple[str, ...]) -> None:
+    """No thread has a name with a space: words behind the thread are meant as the reason."""
+    for words in threads[1:]:
+        if any(map(str.isspace, words)):
+            step = command(f"cn {name} {{}} --reason {{}}", threads[0], one_line(words, 200))
+            text = f"there is no thread {one_line(words, 60)!r}: nothing was done"
+            raise UsageError(text, f"if that is the reason, {step} says so")
 
 
 def _choose(view: View, choice: Choice) -> tuple[list[ThreadView], list[Chosen], list[ThreadView]]:
