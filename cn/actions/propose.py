@@ -23,7 +23,7 @@ from cn.git.work_clone import WorkClone, find_work_clone, work_trees
 from cn.inbox.merges import own_base, read_facts
 from cn.outbox.deliver import deliver, is_ours, was_there
 from cn.outbox.moved_hubs import is_upon_former_main
-from cn.outbox.our_names import ends_it, steps_back, told_of
+from cn.outbox.our_names import REPLACED, ends_it, keep_step, steps_back, told_of
 from cn.outbox.plan.receipts import plan_ours_gone
 from cn.peers.known_mains import known_main
 from cn.peers.observe import bring_mains, main_of
@@ -461,6 +461,9 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         moved = told_of(run.memory.conditions, f"{peer.name}:{target.topic}")
         back = f"{command('cn withdraw {}', f'{peer.name}:{target.topic}')} takes back what is there"
         takes = f"; {moved.remedy if moved else back}"
+        replaced = run.memory.conditions.get(REPLACED, f"{peer.name}:{target.topic}")
+        if facts.merged_already and replaced is not None and f" {head[:8]}" in replaced.text:  # merged since
+            takes = f"; if somebody here pushed {head[:8]} there, {keep_step(run.hub.root, head)} says so"
     if facts.merged_already or facts.all_there:
         remedy = f"commit something new, then propose that{takes}"
         has = head[:8] if facts.merged_already else f"all that {head[:8]} changes"

@@ -1258,6 +1258,24 @@ def test_the_step_that_says_who_moved_a_proposal_is_typed_where_one_works(desk: 
     desk.world.settle(sigma, pi)
 
 
+def test_who_proposes_what_was_pushed_by_git_and_merged_since_is_told_how_it_counts(desk: Desk) -> None:
+    sigma, pi = desk.sigma, desk.pi
+    desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    amended = amend(desk)
+    pi.cn("sync", check=1)
+    sigma.sync()
+    sigma.decide("pi/fix", "do:merge")
+    refused = " ".join(desk.cn("propose", "fix", check=1).stderr.split())
+    assert f"sigma's main has {amended[:8]} already" in refused
+    assert "brings ours back" not in refused, "what was known before it was merged"
+    (keep,) = re.findall(r"'(git -C \S+ branch .*?)' says so", refused)
+    git(desk.root, *shlex.split(keep)[1:])
+    assert "sigma says pi/fix is merged" in desk.cn("sync").stdout
+    assert desk.there() is None
+    desk.world.settle(sigma, pi)
+
+
 def test_what_was_taken_back_beside_a_merge_of_another_is_told_as_that(desk: Desk) -> None:
     sigma, pi = desk.sigma, desk.pi
     desk.begin({"docs/fix.md": "one\n"})
