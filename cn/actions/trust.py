@@ -177,7 +177,7 @@ def find_pending(hub: Hub, base: Base) -> Pending | None:
     paths = [c.path for c in found]
     old, new = read_tree(hub.git, trusted, paths) if trusted else {}, read_tree(hub.git, base.tip, paths)
     files = tuple(_file(hub.git, c, old.get(c.path), new.get(c.path)) for c in found)
-    broken = find_broken(hub, base.tip, trusted) or _not_shown(hub, base, trusted, files)
+    broken = find_broken(hub, base.tip, trusted) or _not_shown(hub, base, trusted, files, found)
     return Pending(base.tip, trusted, files, broken, () if trusted else tuple(_decided(hub.git, base.tip)))
 
 
@@ -193,20 +193,27 @@ def _waits(path: str) -> bool:
     return path.removeprefix(f"{INBOX}/").count("/") == 0 and path.endswith(".md")
 
 
-def _not_shown(hub: Hub, base: Base, trusted: Oid | None, files: Sequence[FileDiff]) -> CnError | None:
+def _not_shown(
+    hub: Hub, base: Base, trusted: Oid | None, files: Sequence[FileDiff], changes: Sequence[TrustChange]
+) -> CnError | None:
     """Why nobody can accept these: of one that is too large, or no text, nobody has seen what is accepted."""
-    path = next((file.path for file in files if not file.whole), None)
-    if path is None:
+    pairs = ((file.path, change) for file, change in zip(files, changes, strict=True) if not file.whole)
+    path, change = next(pairs, (None, None))
+    if path is None or change is None:
         return None
     known, new = trusted or empty_tree(hub.git), base.origin or base.tip
     is_new = trusted is None or path not in read_tree(hub.git, trusted, [path])
     steps = [command("git pull --no-rebase origin {}", hub.main_ref)] if base.tip != base.local else []
-    steps.append(command("git rm {}", path) if is_new else command("git checkout {} -- {}", known, path))
-    told = ", ".join(steps)
+    if made := next(iter(change.instead), None):  # what was accepted is older than that
+        steps.append(command("git cat-file blob {} > {}", made.oid, path))
+        back = f"{', '.join(steps)} and 'git commit -a' bring back what was made of it since it was accepted"
+    else:
+        steps.append(command("git rm {}", path) if is_new else command("git checkout {} -- {}", known, path))
+        back = f"{', '.join(steps)} and 'git commit' bring back what was accepted"
     return Refused(
         f"not accepted: {path} is too large or binary to show, and what is accepted is what was shown",
-        f"{command('git diff -a {} {} -- {}', known, new, path)} shows it; {told} and 'git commit' bring back what"
-        f" was accepted; or commit it here as a text of at most {_LARGEST:,} bytes",
+        f"{command('git diff -a {} {} -- {}', known, new, path)} shows it; {back}; "
+        f"or commit it here as a text of at most {_LARGEST:,} bytes",
     )
 
 
@@ -285,6 +292,8 @@ def _lines(file: FileDiff) -> Iterator[str]:
         yield f"  by commit {made.commit[:12]} of {made.author}, {made.date}: {made.subject}"
     for line in file.diff.split("\n") if file.diff else ():
         yield f"    {line}"
+    if not (file.diff or file.taken_back) and old == new:
+        yield "    it is as it was accepted; what was made of it since, by others or in between, is not in it"
     if file.taken_back:
         yield "  taken back is what was made of it since it was accepted, here or signed by a key of cn.trustedKey:"
     for line in file.taken_back.split("\n") if file.taken_back else ():

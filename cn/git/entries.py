@@ -22,7 +22,7 @@ from cn.git.objects import OUTPUT_BYTES, read_info, read_object
 from cn.git.process import Done, Git, GitError
 from cn.git.repository import Hub
 from cn.system.files import look_at
-from cn.values.names import Oid, folders_above, parse_oid
+from cn.values.names import Oid, folders_above, is_oid, parse_oid
 
 LINK = "120000"
 SUBMODULE = "160000"
@@ -357,6 +357,27 @@ def merge_trees(git: Git, ours: str, theirs: str, *, max_out: int | None = None)
     for merged in read_answers(done.out):
         return merged
     raise GitError(done)
+
+
+class Conflicted(NamedTuple):
+    """What a path that conflicts is by each side, as git names it there; None: it has no such file."""
+
+    ours: Entry | None
+    theirs: Entry | None
+
+
+def merge_with_conflicts(git: Git, ours: str, theirs: str) -> tuple[Oid, dict[str, Conflicted]]:
+    """The merge of two commits that conflict, and the paths that do, which hold git's marks (git-merge-tree(1))."""
+    done = git.run("merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs, check=False)
+    tree, *rows = done.fields
+    if not is_oid(tree):
+        raise GitError(done)
+    sides: dict[str, dict[str, Entry]] = {}
+    for row in filter(None, rows):
+        meta, _, path = row.partition("\t")
+        mode, oid, stage = meta.split()
+        sides.setdefault(path, {})[stage] = Entry(mode, Oid(oid))
+    return Oid(tree), {path: Conflicted(found.get("2"), found.get("3")) for path, found in sides.items()}
 
 
 def read_answers(out: bytes) -> Iterator[Merged]:

@@ -1,27 +1,16 @@
-"""Which commits of main's line took out what stood in it, and the commands that bring it back.
-
-These commands bring what this clone knew, and nothing else: git-revert(1) brings what was before that commit, which is
-for whoever made it to choose.
-"""
+"""Which commits of main's line took out what stood in it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from cn.git.entries import list_entries, read_changes
 from cn.git.process import Git
-from cn.values.names import OWNED, Oid, is_protected
-from cn.values.shell_words import command
+from cn.values.names import Oid, is_protected
 from cn.values.text import one_line, visible
 
 _MOST = 5
 """More commits are not named."""
-_MOST_NAMES = 10
-"""More paths are brought back by the folder."""
-_FOLDERS = (".cn", *OWNED)
-_PAGES = ("skills", "spec")
-"""These folders may have files of the project's own."""
 
 
 class Removal(NamedTuple):
@@ -32,33 +21,6 @@ class Removal(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.commit[:12]} {self.title}"
-
-
-def bring_back(git: Git, known: Oid | str, accepted: Oid | str, now: Oid | str) -> list[str]:
-    """The commands that bring the files of cn which ``known`` has and ``now`` has not, the protected ones as this clone
-    ``accepted`` them; empty: there are none.
-    """
-    gone = {c.path: c.old for c in read_changes(git, known, now) if c.new is None}
-    protected = [path for path in gone if is_protected(path)]
-    before = list_entries(git, accepted, protected) if protected else {}
-    standing = {folder for path in list_entries(git, now, (*_FOLDERS, *_PAGES)) for folder in _above(path)}
-    whole = {}
-    for path in gone:
-        top = path.partition("/")[0]
-        if top in _FOLDERS or (top in _PAGES and top not in standing):
-            whole[next((one for one in _above(path) if one not in standing), path)] = True
-        elif path in protected:
-            whole[path] = True
-    places = whole if len(whole) <= _MOST_NAMES else dict.fromkeys(path.partition("/")[0] for path in whole)
-    steps = [command("git checkout {} -- {}", known, path) for path in places]
-    other = [path for path in protected if path in before and before[path] != gone[path]]
-    return [*steps, *(command("git checkout {} -- {}", accepted, path) for path in other)]
-
-
-def _above(path: str) -> list[str]:
-    """The folders in which it lies, the outermost first."""
-    names = path.split("/")[:-1]
-    return ["/".join(names[: many + 1]) for many in range(len(names))]
 
 
 def is_of_ledger(path: str, whole: bool) -> bool:
@@ -74,7 +36,7 @@ def is_of_hub(path: str, whole: bool) -> bool:
 def find_removals(
     git: Git, old: Oid | str, new: Oid | str, paths: Sequence[str], took: Callable[[str, bool], bool]
 ) -> list[Removal]:
-    """The commits of ``old..new`` that took something out of ``paths``, newest first; empty where they are too many.
+    """The commits of ``old..new`` that took something out of ``paths``, newest first.
 
     ``took`` is asked of each file that a commit removed (True) or took lines out of (False): is it looked for?
     """
@@ -98,7 +60,13 @@ def find_removals(
         oid, title, *fields = entry.split("\0")
         if any(took(path, whole) for path, whole in _taken(fields)):
             found.append(Removal(Oid(oid), visible(one_line(title, 80))))
-    return found if len(found) <= _MOST else []
+    return found
+
+
+def named(commits: Sequence[Removal]) -> str:
+    """`` by COMMIT TITLE, …``; empty: there is none."""
+    more = f" and {len(commits) - _MOST} more" if len(commits) > _MOST else ""
+    return f" by {', '.join(map(str, commits[:_MOST]))}{more}" if commits else ""
 
 
 def _taken(fields: Sequence[str]) -> list[tuple[str, bool]]:

@@ -172,9 +172,9 @@ def find_known(hub: Hub) -> tuple[Hub, str]:
 def explain_missing_config(hub: Hub) -> CnError:
     """Why HEAD has no configuration: HEAD is elsewhere, main is gone, main lost the file, or has not got it yet."""
     # With all that a fetch needs, which who only looks does not.
-    from cn.git.removals import bring_back, find_removals, is_of_hub
+    from cn.git.removals import find_removals, is_of_hub, named
     from cn.transaction.base import work_place
-    from cn.transaction.protected_files import TRUSTED_REF
+    from cn.transaction.coming_back import coming_back
 
     hub, known = find_known(hub)
     try:
@@ -187,10 +187,9 @@ def explain_missing_config(hub: Hub) -> CnError:
     if not commits and _is_behind(hub, known):
         pull = command("git pull --no-rebase origin {}", hub.main_ref)
         return NoConfig(f"{hub.main} here has no {hub_config.PATH}, and origin's has one", f"{pull} brings it here")
-    accepted = resolve(hub.git, TRUSTED_REF) or known
-    back = [*bring_back(hub.git, known, accepted, hub.main_ref), command("git commit -m {}", "restored"), "'cn sync'"]
-    named = f": it was taken out by {', '.join(map(str, commits))}" if commits else ""
-    text = f"{hub.main} has no {hub_config.PATH} any more{named}"
+    back = [*coming_back(hub, known, commits, hub.main_ref), "'cn sync'"]
+    taken = f": it was taken out{named(commits)}" if commits else ""
+    text = f"{hub.main} has no {hub_config.PATH} any more{taken}"
     return NoConfig(text, f"{hub_config.LEAVE}; to come back, {', then '.join(back)}")
 
 

@@ -14,10 +14,12 @@ from typing import NamedTuple
 
 from cn.git.entries import Entry, read_tree
 from cn.git.process import Git, as_lines
-from cn.values.names import Oid
+from cn.values.names import Oid, is_protected
 
 _MOST = 200
 """Merges that are looked at with git in one range: it takes a process each, and whoever pushes can make thousands."""
+_MOST_NAMED = 200
+"""Commits of others that are named of a file: each commit holds them, and whoever pushes can make thousands."""
 _UNKNOWN = Oid("")
 """No commit: there is no telling what a file should be."""
 _ABSENT = "000000"
@@ -89,8 +91,9 @@ class State(NamedTuple):
 
 class AcceptedHistory:
     """The commits that came after ``accepted``, with their ``parents``; those in ``foreign`` are by others, those in
-    ``built`` were made in this clone, which matters of merges; ``unsure``: path and commit of what may hold more of
-    others than it shows. The last one descends from what was accepted.
+    ``built`` were made in this clone, which matters of merges, those in ``runs`` by cn: where both sides changed a
+    protected file, no person has decided between them; ``unsure``: path and commit of what may hold more of others than
+    it shows. The last one descends from what was accepted.
     """
 
     def __init__(
@@ -101,9 +104,10 @@ class AcceptedHistory:
         foreign: Container[Oid],
         built: Container[Oid] = frozenset(),
         unsure: Container[tuple[str, Oid]] = frozenset(),
+        runs: Container[Oid] = frozenset(),
     ) -> None:
         self.git, self.accepted, self.parents = git, accepted, parents
-        self.foreign, self.built, self.unsure = foreign, built, unsure
+        self.foreign, self.built, self.unsure, self.runs = foreign, built, unsure, runs
         self._bases: dict[tuple[Oid, ...], list[Oid]] = {}
 
     def judge(self, path: str, changes: Changes) -> Judged:
@@ -175,7 +179,8 @@ class FileHistory:
         if not foreign and len(parents) > 1 and commit in self._history.built:
             # By a file that was given another name here, git brings in what was changed under the other one.
             foreign = bool(self._merged(parents, above))
-        sure = (self._path, commit) not in self._history.unsure
+        joins = len(parents) > 1 and commit in self._history.runs and is_protected(self._path)
+        sure = (self._path, commit) not in self._history.unsure and not (joins and not foreign)
         if differs and not foreign and sure and enough(not state.by for state in taken):
             self._bit <<= 1
             return State(commit, known=known | self._bit)
@@ -186,7 +191,8 @@ class FileHistory:
         if differs and not foreign:  # it counts, and whoever takes it back makes a change; what it stands on does not
             self._bit <<= 1
             return State(_UNKNOWN, by or frozenset({commit}), known | self._bit)
-        return State(should, by | {commit} if not by or (differs and not same) else by, known)
+        more = not by or (differs and not same and len(by) < _MOST_NAMED)
+        return State(should, by | {commit} if more else by, known)
 
     def _merged(self, parents: Sequence[Oid], above: Sequence[State]) -> Oid:
         """At which commit it is what it should be where these come together, one after the other."""

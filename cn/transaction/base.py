@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cn.git import needed_rights
 from cn.git.damage import refuse_broken_ref
-from cn.git.entries import Entry, list_entries, merge_trees, read_changes, read_tree
+from cn.git.entries import Conflicted, Entry, merge_trees, merge_with_conflicts, read_changes, read_tree
 from cn.git.fast_import import EntryChange, FileChange, build_commit, set_entry
 from cn.git.fetch import fetch_tips
 from cn.git.lfs import find_pointers
@@ -48,7 +48,7 @@ from cn.system.files import write_file
 from cn.transaction.checkout import LAYOUT, kept_sentence
 from cn.transaction.journal import read_journal, restore_path
 from cn.transaction.moved_main import Origin, find_moved, find_renamed, refuse_moved, refuse_renamed
-from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, refuse_untrusted
+from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, is_accepted, refuse_untrusted
 from cn.values.errors import Blocked, Refused
 from cn.values.names import HubPath, Oid, is_local, is_protected
 from cn.values.shell_words import command
@@ -104,7 +104,7 @@ def observe_base(
     origin, heads, commit, reports = None, None, local, list[str]()
     hope = hope and hub.origin and ORIGIN_REF in refs
     if hub.origin:
-        heads = None if hope else _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run, listed, fetched)
+        heads = None if hope else _observe_origin(hub, refs, local, dry_run, listed, fetched)
         origin = refs.get(ORIGIN_REF) if heads is None else heads.get(hub.main)
         if origin is not None and (pointers := find_pointers(hub.git, origin, local)):
             if not hope:
@@ -112,7 +112,7 @@ def observe_base(
             # Somebody may have pushed them: origin is asked.
             return observe_base(hub, dry_run=dry_run, check_trust=check_trust, listed=listed, fetched=fetched)
         if origin is not None:
-            commit, reports = _integrated(hub, origin, local, refs.get(ORIGIN_REF), keep=not dry_run)
+            commit, reports = _integrated(hub, origin, local, refs, keep=not dry_run)
             reports = [*reports, *_published_with(hub, origin, local)]
     commit = _restored(hub, commit)
     if check_trust:
@@ -285,9 +285,10 @@ def _no_other_work_tree(hub: Hub) -> None:
 
 
 def _observe_origin(
-    hub: Hub, known: Oid | None, local: Oid, dry_run: bool, listed: Listing | None, fetched: Fetched | None
+    hub: Hub, refs: Mapping[str, Oid], local: Oid, dry_run: bool, listed: Listing | None, fetched: Fetched | None
 ) -> Listing:
     """Origin's branches, once its main is here; ``listed`` are those of a moment ago, if somebody asked then."""
+    known = refs.get(ORIGIN_REF)
     for _ in range(_FETCH_TRIES):
         heads = list_origin(hub, fetched) if listed is None else listed
         listed = fetched = None
@@ -316,7 +317,7 @@ def _observe_origin(
         # It may have moved between the two questions; what was brought then holds the tip.
         if resolve(hub.git, tip) is not None:
             refuse_moved(hub, origin, tip)
-            _check_grown(hub, known, tip, local, dry_run)
+            _check_grown(hub, known, tip, local, dry_run, refs.get(TRUSTED_REF))
             return heads
     raise NotAtOrigin("origin's main changes faster than it can be fetched", "run again later")
 
@@ -331,7 +332,7 @@ def _broken_there(hub: Hub, known: Oid | None, dry_run: bool) -> Blocked:
     return Blocked(lost.text, f"{mend}; then {lost.hint}")
 
 
-def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: bool) -> None:
+def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: bool, trusted: Oid | None) -> None:
     """Neither main nor ledger of origin may lose what we knew."""
     if known is not None and not is_ancestor(hub.git, known, tip):
         # By this main here lets go of what origin lost, and keeps what was only made here.
@@ -341,11 +342,20 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
             raise _made_anew(hub, known, tip, dropping, dry_run)
         text = f"origin's main was rewound: {known[:12]} is not in it any more"
         raise _rewound(hub, known, tip, text, dropping, dry_run, local=local)
-    before = known or (local if is_ancestor(hub.git, local, tip) else None)
+    before = _taken_over(hub, known, trusted) if known else (local if is_ancestor(hub.git, local, tip) else None)
     if before is None or not (lost := ledger_losses(hub, before, tip)):
         return
     if not is_ancestor(hub.git, tip, local):  # else this run brings it back upon what a person has merged
         raise _taken_out(hub, before, tip, sorted(lost), dry_run)
+
+
+def _taken_over(hub: Hub, known: Oid, trusted: Oid | None) -> Oid | None:
+    """What this clone knew of origin's main, if it accepts that; else what it accepted before, where ``known`` goes on
+    from that. Of all else nothing is lost here, and nothing is brought back.
+    """
+    if trusted is None or is_accepted(hub, known, trusted):
+        return known
+    return trusted if is_ancestor(hub.git, trusted, known) else None
 
 
 def _made_anew(hub: Hub, known: Oid, tip: Oid, dropping: str, dry_run: bool) -> Blocked:
@@ -370,7 +380,8 @@ def _made_anew(hub: Hub, known: Oid, tip: Oid, dropping: str, dry_run: bool) -> 
 def _taken_out(hub: Hub, known: Oid, tip: Oid, lost: Sequence[str], dry_run: bool) -> Blocked:
     """Origin's main went on from ``known``, and commits of it took lines out of the ledger."""
     # Every run comes by here, and few stop.
-    from cn.git.removals import bring_back, find_removals, is_of_hub, is_of_ledger
+    from cn.git.removals import find_removals, is_of_hub, is_of_ledger, named
+    from cn.transaction.coming_back import coming_back
 
     rescue = _rescue(known)
     if not dry_run:
@@ -379,14 +390,13 @@ def _taken_out(hub: Hub, known: Oid, tip: Oid, lost: Sequence[str], dry_run: boo
     left = has == [True, False]
     commits = find_removals(hub.git, known, tip, (".",) if left else (_LEDGER,), is_of_hub if left else is_of_ledger)
     merge = command("git merge {}", tip)  # by its id: where doctor says this, no run has made the rescue refs yet
-    named = f" by {', '.join(map(str, commits))}" if commits else ""
     if left:
-        accepted = resolve(hub.git, TRUSTED_REF) or known
-        steps = [merge, *bring_back(hub.git, known, accepted, tip), command("git commit -m {}", "restored")]
-        text = f"the project left cn: origin's main has no {PATH} any more, it was taken out{named}"
+        steps = [merge, *coming_back(hub, known, commits, tip)]
+        text = f"the project left cn: origin's main has no {PATH} any more, it was taken out{named(commits)}"
         come = f"{LEAVE}; to come back, {', then '.join(steps)}, then 'cn sync'"
         return Blocked(f"{text}; what this clone knew is kept at {rescue}", come)
-    text = f"origin's main lost entries of the ledger: {', '.join(lost[:5])}{named and f', taken out{named}'}"
+    taken = f", taken out{named(commits)}" if commits else ""
+    text = f"origin's main lost entries of the ledger: {', '.join(lost[:5])}{taken}"
     hint = f"{merge}, then 'cn sync' brings them back; if the loss is meant, {', then '.join(_accepting(hub, tip))}"
     return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint)
 
@@ -459,17 +469,18 @@ def _rewound(
     return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint + otherwise)
 
 
-def _integrated(hub: Hub, origin: Oid, local: Oid, known: Oid | None, *, keep: bool) -> tuple[Oid, list[str]]:
-    """``known``: what this clone knew of origin's main."""
+def _integrated(hub: Hub, origin: Oid, local: Oid, refs: Mapping[str, Oid], *, keep: bool) -> tuple[Oid, list[str]]:
+    known, trusted = refs.get(ORIGIN_REF), refs.get(TRUSTED_REF)
     if origin == local or is_ancestor(hub.git, origin, local):
+        before = _taken_over(hub, known, trusted) if known and known != origin else None
         restored = local
-        for line in {origin, known or origin} - {local}:
-            restored = restore_ledger(hub, line, restored)
+        for line in dict.fromkeys(filter(None, (before, origin))):
+            restored = restore_ledger(hub, line, restored) if line != local else restored
         told = ["commits took entries out of the ledger; they are restored"]
         return restored, told if restored != local else []
     if is_ancestor(hub.git, local, origin):
         return origin, []
-    former = _former(hub, origin, local)
+    former = [line for line in _former(hub, origin, local) if _taken_over(hub, line, trusted) == line]
     for line in former:
         local = restore_ledger(hub, line, local)
     merged, reports = integrate(hub, origin, local, keep=keep, join=bool(former))
@@ -484,9 +495,8 @@ def _former(hub: Hub, origin: Oid, local: Oid) -> list[Oid]:
     form = "--format=%(refname)%00%(objectname)"
     rows = hub.git.run("for-each-ref", form, f"--merged={local}", f"--no-merged={origin}", _RESCUE).lines
     found = ((name, Oid(oid)) for name, oid in (row.split("\0") for row in rows))
-    return [
-        oid for name, oid in found if name == _rescue(oid)
-    ]  # other names are of `cn doctor`: never at origin, maybe
+    # Other names are of `cn doctor`: never at origin, maybe.
+    return [oid for name, oid in found if name == _rescue(oid)]
 
 
 _MOST_TITLES = 3
@@ -607,13 +617,14 @@ def integrate(hub: Hub, origin: Oid, local: Oid, *, keep: bool, join: bool = Fal
         )
     special = _Special.read(hub, Oid(base.lines[0]), origin, local)
     wanted, ousted = special.decide()
-    tree = _merge(hub, Oid(base.lines[0]), origin, local, special, join=join)
+    tree, conflicts = _merge(hub, origin, local, special, join=join)
     at = later(hub, origin, local)
     changes = {path: set_entry(path, entry) for path, entry in wanted.items()}
-    told = list[str]()
+    changes |= {path: set_entry(path, sides.ours) for path, sides in conflicts.items()}
+    told = [_kept(hub, local, path, sides.theirs, keep) for path, sides in conflicts.items()]
     if join:
-        joined, told = _joined(hub, Oid(base.lines[0]), origin, local, special)
-        changes |= joined
+        joined, twice = _joined(hub, Oid(base.lines[0]), origin, local, special)
+        changes, told = changes | joined, [*told, *twice]
         ousted = {path: entry for path, entry in ousted.items() if path not in joined}
     merged = build_commit(
         hub,
@@ -740,8 +751,8 @@ def ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
     return losses
 
 
-def _merge(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special, *, join: bool) -> Oid:
-    """git's merge of everything else.
+def _merge(hub: Hub, origin: Oid, local: Oid, special: _Special, *, join: bool) -> tuple[Oid, Mapping[str, Conflicted]]:
+    """git's merge of everything else, and what conflicts, which only a ``join`` may.
 
     The special paths are set to the merge base's entries on both sides first, so that git's
     detection of renamed folders cannot move a new thread because others went to ``done/``.
@@ -755,32 +766,17 @@ def _merge(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special, *, j
         )
     try:
         tree, conflicts = merge_trees(hub.git, sides[0], sides[1])
+        if tree is None and join:  # git's own merge would conflict in the records too, which nobody resolves by hand
+            return merge_with_conflicts(hub.git, sides[0], sides[1])
     except GitError as failed:
         text = f"cannot merge origin's main with yours: {failed.done.reason}"
         raise Blocked(text, f"run {_pull(hub)} to see why") from None
     if tree is None:
-        first = sorted(conflicts)[:10]
-        shown = ", ".join(visible(n) for n in first)
+        shown = ", ".join(visible(n) for n in sorted(conflicts)[:10])
         stash, pop = _around_pull(hub, local, special.theirs)
         remedy = f"run {stash}{_pull(hub)}, resolve the conflict, commit, {pop}and run again"
-        if join:  # git's own merge would conflict in the records too, which nobody resolves by hand
-            remedy = _as_before(hub, base, local, first)
         raise Blocked(f"your local commits conflict with origin's main in {shown}", remedy)
-    return tree
-
-
-def _as_before(hub: Hub, base: Oid, local: Oid, paths: Sequence[str]) -> str:
-    """How main here gets these files as both sides had them, so that nothing conflicts, and the person's own text
-    after that. As origin has them, they would be this clone's word by its commit, also when origin has them no more.
-    """
-    was, here = (list_entries(hub.git, commit, paths) for commit in (base, local))
-    take = [command("git checkout {} -- {}", base, path) for path in paths if path in was]
-    take += [command("git rm -- {}", path) for path in paths if path not in was]
-    shown = [command("git show {}:{}", local, path) for path in paths if path in here]
-    again = f", and then put into it what was here ({', '.join(shown)})" if shown else ""
-    commit = command("git commit -m {}", "as it was before")
-    back = f"set back what both sides changed ({', then '.join(take)}, then {commit})"
-    return f"{back}, run again{again}"
+    return tree, {}
 
 
 def _around_pull(hub: Hub, local: Oid, theirs: Collection[HubPath | str]) -> tuple[str, str]:
@@ -857,7 +853,9 @@ def _done_threads(hub: Hub, commit: Oid, names: Collection[str]) -> dict[str, di
     return found
 
 
-def _kept(hub: Hub, local: Oid, path: str, entry: Entry, keep: bool) -> str:
+def _kept(hub: Hub, local: Oid, path: str, entry: Entry | None, keep: bool) -> str:
+    if entry is None or entry.mode == "160000":  # a submodule's commit is no file
+        return f"{visible(path)} was changed on both sides, and origin's stands"
     # The name depends on the commit only: looking twice keeps one copy.
     target = hub.state / "aside" / local[:12] / path
     if keep:

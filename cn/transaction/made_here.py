@@ -22,9 +22,11 @@ from cn.git.signatures import read_signatures
 from cn.transaction.accepted_history import Pair, read_changes_of, read_parents
 from cn.values.names import Oid, is_oid
 
-_CN, _ACT, _AMEND, _PICK, _REVERT = "cn", "act", "amend", "pick", "revert"
+_CN, _ACT, _NAMED, _AMEND, _PICK, _REVERT = "cn", "act", "named", "amend", "pick", "revert"
+_ACTS = (_ACT, _NAMED)
 _MADE_HERE = re.compile(
-    rf"(?:(?P<{_CN}>cn)|(?P<{_ACT}>commit(?: \((?:merge|initial|cherry-pick)\))?|cherry-pick)|(?P<{_REVERT}>revert)"
+    rf"(?:(?P<{_CN}>cn)|(?P<{_ACT}>commit(?: \((?:merge|initial)\))?)|(?P<{_REVERT}>revert)"
+    rf"|(?P<{_NAMED}>commit \(cherry-pick\)|cherry-pick)"
     rf"|(?P<{_AMEND}>commit \(amend\))|(?P<{_PICK}>commit \(rebase\)))"
     r": (?!fast[- ]?forward\s*$)",
     re.IGNORECASE,
@@ -63,7 +65,7 @@ class Made(NamedTuple):
         for ref in ("HEAD", hub.main_ref):
             done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
             for oid, made in parse_reflog(done.fields[::-1]) if done.ok else ():
-                if oid not in found or found[oid].how not in (_CN, _ACT):
+                if oid not in found or found[oid].how not in (_CN, *_ACTS):
                     found[oid] = made
         return cls(found)
 
@@ -71,6 +73,11 @@ class Made(NamedTuple):
     def by_cn(self) -> frozenset[Oid]:
         """Those that runs made."""
         return frozenset(oid for oid, made in self.how.items() if made.how == _CN)
+
+    @property
+    def picked_by_name(self) -> frozenset[Oid]:
+        """Those that ``git cherry-pick`` made of a commit that somebody named."""
+        return frozenset(oid for oid, made in self.how.items() if made.how == _NAMED)
 
     def amended(self, commit: Oid) -> list[Oid]:
         """A commit, and those of which it was amended, one of the other."""
@@ -98,9 +105,10 @@ def parse_reflog(fields: Iterable[str]) -> Iterator[tuple[Oid, MadeHere]]:
         elif step in _ENDS or (action.startswith(_MOVES) and oid != before):
             rebased, rebasing = None, False
         if step in _PICKS:
+            rebasing = True  # git forgets old entries, as of its start
             yield Oid(oid), MadeHere(_PICK, rebased)
         elif not step and (found := _MADE_HERE.match(action)):
-            how = _PICK if rebasing and found.lastgroup in (_ACT, _AMEND) else str(found.lastgroup)
+            how = _PICK if rebasing and found.lastgroup in (*_ACTS, _AMEND) else str(found.lastgroup)
             yield Oid(oid), MadeHere(how, rebased if how == _PICK else before)
         before = Oid(oid)
 
@@ -127,7 +135,7 @@ def judge_again(
     """
     wanted = {path: [c for c in commits if c in made.how and made.how[c].how != _CN] for path, commits in asked.items()}
     judge = _Judge(
-        hub, made, accepted, is_asked, {c for commits in wanted.values() for c in commits if made.how[c].how == _ACT}
+        hub, made, accepted, is_asked, {c for commits in wanted.values() for c in commits if made.how[c].how in _ACTS}
     )
     uncounted, unsure, remade = set[Oid](), set[tuple[str, Oid]](), set[tuple[str, Oid]]()
     versions: dict[tuple[str, Oid], Collection[Entry | None]] = {}
@@ -170,7 +178,7 @@ class _Judge:
         made = self._made.how.get(first)
         if made is None:
             return commit if self._is_signed(first) else None
-        if made.how in (_CN, _ACT) and not self._taken_back(first):
+        if made.how in (_CN, *_ACTS) and not self._taken_back(first):
             return commit
         if first != commit and self._pair(path, first) is None:
             return commit  # all that it makes of this file was put into it by the amend
@@ -233,7 +241,7 @@ class _Judge:
         """
         made = dict[Oid, bool]()
         for one, (how, before) in self._made.how.items():
-            if how == _ACT or (how == _AMEND and before in made):
+            if how in _ACTS or (how == _AMEND and before in made):
                 made[one] = True
         made = dict(reversed(made.items()))
         return dict(self._read_authors(made, "--no-walk=unsorted", "--ignore-missing")) if made else {}

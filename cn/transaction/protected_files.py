@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.entries import Change, Entry, read_changes
+from cn.git.entries import Change, Entry, read_changes, read_tree
 from cn.git.objects import empty_tree, is_ancestor, merge_bases, resolve, update_refs
 from cn.git.process import Git, as_lines
 from cn.git.repository import Hub
@@ -103,10 +103,11 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     if trusted:  # before, an old commit may be signed, and what came after it unknown
         foreign -= signed(hub, foreign)
         foreign |= again.uncounted - accepted.commits
-        foreign |= _as_others_made(made_by, again, commits, touched, foreign) - accepted.commits
+        foreign |= _as_others_made(hub, new, made_by, again, touched, start) - accepted.commits
+    runs = built | made_by.by_cn
     built |= made_by.how.keys()
     unsure = _upon_others(made_by, commits, touched, foreign) | again.unsure
-    history = AcceptedHistory(hub.git, start, commits, foreign, built, unsure) if start else None
+    history = AcceptedHistory(hub.git, start, commits, foreign, built, unsure, runs) if start else None
     found = []
     for path in sorted({*changed, *touched} if history else changed):
         made, change = touched.get(path, {}), changed.get(path)
@@ -115,14 +116,17 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
             found.append(TrustChange(path, _oid(change.old), _oid(change.new), bad))
             continue
         known = accepted.commits | foreign
-        mixed = any((path, c) in unsure or (c in built and len(made[c]) == len(commits[c]) > 1) for c in made)
+        merges = [c for c in made if len(commits[c]) > 1 and c in built]
+        mixed = any(len(made[c]) == len(commits[c]) or (c in runs and is_protected(path)) for c in merges)
+        mixed = mixed or any((path, c) in unsure for c in made)
         if (bad or mixed) and history and (change or start == trusted or any(c not in known for c in made)):
             judged = history.judge(path, made)
             bad = tuple(c for c in reversed(made) if c in judged.by)
             if not bad and change and all(c in known for c in made):  # what was accepted is gone, and nobody's here
                 bad = tuple(reversed(made))
             if bad:
-                found.append(_told(path, change, bad, judged, [made[c] for c in made if c not in known]))
+                sure = [made[c] for c in made if c not in known | judged.by and (path, c) not in unsure]
+                found.append(_told(path, change, bad, judged, sure))
         elif change and (bad or not made or (trusted and not start)):  # nothing explains it in what was accepted
             found.append(TrustChange(path, _oid(change.old), _oid(change.new), bad))
     return found
@@ -168,23 +172,58 @@ def _accepted_apart(hub: Hub, made: Made, again: Again, trusted: Oid, new: Oid, 
 
 
 def _as_others_made(
-    made: Made, again: Again, commits: Parents, touched: Mapping[str, Changes], foreign: Collection[Oid]
+    hub: Hub, new: Oid, made: Made, again: Again, touched: Mapping[str, Changes], start: Oid | None
 ) -> set[Oid]:
-    """The acts here that left a file as a commit of others did, and not one upon them, or that were amended of such: a
-    step for a conflict takes what origin has.
+    """The acts here that left a file as a commit of others once did, or that were amended of such, but for what was
+    accepted last, and what was picked by name: by which step it came no history tells, nor whether that commit is still
+    in it.
     """
-    found, acts = set[Oid](), made.how.keys() - made.by_cn
+    acts = made.how.keys() - made.by_cn - made.picked_by_name
+    before = read_tree(hub.git, start, touched) if start else {}
+    left: dict[str, dict[Oid, set[Entry | None]]] = {}
     for path, changes in touched.items():
-        theirs: dict[Entry | None, list[Oid]] = {}
-        for commit in changes:
-            if commit in foreign:
-                theirs.setdefault(_entry_of(changes, commit), []).append(commit)
-        for commit in changes if theirs else ():
-            if commit in acts:
-                versions = {_entry_of(changes, commit), *again.versions.get((path, commit), ())}
-                later = _later([commit], commits)
-                found |= {commit for entry in versions for one in theirs.get(entry, ()) if one not in later}
+        for commit in acts & changes.keys():
+            versions = {_entry_of(changes, commit), *again.versions.get((path, commit), ())}
+            if versions := versions - {None, before.get(path)}:
+                left.setdefault(path, {})[commit] = versions
+    found, accepted = set[Oid](), _touching(hub, left, start) if start else set[Oid]()
+    ours = (made.how.keys() & accepted) | made.by_cn
+    for path, changes in _all_changes(hub, new, left).items():
+        makers: dict[Entry | None, list[Oid]] = {}
+        for commit, above in changes.items():
+            for entry in dict.fromkeys(entry for _, entry in above.values()):
+                makers.setdefault(entry, []).append(commit)
+        for commit, versions in left[path].items():
+            for theirs in (makers.get(one, []) for one in versions):
+                others = [one for one in theirs if one not in made.how]
+                if ours.isdisjoint(theirs) and _came_apart(hub, commit, others):
+                    found.add(commit)
     return found
+
+
+def _came_apart(hub: Hub, commit: Oid, others: Sequence[Oid]) -> bool:
+    """Is one of these unsigned, and does not stand upon this commit?"""
+    unsigned = set(others) - signed(hub, others)
+    apart = (not is_ancestor(hub.git, commit, one) for one in others[:_NAMED] if one in unsigned)
+    return len(unsigned) > _NAMED or any(apart)
+
+
+def _touching(hub: Hub, paths: Collection[str], *where: str) -> set[Oid]:
+    """The commits there that change these files; of more than git takes in one command, none."""
+    if not paths:
+        return set()
+    words = ("rev-list", *where, "--full-history", "--ignore-missing", "--", *sorted(paths)[:_NAMED])
+    return {Oid(line) for line in hub.git.run(*words).lines}
+
+
+def _all_changes(hub: Hub, new: Oid, paths: Collection[str]) -> dict[str, Changes]:
+    """What any commit that this clone has made of these files, but for merges that took a side."""
+    commits = _touching(hub, paths, new, "--all", "--reflog")
+    parents = read_parents(hub.git, "--no-walk", "--stdin", stdin=as_lines(sorted(commits))) if commits else {}
+    return {
+        path: {c: above for c, above in changes.items() if not _took_a_side(parents[c], above)}
+        for path, changes in read_changes_of(hub.git, parents, paths).items()
+    }
 
 
 def _upon_others(
@@ -227,6 +266,13 @@ def _common(git: Git, trusted: Oid, new: Oid) -> Oid | None:
     if len(bases) > 1:
         bases = [Oid(line) for line in git.run("merge-base", "--octopus", *bases, check=False).lines]
     return bases[0] if bases else None
+
+
+def is_accepted(hub: Hub, commit: Oid, trusted: Oid) -> bool:
+    """Would this clone, which accepted ``trusted``, take this commit as main without a question, or has it?"""
+    if is_ancestor(hub.git, commit, trusted):
+        return True
+    return not untrusted(hub, commit, trusted=trusted, built=built_by_cn(hub, commit, {commit}))
 
 
 class Untrusted(Blocked):

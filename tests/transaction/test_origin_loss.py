@@ -167,6 +167,33 @@ def test_lines_of_the_ledger_that_a_commit_took_come_back_without_a_push_over_it
     sigma.decide("pi/proposal", "do:merge")
 
 
+def test_a_line_of_the_ledger_that_nobody_accepted_does_not_come_back(world: World, sigma: Node, pi: Node) -> None:
+    """A person said that a rewound main shall stay; what it has more is refused, and taken out there again."""
+    git(sigma.root, "config", "cn.guard", "true")
+    world.propose(pi, sigma)
+    sigma.sync()
+    known = branches(sigma.home)["main"]
+    commit(sigma.root, {"docs/mine.md": "mine\n"}, "mine")
+    sigma.sync()
+    other = other_clone(world, sigma)
+    git(other, "reset", "-q", "--hard", known)
+    (month,) = (str(p.relative_to(other)) for p in other.glob("state/ledger/pi/2*"))
+    was = (other / month).read_text()
+    head = branches(sigma.home)["pi/proposal"]
+    commit(other, {month: f"{was}2026-02-05T13:00:00Z in gone proposal {head}\n"}, "forged")
+    git(other, "push", "-q", "--force", sigma.url, "main")
+    told = sigma.cn("sync", check=1).stderr
+    obey(sigma, *told_commands(told.partition(", then 'cn sync'")[0], "if they shall stay"))
+    assert "protected files changed elsewhere" in sigma.cn("sync", check=1).stderr
+    commit(other, {month: was}, "as it was")
+    push(other, sigma.url, "main")
+    told = sigma.cn("sync", check=None).stderr
+    assert "lost entries" not in told
+    sigma.sync()
+    assert b"in gone" not in read(sigma.home, f"main:{month}")
+    assert "healthy" in sigma.cn("doctor").stdout
+
+
 @pytest.mark.parametrize("merged", [False, True])
 def test_a_project_that_left_cn_is_called_that_and_comes_back_as_told(
     world: World, sigma: Node, pi: Node, merged: bool

@@ -786,6 +786,43 @@ def test_nothing_that_a_rebase_makes_again_is_ours_where_it_began_on_what_nobody
     assert [c.path for c in place.untrusted(made)] == ["spec/USER.md", PEERS]
 
 
+def test_what_others_once_made_and_took_back_is_not_ours_by_a_commit(place: Place) -> None:
+    """It was never seen: both came at once. Whoever brings it back by a file's id says nothing of whose it is."""
+    first = tip(place.root)
+    evil = write_commit(place.root, {PEERS: "evil\n"}, "evil", [first])
+    back = write_commit(place.root, {PEERS: "pi\n"}, "taken back", [evil])
+    place.here("merge", "-q", "--ff-only", back)
+    assert place.check() == []
+    accept(place.hub, Oid(back))
+    place.here("checkout", "-q", evil, "--", PEERS)
+    made = place.here("commit", "-q", "-m", "restored")
+    assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
+
+
+def test_an_own_version_that_others_made_again_stays_ours(place: Place) -> None:
+    own = Oid(commit(place.root, {PEERS: "ours\n"}, "ours"))
+    accept(place.hub, own)
+    again = write_commit(place.root, {PEERS: "ours\n"}, "as it was", [commit(place.root, {PEERS: "pi\n"}, "back")])
+    git(place.root, "update-ref", "refs/heads/theirs", again)
+    assert place.check() == []
+    commit(place.root, {PEERS: "ours\n"}, "ours again")
+    assert place.check() == []
+
+
+def test_a_restored_file_shows_what_it_takes_back_of_a_signed_change(place: Place) -> None:
+    known = tip(place.root)
+    signed_elsewhere(place, {PEERS: "key replaced\n"}, "replaced")
+    git(place.root, "pull", "-q", "--ff-only")
+    evil = write_commit(place.root, {PEERS: "key replaced\njunk\n"}, "tidy", [tip(place.root)])
+    place.here("merge", "-q", "--ff-only", evil)
+    place.here("checkout", "-q", known, "--", PEERS)
+    made = place.here("commit", "-q", "-m", "restored")
+    (change,) = place.untrusted(made)
+    (should,) = change.instead
+    assert should is not None
+    assert git(place.root, "cat-file", "blob", should.oid) == "key replaced"
+
+
 def test_a_rebase_of_another_branch_than_the_one_checked_out_makes_ours_again(place: Place) -> None:
     place.here("switch", "-q", "-c", "topic")
     commit(place.root, {PEERS: "pi\nmine\n"}, "mine")

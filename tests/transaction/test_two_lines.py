@@ -10,10 +10,23 @@ import pytest
 
 from cn.protocol import ledger
 from cn.transaction.joined_records import fold_months, join_history, join_lines
-from tests.support.hubs import branches, clone, commit, force_push, git, identify, push, read, tip
+from tests.support.hubs import (
+    branches,
+    clone,
+    commit,
+    force_push,
+    git,
+    identify,
+    make_ssh_key,
+    push,
+    read,
+    sign_with,
+    tip,
+)
 from tests.support.world import Node, World, is_in_main
 
 TOPICS = ("a", "b", "c", "d")
+LINES = "".join(f"line {number}\n" for number in range(20))
 JOIN = [["git", "fetch"], ["git", "update-ref"], ["git", "update-ref"], ["cn", "sync"]]
 
 
@@ -207,57 +220,108 @@ def test_a_protected_file_there_still_needs_trust(world: World, clones: tuple[st
     healthy(second)
 
 
-def test_files_that_conflict_are_taken_as_told_and_the_records_of_both_stay(
-    world: World, clones: tuple[str, list[Node], dict[str, str]]
+CONFLICTS: dict[str, tuple[dict[str, str | None], dict[str, str | None]]] = {
+    "both changed": ({"docs/x.md": "here\n"}, {"docs/x.md": "there\n"}),
+    "both added": ({"docs/new.md": "here\n"}, {"docs/new.md": "there\n"}),
+    "moved there": (
+        {"docs/x.md": LINES.replace("1", "here")},
+        {"docs/x.md": None, "docs/y.md": LINES.replace("1", "no")},
+    ),
+    "moved here": (
+        {"docs/x.md": None, "docs/y.md": LINES.replace("1", "no")},
+        {"docs/x.md": LINES.replace("1", "there")},
+    ),
+    "moved twice": ({"docs/x.md": None, "docs/y.md": LINES}, {"docs/x.md": None, "docs/z.md": LINES}),
+    "gone there": ({"docs/x.md": "here\n"}, {"docs/x.md": None}),
+    "gone here": ({"docs/x.md": None}, {"docs/x.md": "there\n"}),
+    "a folder there": ({"docs/n": "here\n"}, {"docs/n/a.md": "there\n"}),
+    "a folder here": ({"docs/n/a.md": "here\n"}, {"docs/n": "there\n"}),
+}
+"""What each side made of ``docs/``, of which git merges nothing."""
+
+
+@pytest.mark.parametrize("case", CONFLICTS)
+def test_of_files_that_conflict_origins_stand_and_ours_are_kept_beside(
+    world: World, clones: tuple[str, list[Node], dict[str, str]], case: str
 ) -> None:
+    """The records of both stay, and no step has to be taken."""
     left, (sigma, second, _), heads = clones
-    commit(second.root, {"docs/x.md": "here\n", "docs/y.md": "here\n"}, "here")
+    here, there = CONFLICTS[case]
+    commit(sigma.root, {"docs/x.md": LINES}, "both have it")
+    sigma.sync()
+    second.sync()
+    left = branches(sigma.home)["main"]
+    commit(second.root, here, "here")
     second.decide("pi/b", "do:merge")
     set_back(second, left)
     sigma.sync()
-    commit(sigma.root, {"docs/x.md": "there\n", "docs/y.md": "there\n"}, "there")
+    commit(sigma.root, there, "there")
     sigma.decide("pi/c", "do:merge")
-    told = second.cn("sync", check=1).stderr
-    obey(second, told, "if they shall stay", ", then 'cn sync'")
-    told = second.cn("sync", check=1).stderr
-    assert "conflict with origin's main in docs/x.md, docs/y.md" in told
-    (show, _) = re.findall(r"'(git show [^']*)'", told)
-    obey(second, told, "→", "), run again")
-    second.sync()
-    assert read(second.home, "main:docs/x.md") == b"there\n"
-    assert git(second.root, *show.split()[1:]) == "here"
+    obey(second, second.cn("sync", check=1).stderr, "if they shall stay", ", then 'cn sync'")
+    said = second.sync().stdout
+    assert "was changed on both sides, and origin's stands" in said
+    found = {path for path in there if there[path] is not None}
+    for path in found:
+        kept = [one for one in git(second.home, "ls-tree", "-r", "--name-only", "main").split() if path in one]
+        assert any(read(second.home, f"main:{one}") == str(there[path]).encode() for one in kept), kept
+    for path, text in here.items():
+        aside = [one for one in (second.root / ".git/cn/aside").rglob("*") if one.is_file()]
+        in_main = path in git(second.home, "ls-tree", "-r", "--name-only", "main").split()
+        assert text is None or in_main or text.encode() in [one.read_bytes() for one in aside]
+    assert not any(b"<<<<<<<" in (second.root / path).read_bytes() for path in git(second.root, "ls-files").split())
     assert all(is_in_main(second, heads[topic]) for topic in "bc")
     healthy(second)
 
 
-def test_the_step_for_a_conflict_makes_nothing_of_others_ours(
+def test_a_conflict_of_a_protected_file_makes_nothing_of_others_ours(
     world: World, clones: tuple[str, list[Node], dict[str, str]]
 ) -> None:
-    """Who can rewind main takes back what conflicts, once the step was followed: what was theirs goes with it."""
+    """Who can rewind main takes back what conflicts, once both were merged: what was theirs goes with it."""
     left, (sigma, second, _), _ = clones
     page = (second.root / "spec/USER.md").read_text()
     commit(second.root, {"spec/USER.md": f"{page}Ask twice.\n"}, "rules")
     second.sync()
+    known = branches(second.home)["main"]
     set_back(second, left)
     other = clone(sigma.url, world.folder / "other")
     identify(other, "mallory")
     commit(other, {"spec/USER.md": f"{page}Mallory decides.\n"}, "wording")
     push(other, sigma.url, "main")
     obey(second, second.cn("sync", check=1).stderr, "if they shall stay", ", then 'cn sync'")
-    told = second.cn("sync", check=1).stderr
-    assert "conflict with origin's main in spec/USER.md" in told
-    (show,) = re.findall(r"'(git show [^']*)'", told)
-    obey(second, told, "→", "), run again")
     assert "protected files changed elsewhere" in second.cn("sync", check=1).stderr
-    git(other, "reset", "--quiet", "--hard", left)
-    commit(other, {"notes.md": "notes\n"}, "notes")
-    set_back(sigma, left)
-    push(other, sigma.url, "main")
+    set_back(second, known)
     told = second.cn("sync", check=1).stderr
     obey(second, told, "if the loss is meant", " so that branches")
     second.sync()
-    assert read(second.home, "main:spec/USER.md").decode() == page
-    assert git(second.root, *show.split()[1:]).endswith("Ask twice.")
+    assert read(second.home, "main:spec/USER.md").decode() == f"{page}Ask twice.\n"
+    healthy(second)
+
+
+def test_what_was_signed_elsewhere_and_what_was_made_here_conflict_in_a_question(
+    world: World, clones: tuple[str, list[Node], dict[str, str]], tmp_path: Path
+) -> None:
+    """A run decides between two who both may: what it leaves out is shown."""
+    left, (sigma, second, _), _ = clones
+    page = (second.root / "spec/USER.md").read_text()
+    commit(second.root, {"spec/USER.md": f"{page}Ask twice.\n"}, "rules")
+    second.sync()
+    set_back(second, left)
+    other = clone(sigma.url, world.folder / "other")
+    private, public = make_ssh_key(tmp_path / "key")
+    identify(other, "alice")
+    sign_with(other, private)
+    git(other, "config", "commit.gpgsign", "true")
+    git(second.root, "config", "cn.trustedKey", public.strip())
+    commit(other, {"spec/USER.md": f"{page}Ask once.\n"}, "wording")
+    push(other, sigma.url, "main")
+    obey(second, second.cn("sync", check=1).stderr, "if they shall stay", ", then 'cn sync'")
+    assert "protected files changed elsewhere" in second.cn("sync", check=1).stderr
+    shown = second.cn("trust", "--yes", check=None).stdout
+    assert "-Ask twice." in shown
+    assert "+Ask once." in shown
+    second.cn("trust", "--yes", check=None)
+    second.sync()
+    assert read(second.home, "main:spec/USER.md").decode() == f"{page}Ask once.\n"
     healthy(second)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cn.git.process import Git
-from cn.git.removals import bring_back
+from cn.transaction.coming_back import bring_back
+from cn.values.names import Oid
 from tests.support.hubs import commit, git, paths, read, tip, work
 
 FILES = {
@@ -37,10 +38,10 @@ def follow(repo: Path, steps: list[str]) -> list[str]:
 
 
 def test_what_the_project_has_none_of_comes_back_as_folders_and_its_own_files_do_not(repo: Path) -> None:
-    known = tip(repo)
+    known = Oid(tip(repo))
     git(repo, "rm", "-rq", ".cn", "threads", "state", "spec", "skills", "docs")
     commit(repo, {"spec/new.md": "new\n"}, "without cn")
-    steps = bring_back(Git(repo), known, known, tip(repo))
+    steps = bring_back(Git(repo), known, known, Oid(tip(repo)))
     assert follow(repo, steps) == [".cn", "skills", "spec/USER.md", "state", "threads"]
     commit(repo, {}, "restored")
     there = paths(repo, "main")
@@ -49,20 +50,21 @@ def test_what_the_project_has_none_of_comes_back_as_folders_and_its_own_files_do
     assert len([path for path in there if path.startswith("threads/")]) == 30
 
 
-def test_what_was_known_and_not_accepted_is_not_what_comes_back(repo: Path) -> None:
-    accepted = tip(repo)
-    known = commit(repo, {"state/peers.md": "eve\n", "state/ledger/pi/202602": "x\ny\n"}, "wording")
-    git(repo, "rm", "-rq", ".cn", "state")
-    now = commit(repo, {}, "without cn")
-    follow(repo, bring_back(Git(repo), known, accepted, now))
+def test_protected_files_come_back_as_they_were_accepted_and_records_as_they_stood_last(repo: Path) -> None:
+    accepted = Oid(tip(repo))
+    evil = {"state/peers.md": "eve\n", "state/.gitattributes": "*\n", "state/ledger/pi/202602": "x\ny\n"}
+    last = Oid(commit(repo, {**evil, "docs/.gitignore": "*\n"}, "wording"))
+    git(repo, "rm", "-rq", ".cn", "state", "docs")
+    now = Oid(commit(repo, {}, "without cn"))
+    follow(repo, bring_back(Git(repo), last, accepted, now))
     commit(repo, {}, "restored")
     assert read(repo, "main:state/peers.md") == b"pi\n"
     assert read(repo, "main:state/ledger/pi/202602") == b"x\ny\n"
+    assert not {"state/.gitattributes", "docs/.gitignore"} & set(paths(repo, "main"))
 
 
-def test_of_many_single_files_the_folders_are_named(repo: Path) -> None:
-    known = tip(repo)
-    now = commit(repo, {f"threads/inbox/{number}.md": None for number in range(20)}, "out")
-    git_of = Git(repo)
-    assert follow(repo, bring_back(git_of, known, known, now)) == ["threads"]
-    assert bring_back(git_of, known, known, known) == []
+def test_where_a_folder_still_stands_what_is_gone_of_it_comes_back_alone(repo: Path) -> None:
+    known = Oid(tip(repo))
+    now = Oid(commit(repo, {f"threads/inbox/{number}.md": None for number in range(2)}, "out"))
+    assert follow(repo, bring_back(Git(repo), known, known, now)) == ["threads/inbox/0.md", "threads/inbox/1.md"]
+    assert bring_back(Git(repo), known, known, known) == []
