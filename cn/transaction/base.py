@@ -353,7 +353,11 @@ def _taken_over(hub: Hub, known: Oid, trusted: Oid | None) -> Oid | None:
     """What this clone knew of origin's main, if it accepts that; else what it accepted before, where ``known`` goes on
     from that. Of all else nothing is lost here, and nothing is brought back.
     """
-    if trusted is None or is_accepted(hub, known, trusted):
+    if trusted is None:
+        return known
+    if is_ancestor(hub.git, known, trusted):  # as it is no more, where that took entries out
+        return None if ledger_losses(hub, known, trusted) else known
+    if is_accepted(hub, known, trusted):
         return known
     return trusted if is_ancestor(hub.git, trusted, known) else None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cn.git.entries import list_entries, read_changes
-from cn.git.objects import read_info, resolve
+from cn.git.objects import is_ancestor, read_info, resolve
 from cn.git.process import Git
 from cn.git.removals import Removal
 from cn.git.repository import Hub
@@ -29,9 +29,11 @@ def coming_back(hub: Hub, known: Oid | str, commits: Sequence[Removal], now: Oid
     took something out since, the newest first.
     """
     known = resolve(hub.git, known) or Oid(known)
-    last = _last_with_hub(hub.git, commits) or known
-    trusted = resolve(hub.git, TRUSTED_REF)
-    pages = last if trusted is None or is_accepted(hub, last, trusted) else trusted
+    last, trusted = _last_with_hub(hub.git, commits), resolve(hub.git, TRUSTED_REF)
+    if last is None or not is_ancestor(hub.git, known, last):  # who took it out chose what was before
+        last = known
+    goes_on = trusted is None or (is_ancestor(hub.git, trusted, last) and is_accepted(hub, last, trusted))
+    pages = last if trusted is None or goes_on else trusted
     records = pages if hub.config.is_true("cn.guard") else last
     return [*bring_back(hub.git, records, pages, now), command("git commit -m {}", "restored")]
 

@@ -212,9 +212,13 @@ class _Judge:
             if before is not None:
                 ((_, author),) = self._read_authors([commit], "--no-walk")
                 there = self._read_authors([before, f"^{commit}"], f"--max-count={_MOST}")
-                others = {one for one, _ in there if one not in self._made.how}
+                others = {one: by for one, by in there if one not in self._made.how}
                 alike = [one for one, by in there if by == author and (one not in others or self._is_signed(one))]
-                if len(there) == _MOST or self._hold_others(before, commit, others):
+                # git lays a commit upon renamed files too, and may clean the author's name, but not the date.
+                when = author.split(" ")[-2]
+                dated = (one for one, by in others.items() if by.split(" ")[-2] == when)
+                mixed = len(there) == _MOST or any(not self._is_signed(one) for one in dated)
+                if mixed or self._hold_others(before, commit, others):
                     self.mixed.add(commit)
                 else:
                     found += alike or [one for one, by in self._authors.items() if by == author]
@@ -225,7 +229,7 @@ class _Judge:
         if not others:
             return False
         parents = read_parents(self._hub.git, before, f"^{commit}", f"^{self._accepted}")
-        theirs = {one: above for one, above in parents.items() if one in others and len(above) == 1}
+        theirs = {one: above for one, above in parents.items() if one in others and len(above) <= 1}
         changing = {
             c
             for path, changes in read_changes_of(self._hub.git, theirs).items()

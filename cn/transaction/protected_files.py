@@ -269,9 +269,7 @@ def _common(git: Git, trusted: Oid, new: Oid) -> Oid | None:
 
 
 def is_accepted(hub: Hub, commit: Oid, trusted: Oid) -> bool:
-    """Would this clone, which accepted ``trusted``, take this commit as main without a question, or has it?"""
-    if is_ancestor(hub.git, commit, trusted):
-        return True
+    """Would this clone, which accepted ``trusted``, take this commit as main without a question?"""
     return not untrusted(hub, commit, trusted=trusted, built=built_by_cn(hub, commit, {commit}))
 
 

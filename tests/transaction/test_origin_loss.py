@@ -167,6 +167,38 @@ def test_lines_of_the_ledger_that_a_commit_took_come_back_without_a_push_over_it
     sigma.decide("pi/proposal", "do:merge")
 
 
+@pytest.mark.parametrize("guard", [False, True])
+def test_what_comes_back_is_not_what_was_before_the_commit_that_others_made(
+    world: World, sigma: Node, pi: Node, guard: bool
+) -> None:
+    """They choose what is before it: here what stood there before a reviewer left."""
+    if guard:
+        git(sigma.root, "config", "cn.guard", "true")
+    world.propose(pi, sigma)
+    sigma.sync()
+    commit(sigma.root, {".cn/who.txt": "bob\n", "state/.gitattributes": "bob\n"}, "bob")
+    sigma.sync()
+    old = branches(sigma.home)["main"]
+    commit(sigma.root, {".cn/who.txt": None, "state/.gitattributes": None}, "bob left")
+    sigma.sync()
+    known, other = branches(sigma.home)["main"], other_clone(world, sigma)
+    left = list[str]()
+    for parents in ([old], [known]):
+        git(other, "checkout", "-q", "-f", "--detach", parents[0])
+        git(other, "rm", "-rqf", ".cn", "state/ledger")
+        git(other, "rm", "-qf", "--ignore-unmatch", "state/.gitattributes")
+        words = [word for one in (*left, *parents) for word in ("-p", one)]
+        left.append(git(other, "commit-tree", *words, "-m", "tidy", git(other, "write-tree")))
+    git(other, "push", "-q", sigma.url, f"{left[-1]}:refs/heads/main")
+    told = sigma.cn("sync", check=1).stderr
+    assert "the project left cn" in told
+    obey(sigma, *[one for one in told_commands(told, "to come back") if one.startswith("git ")])
+    sigma.cn("sync", check=None)
+    there = paths(sigma.home, "main")
+    assert ".cn/hub.yaml" in there or guard
+    assert not {".cn/who.txt", "state/.gitattributes"} & set(there)
+
+
 def test_a_line_of_the_ledger_that_nobody_accepted_does_not_come_back(world: World, sigma: Node, pi: Node) -> None:
     """A person said that a rewound main shall stay; what it has more is refused, and taken out there again."""
     git(sigma.root, "config", "cn.guard", "true")

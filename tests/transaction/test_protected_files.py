@@ -786,6 +786,32 @@ def test_nothing_that_a_rebase_makes_again_is_ours_where_it_began_on_what_nobody
     assert [c.path for c in place.untrusted(made)] == ["spec/USER.md", PEERS]
 
 
+@pytest.mark.parametrize("how", ["a root", "by another name"])
+def test_no_commit_of_others_with_the_date_of_ours_is_picked_as_ours(place: Place, how: str) -> None:
+    """It changes nothing where it stands, so that nobody is asked; a rebase that drops the merge brings it in."""
+    page, author = "spec/AGENT.md", git(place.root, "log", "-1", "--format=%an <%ae>")
+    begun = tip(place.root)
+    if how == "by another name":
+        begun = commit(place.root, {"foo.md": LONG.removeprefix("bob\n")}, "foo")
+        (place.root / "spec").mkdir()
+        git(place.root, "mv", "foo.md", page)
+        commit(place.root, {}, "moved")
+    before = None if how == "a root" else LONG.removeprefix("bob\n")
+    for text, date in ((LONG, "2026-03-01T12:00:00Z"), (before, "2026-03-02T12:00:00Z")):
+        commit(place.root, {page: text})
+        place.here("commit", "-q", "--amend", "-m", "ours", "--date", date)
+    known = Oid(tip(place.root))
+    accept(place.hub, known)
+    parents, name = ([], page) if how == "a root" else ([begun], "foo.md")
+    evil = write_commit(place.root, {name: LONG}, "wording", parents, author, "2026-03-01T12:00:00Z")
+    place.here("merge", "-q", "--ff-only", write_commit(place.root, {}, "merge", [known, evil]))
+    assert place.check() == []
+    onto = write_commit(place.root, {"other.md": "2\n"}, "more", [known])
+    place.here("rebase", "-q", "--onto", onto, known, "main")
+    assert (place.root / page).read_text() == LONG
+    assert place.check() == [page]
+
+
 def test_what_others_once_made_and_took_back_is_not_ours_by_a_commit(place: Place) -> None:
     """It was never seen: both came at once. Whoever brings it back by a file's id says nothing of whose it is."""
     first = tip(place.root)
