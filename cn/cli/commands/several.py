@@ -112,7 +112,7 @@ def _check_words(name: str, threads: tuple[str, ...]) -> None:
     """No thread has a name with a space: words behind the thread are meant as the reason."""
     for words in threads[1:]:
         if any(map(str.isspace, words)):
-            step = command(f"cn {name} {{}} --reason {{}}", threads[0], one_line(words, 200))
+            step = command("cn {} {} --reason {}", name, threads[0], one_line(words, 200))
             text = f"there is no thread {one_line(words, 60)!r}: nothing was done"
             raise UsageError(text, f"if that is the reason, {step} says so")
 
