@@ -13,6 +13,7 @@ from cn.doctor.finding import Finding, Fix, HubFacts, Step, info, problem, read_
 from cn.git.fast_import import FileChange
 from cn.git.objects import list_refs, list_tree, read_info
 from cn.git.process import Git, mend_objects
+from cn.git.remote import PINS
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.inbox.working_copies import may_be_of, unread
 from cn.protocol import ledger
@@ -25,7 +26,7 @@ from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base
 from cn.transaction.commit import Draft, commit
-from cn.transaction.push import PREFIX, Key, encode, parse_pin, pin_ref
+from cn.transaction.push import Key, encode, parse_pin, pin_ref
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refused
 from cn.values.names import Name, Oid, ThreadName, is_name
@@ -211,7 +212,7 @@ def _set_pin(ref: str, old: Oid | None, new: Oid | None) -> Fix:
 
 def check_pins(facts: HubFacts) -> Iterator[Finding]:
     """Pins agree with the ledger, and what they name is here."""
-    refs = list_refs(facts.hub.git, PREFIX)
+    refs = list_refs(facts.hub.git, PINS)
     names = {key: ref for ref in refs if (key := parse_pin(ref))}
     pins = {key: refs[ref] for key, ref in names.items()}
     drops = "'cn doctor --fix' drops it"

@@ -198,6 +198,8 @@ FETCH = (
 )
 HEADS = "refs/heads/"
 OWN = "refs/cn/"
+PINS = "refs/cn/pins/"
+"""What came and what was sent, pinned so that no host drops it."""
 BATCH = 1000
 """Refs a push: two arguments each fit any command line (execve(2), E2BIG)."""
 WIDTH = 16

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from cn.git.entries import Change, Entry, read_changes, read_tree
 from cn.git.objects import empty_tree, is_ancestor, merge_bases, resolve, update_refs
 from cn.git.process import Git, as_lines
+from cn.git.remote import PINS
 from cn.git.repository import Hub
 from cn.protocol.hub_config import PATH as HUB
 from cn.protocol.peers_file import PATH as PEERS
@@ -217,8 +218,10 @@ def _touching(hub: Hub, paths: Collection[str], *where: str) -> set[Oid]:
 
 
 def _all_changes(hub: Hub, new: Oid, paths: Collection[str]) -> dict[str, Changes]:
-    """What any commit that this clone has made of these files, but for merges that took a side."""
-    commits = _touching(hub, paths, new, "--all", "--reflog")
+    """What any commit that this clone has made of these files, but for merges that took a side, and for what a peer
+    sent and nobody merged: that comes into no history but by its name.
+    """
+    commits = _touching(hub, paths, new, f"--exclude={PINS}*", "--all", "--reflog")
     parents = read_parents(hub.git, "--no-walk", "--stdin", stdin=as_lines(sorted(commits))) if commits else {}
     return {
         path: {c: above for c, above in changes.items() if not _took_a_side(parents[c], above)}

@@ -21,7 +21,7 @@ from cn.git.filters import without_filters
 from cn.git.objects import is_ancestor, read_object, update_refs
 from cn.git.process import PRUNED, Git, GitError
 from cn.git.remote import FOLDER as OUTGOING
-from cn.git.remote import OWN
+from cn.git.remote import OWN, PINS
 from cn.git.repository import Hub
 from cn.protocol.layout import INBOX
 from cn.system.closed import writing
@@ -50,7 +50,6 @@ from cn.transaction.journal import (
     write_journal,
 )
 from cn.transaction.protected_files import TRUSTED_REF
-from cn.transaction.push import PREFIX
 from cn.transaction.unplaced import LOCKED, has_to_place
 from cn.values.errors import Blocked, CnError, Refused, explain_write
 from cn.values.names import Oid, folders_above, main_decides, never_blocks
@@ -86,7 +85,7 @@ def _write_ref(hub: Hub, ref: str, new: Oid | None, tries: int = 2) -> str:
         if not own:
             return ""  # where git notes origin's main: a convenience
         # A pin that is not as the listing says makes the next sync look at its branch once more.
-        then = "; the next 'cn sync' tries it again" if ref.startswith(PREFIX) else ""
+        then = "; the next 'cn sync' tries it again" if ref.startswith(PINS) else ""
         return f"{visible(ref)} cannot be written: {failed.done.reason}{then}"
     return ""
 

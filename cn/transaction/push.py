@@ -29,6 +29,7 @@ from cn.git.process import Git, GitConfig, GitError
 from cn.git.remote import (
     BATCH,
     OWN,
+    PINS,
     REFUSED,
     Push,
     RefResult,
@@ -66,7 +67,6 @@ from cn.values.names import Name, Oid, is_local
 from cn.values.shell_words import command
 from cn.values.text import redact
 
-PREFIX = "refs/cn/pins/"
 _PLAIN = set("abcdefghijklmnopqrstuvwxyz0123456789-_")
 _AS_IT_IS = re.compile(r"[a-z0-9_-]+")
 _COMPONENT = re.compile(r"(?:[a-z0-9_-]|@[0-9a-f]{2})+|\+[0-9a-f]{64}")
@@ -98,7 +98,7 @@ def decode(component: str, candidates: Iterable[str] = ()) -> str | None:
 
 def pin_ref(peer: Name, side: str, topic: str) -> str:
     """The full name of a pin."""
-    return f"{PREFIX}{peer}/{side}/{encode(topic)}"
+    return f"{PINS}{peer}/{side}/{encode(topic)}"
 
 
 def bring_pinned(git: Git, peer: Name, side: str, topic: str, head: Oid) -> list[str]:
@@ -113,7 +113,7 @@ def take_pins(hub: Hub, at: datetime, *, dry_run: bool = False) -> dict[Key, Oid
 
     What is to be pushed is noted first: a killed run leaves a note that asks for nothing wrong.
     """
-    refs = list_refs(hub.git, PREFIX)
+    refs = list_refs(hub.git, PINS)
     old = {ref: _renamed(ref) for ref in refs if _OLD in ref and parse_pin(ref) is not None}
     if old and not dry_run:
         if hub.origin:
@@ -134,7 +134,7 @@ def _renamed(ref: str) -> str:
 
 def parse_pin(ref: str) -> Key | None:
     """Whose pin it is, also by a name of before; None for a ref that cn did not write."""
-    parts = _renamed(ref).removeprefix(PREFIX).split("/")
+    parts = _renamed(ref).removeprefix(PINS).split("/")
     if len(parts) != 3 or parts[1] not in (IN, OUT) or not _COMPONENT.fullmatch(parts[2]):
         return None
     return Name(parts[0]), parts[1], parts[2]
