@@ -12,7 +12,7 @@ from typing import TypeVar
 from cn.git.objects import merge_bases, read_info, resolve
 from cn.git.read_branches import Patience, format_proposal, read_histories, read_proposals
 from cn.outbox.our_names import find_ours
-from cn.protocol.layout import OUTBOX, PROPOSAL, SENT
+from cn.protocol.layout import NOT_OURS, OUTBOX, PROPOSAL, SENT
 from cn.protocol.ledger import IN, OUT, Event
 from cn.protocol.message import parse_message
 from cn.protocol.outbox_entry import Deliver, Entry, entry_head, file_names, is_about, parse_entry
@@ -22,6 +22,7 @@ from cn.run.view import View
 from cn.values.errors import CnError, Refused
 from cn.values.names import Name, Oid, is_oid, topic_of
 from cn.values.timestamps import format_stamp
+from cn.views.log import read_log
 from cn.views.mend import mend_of
 
 T = TypeVar("T")
@@ -31,8 +32,9 @@ T = TypeVar("T")
 class Sent:
     """A branch of ours at its last head. ``state`` is queued, delivered, adopted, answered, deleting, deleted or gone.
 
-    ``status``, ``reason`` and ``merge`` are the last answer, ``unproven`` is why that is not believed; ``withdrawn``:
-    we took it back.
+    ``status``, ``reason`` and ``merge`` are the last answer, ``unproven`` is why that is not believed; ``of_another``
+    is what its peer said, since we sent it, of another commit at its branch, where it said nothing of ours;
+    ``withdrawn``: we took it back.
     """
 
     peer: Name
@@ -47,6 +49,7 @@ class Sent:
     reason: str
     merge: str
     unproven: str
+    of_another: str
     withdrawn: bool
     chain: tuple[Link, ...]
 
@@ -104,11 +107,21 @@ def show_sent(view: View, text: str) -> SentDocument | None:
         reason=last.get("reason", ""),
         merge=last.get("merge", ""),
         unproven=last.get("unproven", ""),
+        of_another="" if last.get("status") else _said_of_another(view, peer, begin, life[0].at),
         withdrawn=is_withdrawn(life),
         chain=sent_chain(life, _answers(view, peer, life)),
     )
     path = _file_of(view, sent, begin)
     return SentDocument(sent, path, _text(view, sent, path, get("base", "")), _mend(view, sent))
+
+
+def _said_of_another(view: View, peer: Name, begin: Event, sent: datetime) -> str:
+    """By the log, of which the rows have minutes."""
+    since, sign, branch = sent.replace(second=0, microsecond=0), "notice:", begin.fields.get("branch", "")
+    rows = (happened.row for happened in read_log(view, thread=f"{peer}/{begin.topic}"))
+    mine = [row for row in rows if row.at >= since and row.branch in ("", branch)]
+    said = [row.decision for row in mine if row.executed.startswith(NOT_OURS)]
+    return next((words.removeprefix(sign) for words in reversed(said) if words.startswith(sign)), "")
 
 
 def _mend(view: View, sent: Sent) -> str:

@@ -70,7 +70,7 @@ _KEYS = {
     ),
     "Report": "exit_code notes",
     "Said": "role text",
-    "Sent": "peer topic branch head kind subject? state sent status? reason? merge? unproven? chain",
+    "Sent": "peer topic branch head kind subject? state sent status? reason? merge? unproven? of_another? chain",
     "SentDocument": "*sent path? text",
     "ShownCondition": "text! remedy! since",
     "ShownCondition:stopped": "reason!=text remedy! since",

@@ -20,7 +20,7 @@ from cn.git.history import PastCommit, added_by, changes_of, commits_of, read_pa
 from cn.git.objects import read_object, read_objects
 from cn.llm.usage import Call, read_calls
 from cn.outbox.our_names import told_of
-from cn.protocol.layout import NOT_OURS, OUTBOX, PROPOSAL, SAY, SENT
+from cn.protocol.layout import OUTBOX, PROPOSAL, SAY, SENT
 from cn.protocol.ledger import IN
 from cn.protocol.log import FOLDER, Row, parse_rows
 from cn.protocol.outbox_entry import (
@@ -284,19 +284,6 @@ class Why:
     others: tuple[str, ...]
     notes: tuple[str, ...]
     mend: str = ""
-
-    @property
-    def of_another(self) -> str:
-        """What its peer said, since we sent something, of another commit at its branch, where it said nothing of ours.
-
-        Rows of the log have minutes.
-        """
-        if self.sent is None or self.sent.status:
-            return ""
-        since, sign = self.sent.sent.replace(second=0, microsecond=0), "notice:"
-        rows = [one.row for one in self.rows if one.row.at >= since]
-        said = [row.decision for row in rows if row.executed.startswith(NOT_OURS)]
-        return next((words.removeprefix(sign) for words in reversed(said) if words.startswith(sign)), "")
 
 
 def explain(view: View, name: str) -> Why:

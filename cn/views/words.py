@@ -83,13 +83,13 @@ def state_text(thread: ThreadView) -> str:
     return f"{text}, {thread.caution}" if thread.caution else text
 
 
-def sent_text(sent: Sent, of_another: str = "") -> str:
-    """Where something of ours is, and its last answer; ``of_another`` is what its peer said of another commit there."""
+def sent_text(sent: Sent) -> str:
+    """Where something of ours is, and its last answer."""
     where = "in the outbox" if sent.state == "queued" else f"at {sent.peer}"
     where = {"deleted": "cleaned up", "deleting": "about to be cleaned up"}.get(sent.state, where)
     answer = "no answer"
-    if of_another:
-        answer = f"no answer about our commit, but {clean(of_another)} about another there"
+    if sent.of_another:
+        answer = f"no answer about our commit, but {clean(sent.of_another)} about another there"
     if sent.state == "gone" and (at := sent.chain[-1].at) is not None:  # who deleted it no host tells
         where, answer = f"gone since {format_stamp(at)}: {BRANCH_GONE}", "no answer came before"
     where = f"taken back by us, {where}" if sent.withdrawn else where

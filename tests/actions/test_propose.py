@@ -1185,6 +1185,9 @@ def test_a_strangers_commit_in_the_place_of_a_proposal_is_not_recorded_as_ours(d
     why = " ".join(pi.cn("why", "sigma:fix").stdout.split())
     assert f"is at sigma; no answer about our commit, but merged about another there head {head}" in why
     assert f"that is about {other[:8]}, and ours is {head[:8]}" in why
+    page = " ".join(pi.cn("thread", "show", "sigma:fix").stdout.split())
+    assert "is at sigma; no answer about our commit, but merged about another there" in page
+    assert json.loads(pi.cn("thread", "show", "sigma:fix", "--json").stdout)["of_another"].startswith("merged")
     assert desk.there() == other, "nobody's branch is deleted as if ours were done"
     refused = " ".join(pi.cn("withdraw", "sigma:fix", check=1).stderr.split())
     assert said in refused

@@ -50,7 +50,7 @@ def _answers(why: Why) -> Iterator[str]:
 def why_lines(why: Why) -> list[str]:
     """The story in order: asked, attempts, what became of the thread, what is not known."""
     if why.sent is not None:
-        lines = [*_sent(why.sent, why.of_another), *next_step(why.mend)]
+        lines = [*_sent(why.sent), *next_step(why.mend)]
     else:
         lines = list(_item(why.item)) if why.item else [paint(f"{clean(why.name)}: no agent was asked", bold=True)]
     for attempt in why.attempts:
@@ -65,12 +65,12 @@ def why_lines(why: Why) -> list[str]:
     return lines + ([""] if why.notes else []) + [line for note in why.notes for line in wrap("· ", clean(note))]
 
 
-def _sent(sent: Sent, of_another: str) -> Iterator[str]:
+def _sent(sent: Sent) -> Iterator[str]:
     """What we sent: what, to whom, where it is, and its chain."""
     yield paint(f"{clean(sent.branch)}: {sent.kind} to {sent.peer}", bold=True)
     if sent.subject:
         yield from _told("says", clean(sent.subject))
-    yield from _told("is", sent_text(sent, of_another))
+    yield from _told("is", sent_text(sent))
     yield f"  head     {sent.head}"
     for link in sent.chain:
         when = _at(link.at) if link.at is not None else "waiting for"
