@@ -100,11 +100,11 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     accepted = _Apart()
     if trusted and start and start != trusted:
         accepted = _accepted_apart(hub, made_by, again, trusted, new, start)
-    foreign = {c for found in touched.values() for c in found if c not in made_by.how} - built - accepted.commits
+    foreign = {c for found in touched.values() for c in found if c not in made_by.how} - built
     if trusted:  # before, an old commit may be signed, and what came after it unknown
         foreign -= signed(hub, foreign)
-        foreign |= again.uncounted - accepted.commits
-        foreign |= _as_others_made(hub, new, made_by, again, touched, start) - accepted.commits
+        foreign |= again.uncounted | _as_others_made(hub, new, made_by, again, touched, start)
+        foreign -= accepted.commits
     runs = built | made_by.by_cn
     built |= made_by.how.keys()
     unsure = _upon_others(made_by, commits, touched, foreign) | again.unsure
