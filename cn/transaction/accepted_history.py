@@ -173,21 +173,21 @@ class FileHistory:
         known = 0
         for state in above:
             known |= state.known
-        # Who may write it takes what is as it should be, and changes that; not what others made beside.
-        taken, enough = (same, any) if same else (above, all)
         foreign = commit in self._history.foreign
         if not foreign and len(parents) > 1 and commit in self._history.built:
             # By a file that was given another name here, git brings in what was changed under the other one.
             foreign = bool(self._merged(parents, above))
         joins = len(parents) > 1 and commit in self._history.runs and is_protected(self._path)
         sure = (self._path, commit) not in self._history.unsure and not (joins and not foreign)
-        if differs and not foreign and sure and enough(not state.by for state in taken):
+        # Who may write it changes what is as it should be. A merge that has the file of one side need not be a choice:
+        # git takes it where the other side is as before, also by a commit that took something back there.
+        if differs and not foreign and sure and all(not state.by for state in above):
             self._bit <<= 1
             return State(commit, known=known | self._bit)
         should = self._merged(parents, above)
         if should and self.entry(commit) == self.entry(should):
             return State(should, known=known)
-        by = frozenset[Oid]().union(*(state.by for state in taken))
+        by = frozenset[Oid]().union(*(state.by for state in (same if same and foreign else above)))
         if differs and not foreign:  # it counts, and whoever takes it back makes a change; what it stands on does not
             self._bit <<= 1
             return State(_UNKNOWN, by or frozenset({commit}), known | self._bit)

@@ -190,6 +190,21 @@ def test_what_a_trusted_key_took_back_does_not_come_again_by_an_unsigned_commit(
     assert not is_in_main(sigma, head)
 
 
+def test_what_was_accepted_and_taken_back_goes_by_no_merge_that_a_run_makes(world: World, sigma: Node) -> None:
+    """With guard: the first merge has the file of others; they set it back, and the next has it as committed here."""
+    git(sigma.root, "config", "cn.guard", "true")
+    sigma.write({"threads/drafts/plan.md": "1\n\n\n\n2\n"})
+    sigma.cn("sync", check=1)  # it is no draft entry
+    commit(sigma.root, {"threads/drafts/plan.md": "1\n\n\n\nours\n"}, "ours")
+    plant(sigma, world, {"threads/drafts/plan.md": "theirs\n\n\n\n2\n"})
+    sigma.cn("sync", check=1)
+    sigma.cn("trust", check=1)
+    sigma.cn("trust", "--yes")
+    back = plant(sigma, world, {"threads/drafts/plan.md": "1\n\n\n\n2\n"})
+    done = sigma.cn("sync", check=1)
+    assert f"has not accepted it: threads/drafts/plan.md (commit {back[:12]})" in done.stderr
+
+
 def test_a_refused_arrival_stands_in_the_status_until_it_is_gone(world: World, sigma: Node, pi: Node) -> None:
     _, public = make_ssh_key(world.folder / "key")
     old = (sigma.root / "state/peers.md").read_text()

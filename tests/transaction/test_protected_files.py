@@ -618,6 +618,20 @@ def test_a_merge_of_ours_that_stopped_elsewhere_takes_nothing_in_of_others(place
     assert [(c.path, c.commits) for c in place.untrusted(tip(place.root))] == [(PEERS, (theirs,))]
 
 
+def test_what_others_take_back_of_what_was_accepted_goes_by_no_merge_that_has_ours(place: Place) -> None:
+    """Their side is as it was before, so git takes ours, of which nobody has chosen: what was accepted is not in it."""
+    first = tip(place.root)
+    ours = commit(place.root, {PEERS: "pi\nours\n", "doc.md": "ours\n"}, "ours")
+    key = write_commit(place.root, {PEERS: "a new key\npi\n"}, "the stolen key is out", [first])
+    accept(place.hub, Oid(key))
+    back = write_commit(place.root, {PEERS: "pi\n", "doc.md": "theirs\n"}, "and in", [key])
+    try_git(place.root, "merge", "-q", back)
+    commit(place.root, {"doc.md": "both\n"}, "resolved")
+    assert "commit (merge)" in git(place.root, "reflog", "-1")
+    assert git(place.root, "show", f"HEAD:{PEERS}") == git(place.root, "show", f"{ours}:{PEERS}")
+    assert [(c.path, c.commits) for c in place.untrusted(tip(place.root))] == [(PEERS, (back,))]
+
+
 def test_a_topic_of_others_that_has_merged_main_makes_no_change_of_ours_theirs(place: Place) -> None:
     topic = write_commit(place.root, {"doc.md": "topic\n"}, "topic", [tip(place.root)])
     main = commit(place.root, {PEERS: "ours\n"}, "ours")
