@@ -32,6 +32,7 @@ TITLES = {
     "simulation": "an organisation that works by itself, killed every few seconds",
     "agents": "Agency's server, launchers, bridges and agents killed",
     "attacks": "attacks tried",
+    "protected-histories": "random histories of protected files, with somebody who may push to origin",
     "killer-inputs": "a git that dies over one branch",
     "growth": "whole runs with twice as much of one thing",
     "fuzz": "parsers against bytes nobody would write",
