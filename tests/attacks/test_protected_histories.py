@@ -1,5 +1,6 @@
-"""Somebody who may push to origin's main, and an owner who works with git beside, at random: no value of a protected
-file comes into force that neither ``cn trust`` has shown, nor the owner has written since.
+"""Somebody who may push to origin's main, an owner who works with git, and a colleague who signs, at random.
+
+No value of a protected file comes into force that neither ``cn trust`` has shown, nor one of the two has written since.
 
 A file has slots, far enough from each other that git merges them one by one. A seed gives one history.
 ``TEST_SEED=7`` has that one alone, ``TEST_SEEDS=200`` so many.
@@ -12,11 +13,12 @@ import random
 import re
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.support.figures import observed
-from tests.support.hubs import clone, commit, git, try_git
+from tests.support.hubs import clone, commit, git, make_ssh_key, sign_with, try_git
 from tests.support.world import World
 
 QUICK = 2
@@ -30,7 +32,7 @@ SUBJECTS = ("edit", "fix(start): a", "rebase (finish): b", "pull (finish): c", "
 
 
 class History:
-    """One seed: the ``owner``, who has the hub, and mallory's clone of origin."""
+    """One seed: the owner, who has the hub, and clones of origin: mallory's, and alice's, who signs."""
 
     def __init__(self, world: World, seed: int, path: str) -> None:
         self.chance, self.path = random.Random(seed), path
@@ -41,19 +43,23 @@ class History:
         commit(self.hub, {path: _render(["0"] * SLOTS)}, "slots")
         self.sigma.cn("sync", check=None)
         self.mallory = clone(self.sigma.url, world.folder / "mallory", "mallory")
+        self.alice = clone(self.sigma.url, world.folder / "alice", "alice")
+        key, public = make_ssh_key(world.folder / "key")
+        sign_with(self.alice, key)
+        git(self.hub, "config", "cn.trustedKey", public)
         self.said: list[str] = []
         self.count = self.asked = 0
         self.seconds = 1_790_000_000
         self.wanted: list[set[str]] = [set() for _ in range(SLOTS)]
-        """What the owner wrote into each slot, until it was in force and another came."""
+        """What the owner or alice wrote into each slot, until it was in force and another came."""
         self.accepted = self.values(TRUSTED)
 
-    def git(self, at: object, *words: str, **env: str) -> str:
+    def git(self, at: Path, *words: str, **env: str) -> str:
         """One command; git may refuse it."""
         self.seconds += self.chance.choice([0, 1, 7])
         dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"{self.seconds} +0000")
-        done = try_git(str(at), *words, **{**dates, "GIT_EDITOR": "true", **env})
-        self.said.append(f"{'hub' if at == self.hub else 'mallory'}: git {shlex.join(words)} [{done.returncode}]")
+        done = try_git(at, *words, **{**dates, "GIT_EDITOR": "true", **env})
+        self.said.append(f"{'hub' if at == self.hub else at.name}: git {shlex.join(words)} [{done.returncode}]")
         return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
 
     def values(self, revision: str) -> list[str]:
@@ -66,19 +72,20 @@ class History:
         for slot, value in enumerate(values[:SLOTS]):
             self.wanted[slot].add(value)
 
-    def edit(self, at: object, mark: str) -> None:
+    def edit(self, at: Path, mark: str) -> None:
         """One slot, in the work tree; a file that is not there is made anew."""
-        file = self.hub / self.path if at == self.hub else self.mallory / self.path
+        file = at / self.path
         values = _parse(file.read_text()) if file.exists() else []
         if len(values) != SLOTS:
             values = ["0"] * SLOTS
-            self.want(values if at == self.hub else [])
+            self.want(values if at != self.mallory else [])
         self.count += 1
-        values[self.chance.randrange(SLOTS)] = f"{mark}{self.count}"
+        slot = self.chance.randrange(SLOTS)
+        values[slot] = f"{mark}{self.count}"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(_render(values))
-        if at == self.hub:
-            self.want(values)
+        if at != self.mallory:
+            self.wanted[slot].add(values[slot])
 
     def own(self) -> list[str]:
         """Commits that the owner made, the newest first."""
@@ -173,11 +180,36 @@ class History:
             values.update(_parse(taken))
         return taken
 
+    # What alice does, upon whatever is there.
+
+    def signs(self) -> None:
+        """An edit."""
+        self.fetch(self.alice)
+        self.edit(self.alice, "signed")
+        self.git(self.alice, "commit", "-qam", "signed")
+        self.git(self.alice, "push", "-q", "origin", "HEAD:main")
+
+    def undoes(self) -> None:
+        """The last commit of mallory's."""
+        self.fetch(self.alice)
+        found = self.git(
+            self.alice, "log", "-1", "--no-merges", "--format=%H", "--committer=mallory", "--", self.path
+        ).split()
+        for one in found:
+            before, after = (_parse(self.git(self.alice, "show", f"{at}:{self.path}")) for at in (f"{one}^", one))
+            for slot, (old, new) in enumerate(zip(before, after, strict=False)):
+                if old != new:
+                    self.wanted[slot].add(old)
+            self.git(self.alice, "revert", "--no-edit", one)
+            self.git(self.alice, "revert", "--abort")
+            self.git(self.alice, "push", "-q", "origin", "HEAD:main")
+
     # What mallory does.
 
-    def fetch(self) -> None:
-        self.git(self.mallory, "fetch", "-q", "origin")
-        self.git(self.mallory, "reset", "-q", "--hard", "origin/main")
+    def fetch(self, at: Path | None = None) -> None:
+        at = at or self.mallory
+        self.git(at, "fetch", "-q", "origin")
+        self.git(at, "reset", "-q", "--hard", "origin/main")
 
     def some(self, what: str, *words: str) -> str:
         """Of any commit that mallory has."""
@@ -332,7 +364,8 @@ class History:
         owner += [*[self.pushes] * 2, self.reverts, self.picks, self.resets, self.branches_off]
         mallory: list[Callable[[], None]] = [*[self.plants] * 2, self.writes_beside, *[self.brings_back] * 2]
         mallory += [self.takes_back, *[self.merges] * 2, self.rewinds, self.makes_anew, self.moves]
-        act = self.chance.choice(self.chance.choices([owner, mallory, [self.runs]], [42, 26, 32])[0])
+        alice: list[Callable[[], None]] = [self.signs, self.signs, self.undoes]
+        act = self.chance.choice(self.chance.choices([owner, mallory, alice, [self.runs]], [40, 24, 6, 30])[0])
         self.said.append(f"-- {act.__name__}")
         act()
         self.git(self.hub, "checkout", "-q", "main")
