@@ -34,10 +34,12 @@ from cn.values.errors import CnError, ConfigError, Refused
 from cn.values.names import HubPath, Oid, digest
 from cn.values.report import Report
 from cn.values.shell_words import command
-from cn.values.text import decode, one_line, visible
+from cn.values.text import counted, decode, one_line, visible
 from cn.values.timestamps import from_raw
 
 _LARGEST = 256 * 1024
+_MOST_AUTHORS = 200
+"""Commits that are named of a file; whoever pushes can make thousands."""
 _SUBMODULE = "160000"
 _KINDS = {"100644": "file", "100755": "executable file", "120000": "symbolic link", _SUBMODULE: "submodule"}
 
@@ -67,6 +69,8 @@ class FileDiff:
     """Does ``diff`` show all that would be accepted?"""
     taken_back: str = ""
     """The difference to what was made of it since, by changes that count, where that is another one."""
+    unnamed: int = 0
+    """How many commits changed it besides ``commits``."""
 
 
 @dataclass(frozen=True)
@@ -197,21 +201,23 @@ def _not_shown(
     hub: Hub, base: Base, trusted: Oid | None, files: Sequence[FileDiff], changes: Sequence[TrustChange]
 ) -> CnError | None:
     """Why nobody can accept these: of one that is too large, or no text, nobody has seen what is accepted."""
-    pairs = ((file.path, change) for file, change in zip(files, changes, strict=True) if not file.whole)
-    path, change = next(pairs, (None, None))
-    if path is None or change is None:
+    change = next((change for file, change in zip(files, changes, strict=True) if not file.whole), None)
+    if change is None:
         return None
+    path, shown = change.path, visible(change.path).replace("\n", "<U+000A>")
     known, new = trusted or empty_tree(hub.git), base.origin or base.tip
     is_new = trusted is None or path not in read_tree(hub.git, trusted, [path])
     steps = [command("git pull --no-rebase origin {}", hub.main_ref)] if base.tip != base.local else []
     if made := next(iter(change.instead), None):  # what was accepted is older than that
-        steps.append(command("git cat-file blob {} > {}", made.oid, path))
-        back = f"{', '.join(steps)} and 'git commit -a' bring back what was made of it since it was accepted"
+        # Through the index: what lies there may be a link, by which a shell writes elsewhere.
+        steps.append(command("git update-index --add --replace --cacheinfo {} {} {}", made.mode, made.oid, path))
+        steps.append(command("git checkout -- {}", path))
+        back = f"{', '.join(steps)} and 'git commit' bring back what was made of it since it was accepted"
     else:
-        steps.append(command("git rm {}", path) if is_new else command("git checkout {} -- {}", known, path))
+        steps.append(command("git rm -- {}", path) if is_new else command("git checkout {} -- {}", known, path))
         back = f"{', '.join(steps)} and 'git commit' bring back what was accepted"
     return Refused(
-        f"not accepted: {path} is too large or binary to show, and what is accepted is what was shown",
+        f"not accepted: {shown} is too large or binary to show, and what is accepted is what was shown",
         f"{command('git diff -a {} {} -- {}', known, new, path)} shows it; {back}; "
         f"or commit it here as a text of at most {_LARGEST:,} bytes",
     )
@@ -244,7 +250,8 @@ def _file(git: Git, change: TrustChange, old: Entry | None, new: Entry | None) -
         taken_back = "(it was taken out, and is there again)"
         if made:
             taken_back = _diff(_contents(git, made)[0], now) or f"({_KINDS.get(made.mode, made.mode)} then)"
-    return FileDiff(path, change.old, change.new, modes[0], modes[1], authors, diff, _is_shown(now), taken_back)
+    more = max(0, len(change.commits) - _MOST_AUTHORS)
+    return FileDiff(path, change.old, change.new, modes[0], modes[1], authors, diff, _is_shown(now), taken_back, more)
 
 
 def _contents(git: Git, *entries: Entry | None) -> list[bytes]:
@@ -257,6 +264,7 @@ def _contents(git: Git, *entries: Entry | None) -> list[bytes]:
 def _authors(git: Git, commits: Sequence[Oid]) -> tuple[Author, ...]:
     if not commits:
         return ()
+    commits = commits[:_MOST_AUTHORS]
     form = "--format=%H%x00%s%x00%an <%ae>%x00%ad"  # a subject may be empty, and what ends with nothing has no field
     done = git.run("log", "--no-walk=unsorted", "-z", "--date=raw", form, *commits, check=False)
     words = iter([one_line(decode(w.encode("utf-8", "surrogateescape"))) for w in (done.fields if done.ok else ())])
@@ -290,6 +298,8 @@ def _lines(file: FileDiff) -> Iterator[str]:
         yield "  by no commit that can be named: main does not descend from what was accepted"
     for made in file.commits:
         yield f"  by commit {made.commit[:12]} of {made.author}, {made.date}: {made.subject}"
+    if file.unnamed:
+        yield f"  and by {counted(file.unnamed, 'commit')} more"
     for line in file.diff.split("\n") if file.diff else ():
         yield f"    {line}"
     if not (file.diff or file.taken_back) and old == new:

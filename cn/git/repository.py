@@ -25,6 +25,8 @@ from cn.values.text import one_line
 
 ORIGIN_REF = "refs/cn/origin/main"
 """Origin's main as this clone last took it over."""
+RESCUE = "refs/cn/rescue/"
+"""What origin's main had, and lost."""
 
 _ASKED = (
     rf"{ASKED}|remote\..*\.(fetch|promisor|partialclonefilter|proxyauthmethod)|core\.(bare|filemode|sharedrepository|sparsecheckout)|cn\..*|agency\..*"

@@ -38,7 +38,7 @@ from cn.git.objects import (
 from cn.git.other_branch import differing, steps_to
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
 from cn.git.remote import HEADS, Listing, list_remotes, mend_there, remedy_of
-from cn.git.repository import ORIGIN_REF, Hub, half_done_in
+from cn.git.repository import ORIGIN_REF, RESCUE, Hub, half_done_in
 from cn.git.sparse import bring_back
 from cn.git.told import ORIGIN
 from cn.git.work_clone import work_trees
@@ -412,11 +412,8 @@ def _accepting(hub: Hub, tip: Oid, dropping: str = "") -> list[str]:
     return [step for step in steps if step]
 
 
-_RESCUE = "refs/cn/rescue/"
-
-
 def _rescue(oid: Oid) -> str:
-    return f"{_RESCUE}{oid[:16]}"
+    return f"{RESCUE}{oid[:16]}"
 
 
 def _keeping(hub: Hub, known: Oid) -> list[str]:
@@ -497,7 +494,7 @@ def _integrated(hub: Hub, origin: Oid, local: Oid, refs: Mapping[str, Oid], *, k
 def _former(hub: Hub, origin: Oid, local: Oid) -> list[Oid]:
     """What main here has, origin had once, and lost: runs of this hub made it, and what it records was done."""
     form = "--format=%(refname)%00%(objectname)"
-    rows = hub.git.run("for-each-ref", form, f"--merged={local}", f"--no-merged={origin}", _RESCUE).lines
+    rows = hub.git.run("for-each-ref", form, f"--merged={local}", f"--no-merged={origin}", RESCUE).lines
     found = ((name, Oid(oid)) for name, oid in (row.split("\0") for row in rows))
     # Other names are of `cn doctor`: never at origin, maybe.
     return [oid for name, oid in found if name == _rescue(oid)]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from cn.git.entries import Entry
 from cn.git.process import GitError, as_lines
-from cn.git.repository import Hub
+from cn.git.repository import ORIGIN_REF, RESCUE, Hub
 from cn.git.signatures import read_signatures
 from cn.transaction.accepted_history import Pair, read_changes_of, read_parents
 from cn.values.names import Oid, is_oid
@@ -171,9 +171,15 @@ class _Judge:
         self._changes: dict[Oid, dict[str, Pair]] = {}
         self._signed: dict[Oid, bool] = {}
         self._alike: dict[Oid, list[Oid]] = {}
+        self._models: dict[tuple[str, Oid], Oid | None] = {}
 
     def model(self, path: str, commit: Oid) -> Oid | None:
         """What counts, and has made this change of a file: the commit itself, or the one of which git made it again."""
+        if (path, commit) not in self._models:
+            self._models[path, commit] = self._model(path, commit)
+        return self._models[path, commit]
+
+    def _model(self, path: str, commit: Oid) -> Oid | None:
         first = self._made.amended(commit)[-1]
         made = self._made.how.get(first)
         if made is None:
@@ -183,7 +189,8 @@ class _Judge:
         if first != commit and self._pair(path, first) is None:
             return commit  # all that it makes of this file was put into it by the amend
         if made.how == _PICK:
-            return self._find(path, first, self._picked(first, made.before), reverse=False)
+            asked = [one for one in self._picked(first, made.before) if one not in self._published]
+            return self._find(path, first, asked, reverse=False)
         back = self._taken_back(first)
         asked = [back] if back and (back in self._made.how or self._is_signed(back)) else []
         return commit if self._find(path, first, asked, reverse=True) else None
@@ -215,14 +222,30 @@ class _Judge:
                 others = {one: by for one, by in there if one not in self._made.how}
                 alike = [one for one, by in there if by == author and (one not in others or self._is_signed(one))]
                 # git lays a commit upon renamed files too, and may clean the author's name, but not the date.
-                when = author.split(" ")[-2]
-                dated = (one for one, by in others.items() if by.split(" ")[-2] == when)
+                when = _date(author)
+                dated = (one for one, by in others.items() if _date(by) in ("", when))
                 mixed = len(there) == _MOST or any(not self._is_signed(one) for one in dated)
                 if mixed or self._hold_others(before, commit, others):
                     self.mixed.add(commit)
                 else:
                     found += alike or [one for one, by in self._authors.items() if by == author]
         return self._alike[commit]
+
+    @cached_property
+    def _published(self) -> frozenset[Oid]:
+        """What origin's main has, or had: a rebase of what is to go there makes none of that again, and anybody who
+        reads it may write the same change, the author and the date.
+        """
+        refs = [ORIGIN_REF, self._hub.tracking or ORIGIN_REF]
+        form = "--format=%(objectname)"
+        rows = self._hub.git.run("for-each-ref", form, *dict.fromkeys(refs), RESCUE).lines
+        acts = [one for one, made in self._made.how.items() if made.how != _CN]
+        if not rows or not acts:
+            return frozenset()
+        # Of the acts those that are left once what these refs have is taken away were never there.
+        asked = as_lines([*acts, *(f"^{row}" for row in dict.fromkeys(rows))])
+        words = ("rev-list", "--ignore-missing", "--stdin")
+        return frozenset(acts) - {Oid(line) for line in self._hub.git.run(*words, stdin=asked).lines}
 
     def _hold_others(self, before: Oid, commit: Oid, others: Collection[Oid]) -> bool:
         """Do any of these commits, which lie between, change such a file, and are neither accepted nor signed?"""
@@ -251,9 +274,12 @@ class _Judge:
         return dict(self._read_authors(made, "--no-walk=unsorted", "--ignore-missing")) if made else {}
 
     def _read_authors(self, asked: Iterable[Oid | str], *how: str) -> list[tuple[Oid, str]]:
-        words = ("log", "-z", "--date=raw", "--format=%H %an <%ae> %ad", *how, "--stdin")
-        rows = (field.partition(" ") for field in self._hub.git.run(*words, stdin=as_lines(asked)).fields)
-        return [(Oid(oid), author) for oid, _, author in rows]
+        """Empty for a commit in an encoding of its own: git-rebase(1) may read another author in it than git-log(1)."""
+        words = ("log", "-z", "--date=raw", "--format=%H %e%x09%an <%ae> %ad", *how, "--stdin")
+        rows = (field.partition("\t") for field in self._hub.git.run(*words, stdin=as_lines(asked)).fields)
+        return [
+            (Oid(oid), "" if own else author) for (oid, _, own), author in ((a.partition(" "), c) for a, _, c in rows)
+        ]
 
     def _taken_back(self, commit: Oid) -> Oid | None:
         if commit not in self._messages:
@@ -274,6 +300,12 @@ class _Judge:
             alone = len(parents[commit]) <= 1
             self._changes[commit] = {path: next(iter(above.values())) for path, above in one.items() if alone}
         return self._changes[commit].get(path)
+
+
+def _date(author: str) -> str:
+    """The seconds; empty where git cannot read them, though it may write them otherwise as it makes the commit again."""
+    seconds = author.rpartition("> ")[2].partition(" ")[0]
+    return seconds if seconds.isdecimal() else ""
 
 
 def _is_upon(hub: Hub, change: Pair, pair: Pair) -> bool:

@@ -165,7 +165,8 @@ def _accepted_apart(hub: Hub, made: Made, again: Again, trusted: Oid, new: Oid, 
         path
         for path, found in read_changes_of(hub.git, gone).items()
         if any(
-            not _took_a_side(gone[c], above) and not (c in made.how and (len(gone[c]) > 1 or (path, c) in again.remade))
+            not _took_a_side(gone[c], above)
+            and not ((len(gone[c]) > 1 and c in made.by_cn) or (path, c) in again.remade)
             for c, above in found.items()
         )
     }
@@ -187,7 +188,9 @@ def _as_others_made(
             versions = {_entry_of(changes, commit), *again.versions.get((path, commit), ())}
             if versions := versions - {None, before.get(path)}:
                 left.setdefault(path, {})[commit] = versions
-    found, accepted = set[Oid](), _touching(hub, left, start) if start else set[Oid]()
+    found = {commit for path in sorted(left)[_NAMED:] for commit in left[path]}
+    left = {path: left[path] for path in sorted(left)[:_NAMED]}
+    accepted = _touching(hub, left, start) if start else set[Oid]()
     ours = (made.how.keys() & accepted) | made.by_cn
     for path, changes in _all_changes(hub, new, left).items():
         makers: dict[Entry | None, list[Oid]] = {}
@@ -210,10 +213,10 @@ def _came_apart(hub: Hub, commit: Oid, others: Sequence[Oid]) -> bool:
 
 
 def _touching(hub: Hub, paths: Collection[str], *where: str) -> set[Oid]:
-    """The commits there that change these files; of more than git takes in one command, none."""
+    """The commits there that change these files, which git takes in one command."""
     if not paths:
         return set()
-    words = ("rev-list", *where, "--full-history", "--ignore-missing", "--", *sorted(paths)[:_NAMED])
+    words = ("rev-list", *where, "--full-history", "--ignore-missing", "--", *sorted(paths))
     return {Oid(line) for line in hub.git.run(*words).lines}
 
 

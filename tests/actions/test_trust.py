@@ -412,7 +412,7 @@ def test_what_is_accepted_is_what_was_shown_also_where_it_looks_like_a_password(
 
 
 @pytest.mark.parametrize("text", ["# a line\n" * 40_000, b"# a line\n\0"])
-@pytest.mark.parametrize("path", ["spec/USER.md", ".cn/new"])
+@pytest.mark.parametrize("path", ["spec/USER.md", ".cn/new", "--pathspec-from-file=doc.md/.gitignore"])
 def test_what_is_not_shown_whole_is_not_accepted_and_is_taken_back_as_told(
     sigma: Node, other: Path, path: str, text: bytes | str
 ) -> None:
@@ -427,7 +427,7 @@ def test_what_is_not_shown_whole_is_not_accepted_and_is_taken_back_as_told(
     sigma.sync(check=1)
     look, *steps = re.findall("'git (.*?)'", " ".join(told.stderr.split()))
     assert "+# a line" in git(sigma.root, *shlex.split(look))
-    assert [step.split()[0] for step in steps] == ["pull", "rm" if path == ".cn/new" else "checkout", "commit"]
+    assert [step.split()[0] for step in steps] == ["pull", "checkout" if path == "spec/USER.md" else "rm", "commit"]
     for step in steps[:-1]:
         git(sigma.root, *shlex.split(step))
     git(sigma.root, "commit", "-qm", "as it was")

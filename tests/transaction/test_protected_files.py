@@ -12,7 +12,21 @@ from cn.transaction.accepted_history import AcceptedHistory, read_changes_of, re
 from cn.transaction.made_here import Made, parse_reflog
 from cn.transaction.protected_files import TrustChange, accept, trusted_commit, untrusted
 from cn.values.names import Oid
-from tests.support.hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, try_git, work, write_commit
+from tests.support.hubs import (
+    add_header,
+    bare,
+    clone,
+    commit,
+    git,
+    git_bytes,
+    make_ssh_key,
+    push,
+    sign_with,
+    tip,
+    try_git,
+    work,
+    write_commit,
+)
 from tests.support.world import Node, World
 
 PEERS = "state/peers.md"
@@ -824,6 +838,74 @@ def test_no_commit_of_others_with_the_date_of_ours_is_picked_as_ours(place: Plac
     place.here("rebase", "-q", "--onto", onto, known, "main")
     assert (place.root / page).read_text() == LONG
     assert place.check() == [page]
+
+
+@pytest.mark.parametrize("author", ["{} x1772366400 +0000", "{} 1772366400", "encoding"])
+def test_a_date_of_others_that_is_read_otherwise_by_a_rebase_is_that_of_ours(place: Place, author: str) -> None:
+    page, who = "spec/AGENT.md", git(place.root, "log", "-1", "--format=%an <%ae>")
+    begun = commit(place.root, {"foo.md": LONG.removeprefix("bob\n")}, "foo")
+    (place.root / "spec").mkdir()
+    git(place.root, "mv", "foo.md", page)
+    commit(place.root, {}, "moved")
+    for text, date in ((LONG, "2026-03-01T12:00:00Z"), (LONG.removeprefix("bob\n"), "2026-03-02T12:00:00Z")):
+        commit(place.root, {page: text})
+        place.here("commit", "-q", "--amend", "-m", "ours", "--date", date)
+    known = Oid(tip(place.root))
+    accept(place.hub, known)
+    made = write_commit(place.root, {"foo.md": LONG, "doc.md": "1a\n"}, "wording", [begun], who, "2026-03-01T12:00:00Z")
+    if author == "encoding":
+        evil = add_header(place.root, made, "encoding UTF-7")
+    else:
+        lines = git_bytes(place.root, "cat-file", "commit", made).split(b"\n")
+        named = [b"author " + author.format(who).encode() if x.startswith(b"author ") else x for x in lines]
+        evil = git(place.root, "hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=b"\n".join(named))
+    place.here("merge", "-q", "--ff-only", write_commit(place.root, {"doc.md": "1a\n"}, "merge", [known, evil]))
+    onto = write_commit(place.root, {"doc.md": "2\n"}, "more", [known])
+    try_git(place.root, "rebase", "-q", "--onto", onto, known, "main")
+    (place.root / "doc.md").write_text("2 and 1a\n")
+    git(place.root, "add", "doc.md")
+    place.here("-c", "core.editor=true", "rebase", "--continue")
+    assert (place.root / page).read_text() == LONG
+    assert place.check() == [page]
+
+
+def test_what_origin_had_is_picked_as_ours_from_no_branch(place: Place) -> None:
+    """A rebase that is begun elsewhere: where HEAD was is not what is rebased. What others made again of what we took
+    out has our author and date, and has left origin's main meanwhile.
+    """
+    author = git(place.root, "log", "-1", "--format=%an <%ae>")
+    for text, date in (("stolen\n", "2026-03-01T12:00:00Z"), ("pi\n", "2026-03-02T12:00:00Z")):
+        commit(place.root, {PEERS: text})
+        place.here("commit", "-q", "--amend", "-m", "ours", "--date", date)
+    known = Oid(tip(place.root))
+    push(place.root, place.origin, "main")
+    git(place.root, "fetch", "-q", "origin")
+    accept(place.hub, known)
+    place.here("switch", "-q", "-c", "topic")
+    evil = write_commit(place.root, {PEERS: "stolen\n"}, "ours", [known], author, "2026-03-01T12:00:00Z")
+    place.here("merge", "-q", "--ff-only", evil)
+    commit(place.root, {"work.md": "w\n"}, "work", when="2026-03-03T12:00:00Z")
+    place.here("switch", "-q", "main")
+    place.here("merge", "-q", "--ff-only", write_commit(place.root, {"other.md": "2\n"}, "more", [known]))
+    assert place.check() == []
+    place.here("rebase", "-q", "main", "topic")
+    place.here("switch", "-q", "main")
+    place.here("merge", "-q", "--ff-only", "topic")
+    assert (place.root / PEERS).read_text() == "stolen\n"
+    assert place.check() == [PEERS]
+
+
+def test_what_an_own_merge_made_is_lost_with_it(place: Place) -> None:
+    """A merge that was solved by hand is made again by nobody: a main without it asks."""
+    git(place.root, "switch", "-q", "-c", "topic")
+    topic = commit(place.root, {"doc.md": "topic\n"}, "topic")
+    git(place.root, "switch", "-q", "main")
+    ours = commit(place.root, {"doc.md": "main\n"}, "main")
+    try_git(place.root, "merge", "topic")
+    merged = Oid(commit(place.root, {"doc.md": "both\n", PEERS: "a new key\n"}, "merged"))
+    accept(place.hub, merged)
+    again = write_commit(place.root, {"doc.md": "both\n"}, "merged", [ours, topic])
+    assert [c.path for c in place.untrusted(again)] == [PEERS]
 
 
 def test_what_others_once_made_and_took_back_is_not_ours_by_a_commit(place: Place) -> None:
