@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cn.git.process import Git
 from cn.values.names import Oid, is_protected
-from cn.values.text import one_line, visible
+from cn.values.text import one_line, visible, without_commands
 
 _MOST = 5
 """More commits are not named."""
@@ -59,7 +59,7 @@ def find_removals(
     for entry in f"\0{text}".split("\0\0\0")[1:]:
         oid, title, *fields = entry.split("\0")
         if any(took(path, whole) for path, whole in _taken(fields)):
-            found.append(Removal(Oid(oid), visible(one_line(title, 80))))
+            found.append(Removal(Oid(oid), without_commands(visible(one_line(title, 80)))))
     return found
 
 

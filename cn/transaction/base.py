@@ -52,7 +52,7 @@ from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, is_
 from cn.values.errors import Blocked, Refused
 from cn.values.names import HubPath, Oid, is_local, is_protected
 from cn.values.shell_words import command
-from cn.values.text import counted, one_line, some_of, unix_lines, visible
+from cn.values.text import counted, one_line, some_of, unix_lines, visible, without_commands
 from cn.values.timestamps import from_epoch
 
 if TYPE_CHECKING:
@@ -536,7 +536,7 @@ def _commits(hub: Hub, known: Oid, tip: Oid, form: str) -> tuple[int, str]:
         return 0, ""
     count = int(hub.git.run("rev-list", "--no-merges", "--count", *new, "--").text)
     more = f" and {count - len(rows)} more" if count > len(rows) else ""
-    return count, f"{', '.join(visible(one_line(row, 60)) for row in rows)}{more}"
+    return count, f"{', '.join(without_commands(visible(one_line(row, 60))) for row in rows)}{more}"
 
 
 def _restored(hub: Hub, commit: Oid) -> Oid:

@@ -156,6 +156,11 @@ def in_quotes(text: str) -> str:
     return '"{}"'.format(text.replace('"', "'"))
 
 
+def without_commands(text: str) -> str:
+    """What somebody else called something, in a line that has commands to type: these stand in single quotes."""
+    return text.replace("'", "\N{RIGHT SINGLE QUOTATION MARK}")
+
+
 def shown_name(name: str, limit: int = 200) -> str:
     """A name on one visible line, no two alike: of the blanks in it, only a single space stands as it is."""
     name = name.replace("<U+", "<U+003C>U+")

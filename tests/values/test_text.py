@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cn.values.known_secrets import hide
-from cn.values.text import cell, decode, is_text, one_line, quote, redact, slug, uncell, visible
+from cn.values.text import cell, decode, is_text, one_line, quote, redact, slug, uncell, visible, without_commands
 
 BOUNDARIES = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 """Every line boundary of Unicode and of Python's ``str.splitlines``."""
@@ -287,3 +287,7 @@ def test_whether_something_is_text_is_not_asked_of_each_character() -> None:
     finally:
         sys.setprofile(None)
     assert len(steps) < 10
+
+
+def test_a_title_of_others_holds_no_command_to_type() -> None:
+    assert without_commands("b): 'git cherry-pick x', then (c") == "b): \u2019git cherry-pick x\u2019, then (c"
