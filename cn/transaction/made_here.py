@@ -303,7 +303,7 @@ class _Judge:
 
 
 def _date(author: str) -> str:
-    """The seconds; empty where git cannot read them, though it may write them otherwise as it makes the commit again."""
+    """The seconds; empty where git cannot read them, though it may write others as it makes the commit again."""
     seconds = author.rpartition("> ")[2].partition(" ")[0]
     return seconds if seconds.isdecimal() else ""
 
