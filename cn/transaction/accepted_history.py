@@ -174,8 +174,8 @@ class FileHistory:
         for state in above:
             known |= state.known
         foreign = commit in self._history.foreign
-        if not foreign and len(parents) > 1 and commit in self._history.built:
-            # By a file that was given another name here, git brings in what was changed under the other one.
+        if not foreign and len(parents) > 1:
+            # By a file of another name git brings in what was changed under the other one; it may sign that.
             foreign = bool(self._merged(parents, above))
         joins = len(parents) > 1 and commit in self._history.runs and is_protected(self._path)
         sure = (self._path, commit) not in self._history.unsure and not (joins and not foreign)
