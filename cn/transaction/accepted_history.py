@@ -91,9 +91,9 @@ class State(NamedTuple):
 
 class AcceptedHistory:
     """The commits that came after ``accepted``, with their ``parents``; those in ``foreign`` are by others, those in
-    ``built`` were made in this clone, which matters of merges, those in ``runs`` by cn: where both sides changed a
-    protected file, no person has decided between them; ``unsure``: path and commit of what may hold more of others than
-    it shows. The last one descends from what was accepted.
+    ``runs`` were made by cn: where both sides changed a protected file, no person has decided between them;
+    ``unsure``: path and commit of what may hold more of others than it shows. The last one descends from what was
+    accepted.
     """
 
     def __init__(
@@ -102,12 +102,11 @@ class AcceptedHistory:
         accepted: Oid,
         parents: Parents,
         foreign: Container[Oid],
-        built: Container[Oid] = frozenset(),
         unsure: Container[tuple[str, Oid]] = frozenset(),
         runs: Container[Oid] = frozenset(),
     ) -> None:
         self.git, self.accepted, self.parents = git, accepted, parents
-        self.foreign, self.built, self.unsure, self.runs = foreign, built, unsure, runs
+        self.foreign, self.unsure, self.runs = foreign, unsure, runs
         self._bases: dict[tuple[Oid, ...], list[Oid]] = {}
 
     def judge(self, path: str, changes: Changes) -> Judged:

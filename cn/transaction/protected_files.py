@@ -106,9 +106,8 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
         foreign |= again.uncounted | _as_others_made(hub, new, made_by, again, touched, start)
         foreign -= accepted.commits
     runs = built | made_by.by_cn
-    built |= made_by.how.keys()
     unsure = _upon_others(made_by, commits, touched, foreign) | again.unsure
-    history = AcceptedHistory(hub.git, start, commits, foreign, built, unsure, runs) if start else None
+    history = AcceptedHistory(hub.git, start, commits, foreign, unsure, runs) if start else None
     found = []
     for path in sorted({*changed, *touched} if history else changed):
         made, change = touched.get(path, {}), changed.get(path)
@@ -117,7 +116,7 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
             found.append(TrustChange(path, _oid(change.old), _oid(change.new), bad))
             continue
         known = accepted.commits | foreign
-        merges = [c for c in made if len(commits[c]) > 1 and c in built]
+        merges = [c for c in made if len(commits[c]) > 1 and c not in foreign]
         mixed = any(len(made[c]) == len(commits[c]) or (c in runs and is_protected(path)) for c in merges)
         mixed = mixed or any((path, c) in unsure for c in made)
         if (bad or mixed) and history and (change or start == trusted or any(c not in known for c in made)):
