@@ -1127,3 +1127,16 @@ def test_a_tag_that_is_called_as_what_is_accepted_accepts_nothing(world: World, 
     other.cn("trust", "--yes")
     other.sync()
     assert "HEAD is" not in other.cn("status").stdout
+
+
+def test_a_signed_merge_brings_nothing_of_others_in_by_another_name(place: Place, tmp_path: Path) -> None:
+    """git follows a file of others that has another name into a protected one, and signs what it makes of it."""
+    key, public = make_ssh_key(tmp_path / "key")
+    place.here("config", "cn.trustedKey", public)
+    commit(place.root, {PEERS: LONG})
+    sign_with(place.root, key)
+    root = write_commit(place.root, {"docs.md": LONG}, "examples", [])
+    accept(place.hub, place.here("merge", "-q", "-s", "ours", "--allow-unrelated-histories", "-m", "none", root))
+    place.here("merge", "-q", "--no-edit", write_commit(place.root, {"docs.md": f"{LONG}eve\n"}, "more", [root]))
+    assert (place.root / PEERS).read_text() == f"{LONG}eve\n"
+    assert place.check() == [PEERS]
