@@ -28,6 +28,7 @@ from cn.run.settings import find_known, from_origin, read_head_settings, read_se
 from cn.system import clock
 from cn.transaction.base import Base, observe_base
 from cn.transaction.lock import hub_lock
+from cn.transaction.made_here import Made, read_made
 from cn.transaction.protected_files import TrustChange, Untrusted, accept, built_by_cn, trusted_commit, untrusted
 from cn.transaction.publish import recover
 from cn.values.errors import CnError, ConfigError, Refused
@@ -52,6 +53,8 @@ class Author:
     author: str
     date: str
     subject: str
+    made_here: bool = False
+    """By git, of other commits, or with a line of theirs: it may hold what others changed."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,8 @@ def find_pending(hub: Hub, base: Base) -> Pending | None:
         return None
     paths = [c.path for c in found]
     old, new = read_tree(hub.git, trusted, paths) if trusted else {}, read_tree(hub.git, base.tip, paths)
-    files = tuple(_file(hub.git, c, old.get(c.path), new.get(c.path)) for c in found)
+    made = read_made(hub) if trusted else {}
+    files = tuple(_file(hub.git, c, old.get(c.path), new.get(c.path), made) for c in found)
     broken = find_broken(hub, base.tip, trusted) or _not_shown(hub, base, trusted, files, found)
     return Pending(base.tip, trusted, files, broken, () if trusted else tuple(_decided(hub.git, base.tip)))
 
@@ -238,13 +242,13 @@ def find_broken(hub: Hub, commit: Oid, known: Oid | None) -> ConfigError | None:
     return None
 
 
-def _file(git: Git, change: TrustChange, old: Entry | None, new: Entry | None) -> FileDiff:
+def _file(git: Git, change: TrustChange, old: Entry | None, new: Entry | None, here: Made) -> FileDiff:
     """With what was accepted it is compared, and with what was made of it since and is taken back."""
     if back := old == new and bool(change.instead):
         (old,) = change.instead
     path, modes = visible(change.path).replace("\n", "<U+000A>"), [e.mode if e else None for e in (old, new)]
     before, now = _contents(git, old, new)
-    diff, authors, taken_back = _diff(before, now), _authors(git, change.commits), ""
+    diff, authors, taken_back = _diff(before, now), _authors(git, change.commits, here), ""
     if change.instead and not back:
         (made,) = change.instead
         taken_back = "(it was taken out, and is there again)"
@@ -261,14 +265,16 @@ def _contents(git: Git, *entries: Entry | None) -> list[bytes]:
     return [next(found) if e and e.mode != _SUBMODULE else text for e, text in zip(entries, named, strict=True)]
 
 
-def _authors(git: Git, commits: Sequence[Oid]) -> tuple[Author, ...]:
+def _authors(git: Git, commits: Sequence[Oid], made: Made) -> tuple[Author, ...]:
     if not commits:
         return ()
     commits = commits[:_MOST_AUTHORS]
     form = "--format=%H%x00%s%x00%an <%ae>%x00%ad"  # a subject may be empty, and what ends with nothing has no field
     done = git.run("log", "--no-walk=unsorted", "-z", "--date=raw", form, *commits, check=False)
     words = iter([one_line(decode(w.encode("utf-8", "surrogateescape"))) for w in (done.fields if done.ok else ())])
-    return tuple(Author(Oid(c), a, from_raw(d), s) for c, s, a, d in zip(words, words, words, words, strict=False))
+    return tuple(
+        Author(Oid(c), a, from_raw(d), s, c in made) for c, s, a, d in zip(words, words, words, words, strict=False)
+    )
 
 
 def _diff(old: bytes, new: bytes) -> str:
@@ -298,6 +304,8 @@ def _lines(file: FileDiff) -> Iterator[str]:
         yield "  by no commit that can be named: main does not descend from what was accepted"
     for made in file.commits:
         yield f"  by commit {made.commit[:12]} of {made.author}, {made.date}: {made.subject}"
+        if made.made_here:
+            yield "    made here, but git may have brought in with it what others changed"
     if file.unnamed:
         yield f"  and by {counted(file.unnamed, 'commit')} more"
     for line in file.diff.split("\n") if file.diff else ():

@@ -20,6 +20,8 @@ _MOST = 200
 """Merges that are looked at with git in one range: it takes a process each, and whoever pushes can make thousands."""
 _MOST_NAMED = 200
 """Commits of others that are named of a file: each commit holds them, and whoever pushes can make thousands."""
+MOST_CHANGES = 32 << 20
+"""Some 200,000 changes of files."""
 _UNKNOWN = Oid("")
 """No commit: there is no telling what a file should be."""
 _ABSENT = "000000"
@@ -42,10 +44,23 @@ def read_parents(git: Git, *words: str, stdin: bytes = b"") -> Parents:
     return {commit: parents for commit, *parents in rows}
 
 
-def read_changes_of(git: Git, parents: Parents, paths: Collection[str] = ()) -> dict[str, dict[Oid, dict[Oid, Pair]]]:
-    """Path → :data:`Changes` of these commits; only of these paths, where any are given."""
+def later(some: Collection[Oid], parents: Parents) -> set[Oid]:
+    """Some commits, and those that stand on them."""
+    found = set(some)
+    for one, above in parents.items():
+        if not found.isdisjoint(above):
+            found.add(one)
+    return found
+
+
+def read_changes_of(git: Git, parents: Parents, where: Collection[str] = ()) -> dict[str, dict[Oid, dict[Oid, Pair]]]:
+    """Path → :data:`Changes` of these commits; only there, where anything is given, as git takes it.
+
+    Raises :class:`GitError` beyond :data:`MOST_CHANGES` bytes of that: whoever pushes can make gigabytes of it.
+    """
     flags = ("-r", "-m", "--root", "--raw", "-z", "--no-renames", "--no-abbrev", "--pretty=oneline")
-    fields = git.run("diff-tree", *flags, "--stdin", "--", *sorted(paths), stdin=as_lines(parents)).fields
+    asked = ("diff-tree", *flags, "--stdin", "--", *sorted(where))
+    fields = git.run(*asked, stdin=as_lines(parents), max_out=MOST_CHANGES).fields
     found: dict[str, dict[Oid, dict[Oid, Pair]]] = {}
     commit = parent = Oid("")
     at = 0

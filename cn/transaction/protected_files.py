@@ -7,28 +7,20 @@ was made in this clone, or when a key that this clone's git config lists signed 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.entries import Change, Entry, read_changes, read_tree
 from cn.git.objects import empty_tree, is_ancestor, merge_bases, resolve, update_refs
-from cn.git.process import Git, as_lines
-from cn.git.remote import PINS
+from cn.git.process import Git, GitError, as_lines
 from cn.git.repository import Hub
 from cn.protocol.hub_config import PATH as HUB
 from cn.protocol.peers_file import PATH as PEERS
-from cn.transaction.accepted_history import (
-    AcceptedHistory,
-    Changes,
-    Judged,
-    Pair,
-    Parents,
-    read_changes_of,
-    read_parents,
-)
+from cn.transaction.accepted_history import AcceptedHistory, Changes, Judged, Pair, later, read_changes_of, read_parents
+from cn.transaction.in_doubt import in_doubt
 from cn.transaction.journal import read_pushes
-from cn.transaction.made_here import Again, Made, judge_again, signed
+from cn.transaction.made_here import CN, KNOWN, read_made, signed
 from cn.values.errors import Blocked, Refused
 from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_owned, is_protected
 from cn.values.text import some_of
@@ -82,54 +74,68 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
         return []
     # Then cn's own folders count like protected files, from what was accepted first on.
     guarded = trusted is not None and hub.config.is_true("cn.guard")
-
-    def counts(path: str) -> bool:
-        return is_protected(path) or (guarded and is_owned(path))
-
-    changes = read_changes(hub.git, trusted or empty_tree(hub.git), new)
-    changed = {c.path: c for c in changes if counts(c.path)}
-    # What is as it was accepted may have been changed by us, and taken back by somebody.
-    if not changed and not (trusted and _is_touched(hub.git, trusted, new, guarded=guarded)):
+    found = read_changes(hub.git, trusted or empty_tree(hub.git), new)
+    changed = {c.path: c for c in found if is_protected(c.path) or (guarded and is_owned(c.path))}
+    made = read_made(hub)
+    if trusted is None and not changed:
         return []
-    start = trusted and _common(hub.git, trusted, new)
-    words = [new, f"^{start}"] if start else [new]
-    commits = read_parents(hub.git, *words, *([] if trusted else ["--full-history", "--", *sorted(changed)[:_NAMED]]))
-    touched = {path: found for path, found in read_changes_of(hub.git, commits).items() if counts(path)}
-    made_by = Made.read(hub)
-    again = judge_again(hub, made_by, touched, trusted, counts) if trusted else Again()
-    accepted = _Apart()
-    if trusted and start and start != trusted:
-        accepted = _accepted_apart(hub, made_by, again, trusted, new, start)
-    foreign = {c for found in touched.values() for c in found if c not in made_by.how} - built
-    if trusted:  # before, an old commit may be signed, and what came after it unknown
-        foreign -= signed(hub, foreign)
-        foreign |= again.uncounted | _as_others_made(hub, new, made_by, again, touched, start)
-        foreign -= accepted.commits
-    runs = built | made_by.by_cn
-    unsure = _upon_others(made_by, commits, touched, foreign) | again.unsure
-    history = AcceptedHistory(hub.git, start, commits, foreign, unsure, runs) if start else None
-    found = []
-    for path in sorted({*changed, *touched} if history else changed):
+    if trusted is None:
+        commits = read_parents(hub.git, new, "--full-history", "--", *sorted(changed)[:_NAMED])
+        touched = read_changes_of(hub.git, commits, sorted(changed)[:_NAMED])
+        by = {path: tuple(c for c in list(touched.get(path, {}))[::-1] if c not in made) for path in changed}
+        return [_as_it_is(changed[path], by[path]) for path in sorted(changed) if by[path] or path not in touched]
+    where = [*PROTECTED_PATHS, *(OWNED if guarded else ()), *(f":(literal){path}" for path in sorted(changed)[:_NAMED])]
+    git = hub.git.with_env(GIT_LITERAL_PATHSPECS="0")
+    # What is as it was accepted may have been changed by us, and taken back by somebody.
+    if not changed and not _is_touched(git, trusted, new, where):
+        return []
+    start = _common(hub.git, trusted, new)
+    if start is None:
+        return [_as_it_is(changed[path], ()) for path in sorted(changed)]
+    commits = read_parents(hub.git, new, f"^{start}")
+    try:
+        touched = read_changes_of(git, commits, where)
+    except GitError as failed:
+        if not failed.done.too_much:
+            raise
+        entry = read_tree(hub.git, trusted, [HUB]).get(HUB)
+        return [_as_it_is(c, ()) for _, c in sorted(changed.items())] or [_as_it_is(Change(HUB, entry, entry), ())]
+    accepted = frozenset() if start == trusted else frozenset(read_parents(hub.git, trusted, f"^{start}"))
+    foreign = {c for changes in touched.values() for c in changes if c not in made} - built - accepted
+    foreign -= signed(hub, foreign)
+    doubt = in_doubt(hub, made, touched, new, trusted)
+    runs = built | {c for c, how in made.items() if how == CN}
+    history = AcceptedHistory(hub.git, start, commits, foreign, doubt, runs)
+    return list(_judged(history, changed, touched, accepted, is_apart=start != trusted))
+
+
+def _judged(
+    history: AcceptedHistory,
+    changed: Mapping[str, Change],
+    touched: Mapping[str, Changes],
+    accepted: Collection[Oid],
+    *,
+    is_apart: bool,
+) -> Iterator[TrustChange]:
+    """What asks. ``is_apart``: main does not go on from what was accepted."""
+    foreign, doubt = history.foreign, history.unsure
+    for path in sorted({*changed, *touched}):
         made, change = touched.get(path, {}), changed.get(path)
-        bad = tuple(c for c in reversed(made) if c in foreign)
-        if change and path in accepted.lost:  # what was accepted is not in this history
-            found.append(TrustChange(path, _oid(change.old), _oid(change.new), bad))
-            continue
-        known = accepted.commits | foreign
-        merges = [c for c in made if len(commits[c]) > 1 and c not in foreign]
-        mixed = any(len(made[c]) == len(commits[c]) or (c in runs and is_protected(path)) for c in merges)
-        mixed = mixed or any((path, c) in unsure for c in made)
-        if (bad or mixed) and history and (change or start == trusted or any(c not in known for c in made)):
+        ours = [c for c in made if c not in foreign and c not in accepted]
+        theirs = [c for c in list(made)[::-1] if c in foreign]
+        theirs = [c for c in theirs if not _took_a_side(history.parents[c], made[c])] or theirs
+        if change and (is_apart or not ours):
+            yield _as_it_is(change, tuple(theirs))
+        elif ours:
             judged = history.judge(path, made)
-            bad = tuple(c for c in reversed(made) if c in judged.by)
-            if not bad and change and all(c in known for c in made):  # what was accepted is gone, and nobody's here
-                bad = tuple(reversed(made))
-            if bad:
-                sure = [made[c] for c in made if c not in known | judged.by and (path, c) not in unsure]
-                found.append(_told(path, change, bad, judged, sure))
-        elif change and (bad or not made or (trusted and not start)):  # nothing explains it in what was accepted
-            found.append(TrustChange(path, _oid(change.old), _oid(change.new), bad))
-    return found
+            if bad := tuple(c for c in list(made)[::-1] if c in judged.by):
+                upon = later(theirs, history.parents)
+                sure = [made[c] for c in ours if c not in judged.by and c not in upon and (path, c) not in doubt]
+                yield _told(path, change, bad, judged, sure)
+
+
+def _as_it_is(change: Change, by: tuple[Oid, ...]) -> TrustChange:
+    return TrustChange(change.path, _oid(change.old), _oid(change.new), by)
 
 
 def _told(
@@ -146,116 +152,6 @@ def _told(
 
 def _oid(entry: Entry | None) -> Oid | None:
     return entry and entry.oid
-
-
-class _Apart(NamedTuple):
-    """What was accepted of a history that main does not go on from: its ``commits``, and the paths of which changes
-    are ``lost``, as git did not make them again here.
-    """
-
-    commits: frozenset[Oid] = frozenset()
-    lost: frozenset[str] = frozenset()
-
-
-def _accepted_apart(hub: Hub, made: Made, again: Again, trusted: Oid, new: Oid, start: Oid) -> _Apart:
-    commits = frozenset(read_parents(hub.git, trusted, f"^{start}"))
-    gone = read_parents(hub.git, trusted, f"^{new}")
-    lost = {
-        path
-        for path, found in read_changes_of(hub.git, gone).items()
-        if any(
-            not _took_a_side(gone[c], above)
-            and not ((len(gone[c]) > 1 and c in made.by_cn) or (path, c) in again.remade)
-            for c, above in found.items()
-        )
-    }
-    return _Apart(commits, frozenset(lost))
-
-
-def _as_others_made(
-    hub: Hub, new: Oid, made: Made, again: Again, touched: Mapping[str, Changes], start: Oid | None
-) -> set[Oid]:
-    """The acts here that left a file as a commit of others once did, or that were amended of such, but for what was
-    accepted last, and what was picked by name: by which step it came no history tells, nor whether that commit is still
-    in it.
-    """
-    acts = made.how.keys() - made.by_cn - made.picked_by_name
-    before = read_tree(hub.git, start, touched) if start else {}
-    left: dict[str, dict[Oid, set[Entry | None]]] = {}
-    for path, changes in touched.items():
-        for commit in acts & changes.keys():
-            versions = {_entry_of(changes, commit), *again.versions.get((path, commit), ())}
-            if versions := versions - {None, before.get(path)}:
-                left.setdefault(path, {})[commit] = versions
-    found = {commit for path in sorted(left)[_NAMED:] for commit in left[path]}
-    left = {path: left[path] for path in sorted(left)[:_NAMED]}
-    accepted = _touching(hub, left, start) if start else set[Oid]()
-    ours = (made.how.keys() & accepted) | made.by_cn
-    for path, changes in _all_changes(hub, new, left).items():
-        makers: dict[Entry | None, list[Oid]] = {}
-        for commit, above in changes.items():
-            for entry in dict.fromkeys(entry for _, entry in above.values()):
-                makers.setdefault(entry, []).append(commit)
-        for commit, versions in left[path].items():
-            for theirs in (makers.get(one, []) for one in versions):
-                others = [one for one in theirs if one not in made.how]
-                if ours.isdisjoint(theirs) and _came_apart(hub, commit, others):
-                    found.add(commit)
-    return found
-
-
-def _came_apart(hub: Hub, commit: Oid, others: Sequence[Oid]) -> bool:
-    """Is one of these unsigned, and does not stand upon this commit?"""
-    unsigned = set(others) - signed(hub, others)
-    apart = (not is_ancestor(hub.git, commit, one) for one in others[:_NAMED] if one in unsigned)
-    return len(unsigned) > _NAMED or any(apart)
-
-
-def _touching(hub: Hub, paths: Collection[str], *where: str) -> set[Oid]:
-    """The commits there that change these files, which git takes in one command."""
-    if not paths:
-        return set()
-    words = ("rev-list", *where, "--full-history", "--ignore-missing", "--", *sorted(paths))
-    return {Oid(line) for line in hub.git.run(*words).lines}
-
-
-def _all_changes(hub: Hub, new: Oid, paths: Collection[str]) -> dict[str, Changes]:
-    """What any commit that this clone has made of these files, but for merges that took a side, and for what a peer
-    sent and nobody merged: that comes into no history but by its name.
-    """
-    commits = _touching(hub, paths, new, f"--exclude={PINS}*", "--all", "--reflog")
-    parents = read_parents(hub.git, "--no-walk", "--stdin", stdin=as_lines(sorted(commits))) if commits else {}
-    return {
-        path: {c: above for c, above in changes.items() if not _took_a_side(parents[c], above)}
-        for path, changes in read_changes_of(hub.git, parents, paths).items()
-    }
-
-
-def _upon_others(
-    made: Made, commits: Parents, touched: Mapping[str, Changes], foreign: Collection[Oid]
-) -> set[tuple[str, Oid]]:
-    """Path and commit where an act here changes a file upon a change of others: nobody knows whether that was a
-    revert which stopped at a conflict, and brought more of others back.
-    """
-    found, acts = set[tuple[str, Oid]](), made.how.keys() - made.by_cn - set(foreign)
-    for path, changes in touched.items():
-        theirs = [c for c, above in changes.items() if c in foreign and not _took_a_side(commits[c], above)]
-        upon = _later(theirs, commits) if theirs else set[Oid]()
-        found |= {(path, c) for c in changes if c in upon and c in acts}
-    return found
-
-
-def _entry_of(changes: Changes, commit: Oid) -> Entry | None:
-    return next(iter(changes[commit].values()))[1]
-
-
-def _later(some: Collection[Oid], commits: Parents) -> set[Oid]:
-    """Some commits and those that stand on them; parents come first."""
-    found = set(some)
-    for one, above in commits.items():
-        if not found.isdisjoint(above):
-            found.add(one)
-    return found
 
 
 def _took_a_side(parents: Sequence[Oid], above: Mapping[Oid, Pair]) -> bool:
@@ -328,19 +224,17 @@ def is_made_here(hub: Hub, tip: Oid, path: str) -> bool:
 
 
 def _by_others(hub: Hub, tip: Oid, path: str) -> bool:
-    """Has a commit of others changed this file in ``tip``, or in what was checked out here once?
+    """Has a commit of others that is known here changed this file, in ``tip`` or elsewhere?
 
-    What git made of such a one here (git-revert(1), ``git commit --amend``) has their words, and the reflog shows it as
+    What git made of such a one here (git-revert(1), ``git merge --squash``) has their words, and the reflog shows it as
     made here.
     """
-    been = hub.git.run("rev-list", "--walk-reflogs", "--ignore-missing", "HEAD", hub.main_ref, "--", check=False)
-    asked = as_lines([tip, *dict.fromkeys(been.lines), "--", path])
-    commits = hub.git.run("rev-list", "--full-history", "--ignore-missing", "--stdin", stdin=asked).lines
-    made = Made.read(hub).how
-    unknown = {Oid(line) for line in commits if line not in made}
+    made = {*read_made(hub), *(note.new for note in read_pushes(hub))}
+    lines = hub.git.run("rev-list", tip, *KNOWN, "--full-history", "--", path).lines
+    unknown = {Oid(line) for line in lines if line not in made}
     unknown -= signed(hub, unknown)
     parents = read_parents(hub.git, "--no-walk", "--stdin", stdin=as_lines(sorted(unknown))) if unknown else {}
-    changes = read_changes_of(hub.git, parents).get(path, {})
+    changes = read_changes_of(hub.git, parents, [path]).get(path, {}) if unknown else {}
     return any(not _took_a_side(parents[commit], above) for commit, above in changes.items())
 
 
@@ -354,8 +248,7 @@ def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:
     return frozenset(Oid(line) for line in lines) | {note.new for note in read_pushes(hub)}
 
 
-def _is_touched(git: Git, old: Oid, new: Oid, *, guarded: bool) -> bool:
-    """Does a commit of ``old..new`` change any of them, as we write their names?"""
-    where = [*PROTECTED_PATHS, *(OWNED if guarded else ())]
+def _is_touched(git: Git, old: Oid, new: Oid, where: Sequence[str]) -> bool:
+    """Does a commit of ``old..new`` change any of them?"""
     words = ("rev-list", "-1", "--full-history", "--end-of-options", f"{old}..{new}", "--", *where)
-    return bool(git.with_env(GIT_LITERAL_PATHSPECS="0").run(*words).text)
+    return bool(git.run(*words).text)

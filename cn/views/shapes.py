@@ -32,7 +32,7 @@ _KEYS = {
         "trigger attempt=trigger.attempt outcome machine=turn.machine given=turn.since calls answer ops errors rules "
         "refused=rejected.why ended"
     ),
-    "Author": "commit author date subject",
+    "Author": "commit author date subject made_here",
     "Block": "text cached",
     "Call": f"at model main? parts:part,bytes {_TOKENS} cost_usd=cost seconds stop attempts unknown",
     "Document": "*thread path text",

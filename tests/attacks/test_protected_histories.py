@@ -163,7 +163,8 @@ class History:
                 file.write_text(text)
                 self.git(self.hub, "add", "--", name)
             if state == "MERGE_HEAD":
-                self.git(self.hub, "commit", "-q", *self.chance.choice([["--no-edit"], ["-m", "solved"]]))
+                self.leaves_the_merge()
+                self.git(self.hub, "commit", "-qa", *self.chance.choice([["--no-edit"], ["-m", "solved"]]))
                 continue
             command = {"REVERT_HEAD": "revert", "CHERRY_PICK_HEAD": "cherry-pick"}.get(state, "rebase")
             tip = git(self.hub, "rev-parse", "HEAD")
@@ -172,6 +173,21 @@ class History:
                 self.git(self.hub, command, "--skip")
         for command in ("merge", "rebase", "revert", "cherry-pick"):
             self.git(self.hub, command, "--abort")
+
+    def leaves_the_merge(self) -> None:
+        """Sometimes: what it brought stays in the work tree, and is committed as any other change."""
+        if self.chance.random() < 0.3:
+            self.git(self.hub, "stash", "-q")
+            self.git(self.hub, "stash", "pop", "-q")
+        elif self.chance.random() < 0.3:
+            self.git(self.hub, *self.chance.choice([("reset", "-q"), ("merge", "--quit")]))
+
+    def squashes(self) -> None:
+        """What origin has."""
+        self.git(self.hub, "fetch", "-q", "origin")
+        self.git(self.hub, "merge", "-q", "--squash", "origin/main")
+        self.git(self.hub, "commit", "-qm", "squashed")
+        self.git(self.hub, "reset", "-q", "--hard")
 
     def _choose(self, found: re.Match[str]) -> str:
         ours, theirs = found[1], found[2]
@@ -361,7 +377,7 @@ class History:
     def step(self) -> None:
         """Whatever comes."""
         owner: list[Callable[[], None]] = [*[self.commits] * 4, *[self.amends] * 2, *[self.pulls] * 3]
-        owner += [*[self.pushes] * 2, self.reverts, self.picks, self.resets, self.branches_off]
+        owner += [*[self.pushes] * 2, self.reverts, self.picks, self.resets, self.branches_off, self.squashes]
         mallory: list[Callable[[], None]] = [*[self.plants] * 2, self.writes_beside, *[self.brings_back] * 2]
         mallory += [self.takes_back, *[self.merges] * 2, self.rewinds, self.makes_anew, self.moves]
         alice: list[Callable[[], None]] = [self.signs, self.signs, self.undoes]

@@ -9,7 +9,7 @@ import pytest
 
 from cn.git.repository import open_hub
 from cn.transaction.accepted_history import AcceptedHistory, read_changes_of, read_parents
-from cn.transaction.made_here import Made, parse_reflog
+from cn.transaction.made_here import ACT, AGAIN, CN, parse_reflog
 from cn.transaction.protected_files import TrustChange, accept, trusted_commit, untrusted
 from cn.values.names import Oid
 from tests.support.hubs import (
@@ -155,23 +155,87 @@ def test_commits_made_here_are_ours(place: Place) -> None:
     place.here("commit", "-q", "--amend", "-m", "better")
     assert place.check() == []
     commit(place.root, {".gitignore": "x\n"})
-    place.here("revert", "--no-edit", "HEAD~1")
     assert place.check() == []
 
 
-def test_a_rebase_of_our_own_change_onto_origin_is_ours(place: Place) -> None:
-    commit(place.root, {PEERS: "mine\n"}, "mine")
-    place.foreign("doc.md")
-    place.here("pull", "-q", "--rebase")
+@pytest.mark.parametrize("how", ["rebase", "another branch", "amended", "cherry-pick", "range", "revert"])
+def test_what_git_makes_again_asks_once(place: Place, how: str) -> None:
+    """git notes that it was made here, and not of what."""
+    git(place.root, "switch", "-q", "-c", "topic")
+    ours = commit(place.root, {PEERS: "mine\n"}, "mine")
+    last = commit(place.root, {"work.md": "1\n"}, "work")
+    git(place.root, "switch", "-q", "main")
+    place.foreign("doc.md", "2\n")
+    place.here("pull", "-q", "--ff-only")
+    match how:
+        case "cherry-pick":
+            place.here("cherry-pick", ours)
+        case "range":
+            place.here("cherry-pick", f"main..{last}")
+        case "revert":
+            accept(place.hub, place.here("merge", "-q", "--no-edit", "topic"))
+            place.here("revert", "--no-edit", ours)
+        case _:
+            place.here("rebase", "-q", "main", "topic")
+            place.here("switch", "-q", "main")
+            place.here("merge", "-q", "--ff-only", "topic")
+    if how == "amended":
+        (place.root / PEERS).write_text("better\n")
+        place.here("commit", "-q", "-a", "--amend", "-m", "better")
+    (found,) = place.untrusted(made := tip(place.root))
+    assert found.path == PEERS
+    accept(place.hub, Oid(made))
+    commit(place.root, {PEERS: "more\n"}, "more")
     assert place.check() == []
 
 
-def test_a_cherry_pick_and_a_resolved_merge_are_acts_of_ours(place: Place) -> None:
-    evil = place.foreign()
-    git(place.root, "fetch", "-q")
-    commit(place.root, {"mine": "1\n"})
-    place.here("cherry-pick", evil)
+@pytest.mark.parametrize("how", ["squash", "stash", "reset", "soft", "quit", "apply", "checkout"])
+@pytest.mark.parametrize("moved", [False, True], ids=["there", "by another name"])
+def test_a_commit_of_ours_that_brings_in_a_line_of_others_asks(place: Place, how: str, *, moved: bool) -> None:
+    """Also beside a line of ours, and where git lays upon it what others changed in a file of another name."""
+    page, first = "spec/AGENT.md", tip(place.root)
+    name = "example.md" if moved else page
+    there = write_commit(place.root, {name: LONG}, "example", [] if moved else [first])
+    strategy = ["-s", "ours", "--allow-unrelated-histories"] if moved else []
+    place.here("merge", "-q", "-m", "joined", *strategy, there)
+    if moved:
+        commit(place.root, {page: LONG}, "ours")
+    accept(place.hub, Oid(tip(place.root)))
+    evil = write_commit(place.root, {name: f"{LONG}evil\n", "doc.md": "theirs\n"}, "useful", [there])
+    git(place.root, "branch", "theirs", evil)
+    commit(place.root, {page: f"ours\n{LONG}"}, "ours")
     assert place.check() == []
+    if how == "squash":
+        try_git(place.root, "merge", "-q", "--squash", "theirs")
+        (place.root / "doc.md").write_text("both\n")
+        git(place.root, "add", "-A")
+    elif how in ("apply", "checkout") and not moved:
+        patch = git(place.root, "diff", there, evil, "--", page) + "\n"
+        if how == "apply":
+            git(place.root, "apply", "--index", stdin=patch)
+        else:
+            git(place.root, "checkout", evil, "--", page)
+    else:
+        (place.root / "doc.md").write_text("ours\n")
+        git(place.root, "commit", "-q", "-a", "-m", "doc")
+        try_git(place.root, "merge", "theirs")
+        (place.root / "doc.md").write_text("both\n")
+        git(place.root, "add", "-A")
+        match how:
+            case "stash":
+                git(place.root, "stash", "-q")
+                git(place.root, "stash", "pop", "-q")
+            case "reset":
+                git(place.root, "reset", "-q")
+            case "soft":
+                git(place.root, "commit", "-q", "-m", "merged")
+                git(place.root, "reset", "-q", "--soft", "HEAD~1")
+            case _:
+                git(place.root, "merge", "--quit")
+    place.here("commit", "-q", "-a", "-m", "ours")
+    assert "evil" in (place.root / page).read_text()
+    assert "commit:" in git(place.root, "reflog", "-1")
+    assert place.check() == [page]
 
 
 def test_a_subject_does_not_speak_of_a_fast_forward_as_git_does(place: Place) -> None:
@@ -369,10 +433,11 @@ def test_what_is_taken_back_is_found_where_main_does_not_go_on_from_what_was_acc
     def merged(side: str) -> str:
         return write_commit(place.root, {"doc.md": "2\n"}, "merge", [side, local])
 
-    assert place.untrusted(merged(ours)) == []
+    assert [c.path for c in place.untrusted(merged(ours))] == [PEERS]
     (found,) = place.untrusted(merged(evil))
     assert (found.path, found.commits) == (PEERS, (evil,))
-    assert [entry and entry.oid for entry in found.instead] == [Oid(git(place.root, "rev-parse", f"{ours}:{PEERS}"))]
+    should = [Oid(git(place.root, "rev-parse", f"{ours}:{PEERS}"))] if back == "pi\n" else []
+    assert [entry and entry.oid for entry in found.instead] == should
 
 
 @pytest.mark.parametrize("merge", [True, False])
@@ -393,14 +458,6 @@ def test_an_older_change_of_ours_does_not_stand_for_what_was_accepted(
     accept(place.hub, Oid(write_commit(place.root, {"spec/HUB.md": "1\n", PEERS: "new\n"}, "of others", parents)))
     back = write_commit(place.root, {"spec/HUB.md": "1\n"}, "of others", [old])
     assert PEERS in [c.path for c in place.untrusted(back)]
-
-
-def test_what_was_made_here_and_accepted_may_be_made_anew_here(place: Place) -> None:
-    mine = commit(place.root, {PEERS: "mine\n"}, "mine")
-    accept(place.hub, Oid(mine))
-    (place.root / PEERS).write_text("better\n")
-    place.here("commit", "-q", "-a", "--amend", "-m", "mine, better")
-    assert place.check() == []
 
 
 @pytest.mark.parametrize("again", ["rebase", "amend", "reset-author", "fixup"])
@@ -538,7 +595,7 @@ def test_an_own_version_from_before_a_rebase_stands_for_no_commit_of_others(plac
     signed_elsewhere(place, {PEERS: LONG.removeprefix("bob\n")}, "bob is out")
     commit(place.root, {PEERS: f"{LONG}ours\n"}, "ours")
     place.here("pull", "-q", "--rebase")
-    assert place.check() == [], "git laid our change upon theirs"
+    assert place.check() == [PEERS], "git laid our change upon theirs"
     accept(place.hub, Oid(known := tip(place.root)))
     evil = write_commit(place.root, {PEERS: f"{LONG}ours\n"}, "wording", [known])
     if how == "revert":
@@ -750,27 +807,62 @@ def test_what_was_taken_of_origin_for_a_conflict_is_theirs_amended_too(place: Pl
 @pytest.mark.parametrize(
     ("actions", "how"),
     [
-        (["rebase (pick): Notes (finish): typos", "commit: Wording"], ["pick", "pick"]),
-        (["rebase (pick): Notes (abort): typos", "commit: Wording"], ["pick", "pick"]),
-        (["rebase (pick): feat(start): x", "rebase (finish): returning to x", "commit: y"], ["pick", "act"]),
-        (["rebase (edit): x", "commit (amend): y"], ["pick", "pick"]),
-        (["rebase (finish): returning to refs/heads/main", "commit: x", "commit (amend): y"], ["act", "amend"]),
-        (["rebase (pick): x", "checkout: moving from a to b", "commit: y"], ["pick", "act"]),
+        (["rebase (pick): Notes (finish): typos", "commit: Wording"], [AGAIN, AGAIN]),
+        (["rebase (pick): Notes (abort): typos", "commit: Wording"], [AGAIN, AGAIN]),
+        (["rebase (pick): feat(start): x", "rebase (finish): returning to x", "commit: y"], [AGAIN, ACT]),
+        (["rebase (edit): x", "commit (amend): y"], [AGAIN, AGAIN]),
+        (["rebase (finish): returning to refs/heads/main", "commit: x", "commit (amend): y"], [ACT, ACT]),
+        (["rebase (pick): x", "checkout: moving from a to b", "commit: y"], [AGAIN, ACT]),
+        (["rebase (finish): returning to refs/heads/main", "merge x: Fast-forward", "commit (amend): y"], [AGAIN]),
+        (["rebase (finish): returning to refs/heads/main", "cherry-pick: x", "commit (amend): y"], [AGAIN, AGAIN]),
+        (["rebase (finish): returning to refs/heads/main", "cn: x", "commit (amend): y"], [CN, ACT]),
+        (["rebase (finish): returning to refs/heads/main", "revert: x", "commit (merge): y"], [AGAIN, ACT]),
     ],
 )
 def test_what_is_committed_in_a_rebase_is_its_own_until_git_ends_that(actions: list[str], how: list[str]) -> None:
     """Whoever writes the subject of a commit ends no rebase by it."""
     lines = ["rebase (start): checkout origin/main", *actions]
     ids = [Oid(f"{number:040x}") for number in range(len(lines))]
-    made = [one for _, one in parse_reflog(f"{oid} {line}" for oid, line in zip(ids, lines, strict=True))]
-    assert [one.how for one in made] == how
+    assert [one for _, one in parse_reflog(f"{oid} {line}" for oid, line in zip(ids, lines, strict=True))] == how
 
 
 def test_a_branch_that_is_made_in_a_rebase_ends_it_not() -> None:
     lines = ["rebase (start): checkout origin/main", "rebase (pick): x", "checkout: moving from x to save", "commit: y"]
     ids = [f"{number:040x}" for number in (1, 2, 2, 3)]
     made = dict(parse_reflog(f"{oid} {line}" for oid, line in zip(ids, lines, strict=True)))
-    assert [one.how for one in made.values()] == ["pick", "pick"]
+    assert list(made.values()) == [AGAIN, AGAIN]
+
+
+def test_a_line_that_others_write_elsewhere_in_the_file_puts_none_of_ours_in_doubt(place: Place) -> None:
+    """A branch that waits, and what was pulled and thrown away."""
+    accept(place.hub, Oid(commit(place.root, {PEERS: LONG}, "peers")))
+    branch = write_commit(place.root, {PEERS: f"{LONG}theirs\n"}, "branch", [tip(place.root)])
+    git(place.root, "branch", "theirs", branch)
+    commit(place.root, {PEERS: f"ours\n{LONG}"}, "ours")
+    assert place.check() == []
+    accept(place.hub, Oid(tip(place.root)))
+    commit(place.root, {PEERS: LONG}, "and out")
+    assert place.check() == []
+    commit(place.root, {PEERS: f"ours\n{LONG}theirs\n"}, "theirs too")
+    assert place.check() == [PEERS]
+
+
+def test_a_signature_that_git_made_again_stands_for_nothing(place: Place, tmp_path: Path) -> None:
+    """In a second clone, or a linked work tree, whose reflogs are not read here."""
+    evil = place.foreign()
+    second = clone(place.origin, tmp_path / "second", "sigma")
+    key, public = make_ssh_key(tmp_path / "key")
+    sign_with(second, key)
+    place.here("config", "cn.trustedKey", public)
+    onto = write_commit(second, {"doc.md": "2\n"}, "more", [git(second, "rev-parse", f"{evil}^")])
+    git(second, "rebase", "-q", "--onto", onto, f"{evil}^", "main")
+    assert "BEGIN SSH SIGNATURE" in git(second, "cat-file", "commit", "HEAD")
+    again = tip(second)
+    commit(second, {".gitignore": "x\n"}, "in one go")
+    git(second, "push", "-q", "--force", str(place.origin), "main")
+    place.here("fetch", "-q")
+    place.here("merge", "-q", "--ff-only", "origin/main")
+    assert [(c.path, c.commits) for c in place.untrusted(tip(place.root))] == [(PEERS, (again,))]
 
 
 def test_who_writes_the_author_and_the_date_of_ours_makes_no_change_of_ours_again(place: Place) -> None:
@@ -908,29 +1000,6 @@ def test_what_an_own_merge_made_is_lost_with_it(place: Place) -> None:
     assert [c.path for c in place.untrusted(again)] == [PEERS]
 
 
-def test_what_others_once_made_and_took_back_is_not_ours_by_a_commit(place: Place) -> None:
-    """It was never seen: both came at once. Whoever brings it back by a file's id says nothing of whose it is."""
-    first = tip(place.root)
-    evil = write_commit(place.root, {PEERS: "evil\n"}, "evil", [first])
-    back = write_commit(place.root, {PEERS: "pi\n"}, "taken back", [evil])
-    place.here("merge", "-q", "--ff-only", back)
-    assert place.check() == []
-    accept(place.hub, Oid(back))
-    place.here("checkout", "-q", evil, "--", PEERS)
-    made = place.here("commit", "-q", "-m", "restored")
-    assert [(c.path, c.commits) for c in place.untrusted(made)] == [(PEERS, (made,))]
-
-
-def test_an_own_version_that_others_made_again_stays_ours(place: Place) -> None:
-    own = Oid(commit(place.root, {PEERS: "ours\n"}, "ours"))
-    accept(place.hub, own)
-    again = write_commit(place.root, {PEERS: "ours\n"}, "as it was", [commit(place.root, {PEERS: "pi\n"}, "back")])
-    git(place.root, "update-ref", "refs/heads/theirs", again)
-    assert place.check() == []
-    commit(place.root, {PEERS: "ours\n"}, "ours again")
-    assert place.check() == []
-
-
 def test_a_restored_file_shows_what_it_takes_back_of_a_signed_change(place: Place) -> None:
     known = tip(place.root)
     signed_elsewhere(place, {PEERS: "key replaced\n"}, "replaced")
@@ -943,67 +1012,6 @@ def test_a_restored_file_shows_what_it_takes_back_of_a_signed_change(place: Plac
     (should,) = change.instead
     assert should is not None
     assert git(place.root, "cat-file", "blob", should.oid) == "key replaced"
-
-
-def test_a_rebase_of_another_branch_than_the_one_checked_out_makes_ours_again(place: Place) -> None:
-    place.here("switch", "-q", "-c", "topic")
-    commit(place.root, {PEERS: "pi\nmine\n"}, "mine")
-    place.here("switch", "-q", "main")
-    place.foreign("doc.md", "2\n")
-    place.here("pull", "-q", "--ff-only")
-    for number in range(2):
-        place.here("rebase", "-q", "main", "topic")
-        place.here("switch", "-q", "main")
-        place.foreign("doc.md", f"again {number}\n")
-        place.here("pull", "-q", "--ff-only")
-    place.here("rebase", "-q", "main", "topic")
-    place.here("switch", "-q", "main")
-    place.here("merge", "-q", "--ff-only", "topic")
-    assert place.check() == []
-
-
-def test_what_an_amend_puts_into_a_rebased_commit_is_ours(place: Place) -> None:
-    """The commit that was rebased had nothing of that file."""
-    commit(place.root, {"doc.md": "mine\n"}, "mine")
-    place.foreign("other.md", "2\n")
-    place.here("pull", "-q", "--rebase")
-    for number in range(3):
-        (place.root / ".gitignore").write_text(f"{number}\n")
-        place.here("add", ".gitignore")
-        place.here("commit", "-q", "--amend", "-m", "mine")
-        assert place.check() == []
-
-
-def test_a_commit_may_be_amended_without_end() -> None:
-    ids = [Oid(f"{number:040x}") for number in range(5000)]
-    made = Made(dict(parse_reflog(f"{oid} commit{' (amend)' * bool(number)}: x" for number, oid in enumerate(ids))))
-    assert made.amended(ids[-1]) == ids[::-1]
-
-
-@pytest.mark.parametrize("url", [False, True])
-def test_own_commits_that_a_pull_rebased_upon_a_signed_change_are_ours(place: Place, *, url: bool) -> None:
-    """However often that file was written and thrown away before."""
-    accept(place.hub, Oid(commit(place.root, {PEERS: LONG}, "peers")))
-    push(place.root, place.origin, "main")
-    signed_elsewhere(place, {PEERS: LONG.removeprefix("bob\n")}, "bob is out")
-    commit(place.root, {PEERS: f"{LONG}0\n"}, "ours")
-    for number in range(1, 25):
-        (place.root / PEERS).write_text(f"{LONG}{number}\n")
-        place.here("commit", "-q", "-a", "--amend", "-m", "ours")
-    place.here("pull", "-q", "--rebase", *([f"file://{place.origin}", "main"] if url else []))
-    assert place.check() == []
-
-
-def test_a_commit_of_ours_that_is_made_again_upon_what_was_accepted_is_ours(place: Place) -> None:
-    foreign = place.foreign()
-    place.here("pull", "-q", "--ff-only")
-    accept(place.hub, foreign)
-    commit(place.root, {PEERS: "mine\n"}, "mine")
-    place.foreign("doc.md", "2\n")
-    place.here("pull", "-q", "--rebase")
-    (place.root / PEERS).write_text("better\n")
-    place.here("commit", "-q", "-a", "--amend", "-m", "mine")
-    assert place.check() == []
 
 
 @pytest.mark.parametrize("more", [True, False])
@@ -1050,7 +1058,7 @@ def test_a_fresh_clone_asks_whatever_is_signed(place: Place, tmp_path: Path) -> 
 def test_merges_of_others_bring_in_what_was_begun_before_ours(place: Place) -> None:
     """A forge merges branches that were begun before the last change of ours, many of them."""
     place.here("config", "cn.guard", "true")
-    start, main = tip(place.root), commit(place.root, {PEERS: "2\n", "logs/x.md": "1\n"}, "ours")
+    start, main = tip(place.root), commit(place.root, {PEERS: "2\n", "logs/x.md": "a log\n"}, "ours")
     accept(place.hub, Oid(start))
     for number in range(220):
         branch = write_commit(place.root, {f"code/{number}": "1"}, "code", [start])
