@@ -29,7 +29,15 @@ from cn.system import clock
 from cn.transaction.base import Base, observe_base
 from cn.transaction.lock import hub_lock
 from cn.transaction.made_here import Made, read_made
-from cn.transaction.protected_files import TrustChange, Untrusted, accept, built_by_cn, trusted_commit, untrusted
+from cn.transaction.protected_files import (
+    TrustChange,
+    Untrusted,
+    accept,
+    built_by_cn,
+    forget_doubts,
+    trusted_commit,
+    untrusted,
+)
 from cn.transaction.publish import recover
 from cn.values.errors import CnError, ConfigError, Refused
 from cn.values.names import HubPath, Oid, digest
@@ -151,6 +159,7 @@ def accept_changes(hub: Hub, pending: Pending) -> Report | Pending | None:
         if trusted_commit(locked) != now.commit:
             report.failed("the acceptance could not be written", "run 'cn trust' again")
             return report
+        forget_doubts(locked)
         shown.note_shown(hub, shown.TRUST, shown.NOTHING)
         memory = Memory(locked, clock.now())
         if memory.stopped.get("kind") == Untrusted.__name__:  # that is what was accepted

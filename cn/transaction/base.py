@@ -119,7 +119,7 @@ def observe_base(
         trusted = refs.get(TRUSTED_REF)
         if commit != trusted:
             built = built_by_cn(hub, commit, {local, origin or local})
-            refuse_untrusted(hub, commit, trusted, built, hub.name)
+            refuse_untrusted(hub, commit, trusted, built, hub.name, note=not dry_run)
             # A merge that was only made now is judged as main, once it is that: origin may decline it.
             if not dry_run and commit in (local, origin):
                 accept(hub, commit)

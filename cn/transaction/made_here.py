@@ -7,7 +7,7 @@ changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from cn.git.objects import read_raw
 from cn.git.repository import RESCUE, Hub
@@ -33,6 +33,9 @@ KNOWN = ("--exclude=refs/cn/*", "--all", "--glob=refs/cn/origin/*", f"--glob={RE
 history but by its name.
 """
 
+DOUBT = "refs/cn/doubt/"
+"""Below it the commits made here that a run asked for: they stay in doubt, though what shows why may be gone."""
+
 Made = Mapping[Oid, str]
 """The commits that the reflogs show as made here, and how."""
 
@@ -40,18 +43,20 @@ Made = Mapping[Oid, str]
 def read_made(hub: Hub) -> Made:
     """What the reflogs of HEAD and of main hold."""
     found: dict[Oid, str] = {}
+    doubted = frozenset(hub.git.run("for-each-ref", "--format=%(objectname)", DOUBT).lines)
     for ref in ("HEAD", hub.main_ref):
         done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
-        for oid, how in parse_reflog(done.fields[::-1]) if done.ok else ():
+        for oid, how in parse_reflog(done.fields[::-1], doubted) if done.ok else ():
             if found.get(oid, AGAIN) == AGAIN:
                 found[oid] = how
     return found
 
 
-def parse_reflog(fields: Iterable[str]) -> Iterator[tuple[Oid, str]]:
+def parse_reflog(fields: Iterable[str], doubted: Container[str] = ()) -> Iterator[tuple[Oid, str]]:
     """Of entries ``ID ACTION``, the oldest first, the ids of what was made here, and how.
 
     An amend is made as what it amends was. What is committed or amended while a rebase has stopped, git had prepared.
+    What is ``doubted`` is taken for what git made of other commits.
     """
     known: dict[str, str] = {}
     before, rebasing = "", False
@@ -73,6 +78,7 @@ def parse_reflog(fields: Iterable[str]) -> Iterator[tuple[Oid, str]]:
                 how = ACT if known.get(before) in (CN, ACT) else AGAIN
             how = AGAIN if rebasing and how == ACT else how
         if how:
+            how = AGAIN if oid in doubted else how
             known.setdefault(oid, how)
             yield Oid(oid), how
         before = oid

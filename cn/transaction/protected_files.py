@@ -20,7 +20,7 @@ from cn.protocol.peers_file import PATH as PEERS
 from cn.transaction.accepted_history import AcceptedHistory, Changes, Judged, Pair, later, read_changes_of, read_parents
 from cn.transaction.in_doubt import in_doubt
 from cn.transaction.journal import read_pushes
-from cn.transaction.made_here import CN, KNOWN, read_made, signed
+from cn.transaction.made_here import ACT, CN, DOUBT, KNOWN, read_made, signed
 from cn.values.errors import Blocked, Refused
 from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_owned, is_protected
 from cn.values.text import some_of
@@ -64,6 +64,12 @@ def accept(hub: Hub, commit: Oid) -> None:
     update_refs(hub.git, [(TRUSTED_REF, commit)])
 
 
+def forget_doubts(hub: Hub) -> None:
+    """What a person has looked at is in doubt no more."""
+    refs = hub.git.run("for-each-ref", "--format=%(refname)", DOUBT).lines
+    update_refs(hub.git, [(ref, None) for ref in refs])
+
+
 def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] = frozenset()) -> list[TrustChange]:
     """The protected files of ``new`` that this clone has not accepted and did not change itself.
 
@@ -76,10 +82,10 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     guarded = trusted is not None and hub.config.is_true("cn.guard")
     found = read_changes(hub.git, trusted or empty_tree(hub.git), new)
     changed = {c.path: c for c in found if is_protected(c.path) or (guarded and is_owned(c.path))}
-    made = read_made(hub)
     if trusted is None and not changed:
         return []
     if trusted is None:
+        made = read_made(hub)
         commits = read_parents(hub.git, new, "--full-history", "--", *sorted(changed)[:_NAMED])
         touched = read_changes_of(hub.git, commits, sorted(changed)[:_NAMED])
         by = {path: tuple(c for c in list(touched.get(path, {}))[::-1] if c not in made) for path in changed}
@@ -100,6 +106,7 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
             raise
         entry = read_tree(hub.git, trusted, [HUB]).get(HUB)
         return [_as_it_is(c, ()) for _, c in sorted(changed.items())] or [_as_it_is(Change(HUB, entry, entry), ())]
+    made = read_made(hub)
     accepted = frozenset() if start == trusted else frozenset(read_parents(hub.git, trusted, f"^{start}"))
     foreign = {c for changes in touched.values() for c in changes if c not in made} - built - accepted
     foreign -= signed(hub, foreign)
@@ -186,14 +193,20 @@ def refuse_untrusted(
     ours: str = "",
     *,
     main_here: bool = False,
+    note: bool = False,
 ) -> None:
     """Raise :class:`Untrusted` where ``commit`` has protected files that this clone has not accepted.
 
     ``ours`` is the name of the hub, if it is known; ``main_here``: it is main as it lies here, without what origin has.
+    ``note``: what was made here, and asks, stays in doubt until it is accepted.
     """
     foreign = untrusted(hub, commit, trusted=trusted, built=built)
     if not foreign:
         return
+    if note:
+        made = read_made(hub)
+        asked = {c for change in foreign for c in change.commits if made.get(c) == ACT}
+        update_refs(hub.git, [(f"{DOUBT}{c}", c) for c in sorted(asked)])
     # What says whom this hub knows, and who may decide, is left out of no list.
     names = some_of(sorted((c.path for c in foreign), key=lambda path: path not in (PEERS, HUB)), 10, 200)
     if trusted is None:

@@ -833,6 +833,29 @@ def test_a_branch_that_is_made_in_a_rebase_ends_it_not() -> None:
     assert list(made.values()) == [AGAIN, AGAIN]
 
 
+def test_what_a_run_asked_for_stays_asked_for_until_it_is_accepted(world: World) -> None:
+    """Though the branch that it was squashed of is gone, and it was amended."""
+    sigma = world.hub("sigma", origin=True)
+    sigma.sync()
+    theirs = clone(sigma.url, world.folder / "theirs", "mallory")
+    commit(theirs, {"spec/USER.md": "evil\n"}, "useful")
+    git(theirs, "push", "-q", "origin", "HEAD:useful")
+    git(sigma.root, "fetch", "-q", "origin")
+    git(sigma.root, "merge", "-q", "--squash", "origin/useful")
+    git(sigma.root, "commit", "-qm", "useful")
+    sigma.cn("sync", "--dry-run", check=1)
+    assert not git(sigma.root, "for-each-ref", "refs/cn/doubt/"), "a dry run writes nothing"
+    sigma.cn("sync", check=1)
+    git(theirs, "push", "-q", "origin", ":useful")
+    git(sigma.root, "fetch", "-q", "--prune", "origin")
+    git(sigma.root, "commit", "-q", "--amend", "-m", "said otherwise")
+    assert "spec/USER.md" in sigma.cn("sync", check=1).stderr
+    assert "git may have brought in" in sigma.cn("trust", check=None).stdout
+    sigma.cn("trust", "--yes")
+    sigma.sync()
+    assert not git(sigma.root, "for-each-ref", "refs/cn/doubt/")
+
+
 def test_a_line_that_others_write_elsewhere_in_the_file_puts_none_of_ours_in_doubt(place: Place) -> None:
     """A branch that waits, and what was pulled and thrown away."""
     accept(place.hub, Oid(commit(place.root, {PEERS: LONG}, "peers")))
