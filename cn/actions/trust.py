@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from cn.git.entries import Entry, list_entries, read_tree
+from cn.git.entries import SUBMODULE, Entry, list_entries, read_tree
 from cn.git.objects import empty_tree, read_known, read_objects
 from cn.git.process import Git
 from cn.git.repository import Hub
@@ -49,8 +49,7 @@ from cn.values.timestamps import from_raw
 _LARGEST = 256 * 1024
 _MOST_AUTHORS = 200
 """Commits that are named of a file; whoever pushes can make thousands."""
-_SUBMODULE = "160000"
-_KINDS = {"100644": "file", "100755": "executable file", "120000": "symbolic link", _SUBMODULE: "submodule"}
+_KINDS = {"100644": "file", "100755": "executable file", "120000": "symbolic link", SUBMODULE: "submodule"}
 
 
 @dataclass(frozen=True)
@@ -194,7 +193,7 @@ def find_pending(hub: Hub, base: Base) -> Pending | None:
     old, new = read_tree(hub.git, trusted, paths) if trusted else {}, read_tree(hub.git, base.tip, paths)
     made = read_made(hub) if trusted else {}
     files = tuple(_file(hub.git, c, old.get(c.path), new.get(c.path), made) for c in found)
-    broken = find_broken(hub, base.tip, trusted) or _not_shown(hub, base, trusted, files, found)
+    broken = _not_shown(hub, base, trusted, files, found) or find_broken(hub, base.tip, trusted)
     return Pending(base.tip, trusted, files, broken, () if trusted else tuple(_decided(hub.git, base.tip)))
 
 
@@ -214,8 +213,8 @@ def _not_shown(
     hub: Hub, base: Base, trusted: Oid | None, files: Sequence[FileDiff], changes: Sequence[TrustChange]
 ) -> CnError | None:
     """Why nobody can accept these: of one that is too large, or no text, nobody has seen what is accepted."""
-    change = next((change for file, change in zip(files, changes, strict=True) if not file.whole), None)
-    if change is None:
+    file, change = next((pair for pair in zip(files, changes, strict=True) if not pair[0].whole), (None, None))
+    if file is None or change is None:
         return None
     path, shown = change.path, visible(change.path).replace("\n", "<U+000A>")
     known, new = trusted or empty_tree(hub.git), base.origin or base.tip
@@ -229,8 +228,9 @@ def _not_shown(
     else:
         steps.append(command("git rm -- {}", path) if is_new else command("git checkout {} -- {}", known, path))
         back = f"{', '.join(steps)} and 'git commit' bring back what was accepted"
+    what = "a submodule, which cn does not show" if file.new_mode == SUBMODULE else "too large or binary to show"
     return Refused(
-        f"not accepted: {shown} is too large or binary to show, and what is accepted is what was shown",
+        f"not accepted: {shown} is {what}, and what is accepted is what was shown",
         f"{command('git diff -a {} {} -- {}', known, new, path)} shows it; {back}; "
         f"or commit it here as a text of at most {_LARGEST:,} bytes",
     )
@@ -264,14 +264,15 @@ def _file(git: Git, change: TrustChange, old: Entry | None, new: Entry | None, h
         if made:
             taken_back = _diff(_contents(git, made)[0], now) or f"({_KINDS.get(made.mode, made.mode)} then)"
     more = max(0, len(change.commits) - _MOST_AUTHORS)
-    return FileDiff(path, change.old, change.new, modes[0], modes[1], authors, diff, _is_shown(now), taken_back, more)
+    whole = _is_shown(now) and modes[1] != SUBMODULE  # cn reads by name what it holds, be that a file
+    return FileDiff(path, change.old, change.new, modes[0], modes[1], authors, diff, whole, taken_back, more)
 
 
 def _contents(git: Git, *entries: Entry | None) -> list[bytes]:
     """What a diff shows of each: a submodule's entry names a commit of another repository."""
-    found = iter(read_known(git, [e.oid for e in entries if e and e.mode != _SUBMODULE]))
-    named = [f"Subproject commit {e.oid}\n".encode() if e and e.mode == _SUBMODULE else b"" for e in entries]
-    return [next(found) if e and e.mode != _SUBMODULE else text for e, text in zip(entries, named, strict=True)]
+    found = iter(read_known(git, [e.oid for e in entries if e and e.mode != SUBMODULE]))
+    named = [f"Subproject commit {e.oid}\n".encode() if e and e.mode == SUBMODULE else b"" for e in entries]
+    return [next(found) if e and e.mode != SUBMODULE else text for e, text in zip(entries, named, strict=True)]
 
 
 def _authors(git: Git, commits: Sequence[Oid], made: Made) -> tuple[Author, ...]:

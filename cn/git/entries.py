@@ -112,6 +112,21 @@ def read_changes(git: Git, old: str, new: str) -> list[Change]:
     return changes
 
 
+_NOWHERE = re.compile(r"(?:^|/)(?:\.{0,2}|(?:\.git|git~1)[. ]*(?::[^/]*)?)(?:/|$)", re.IGNORECASE)
+
+
+def find_unwritable(changes: Iterable[Change]) -> str:
+    """The path of one that git puts into no index, or that one tree has twice, of which git takes now the first and now
+    the last; empty: there is none. Such a tree a fetch lets in that does not check what comes (git-fsck(1)).
+    """
+    seen = set[str]()
+    for change in changes:
+        if change.new is not None and (change.path in seen or _NOWHERE.search(change.path)):
+            return change.path
+        seen.add(change.path)
+    return ""
+
+
 def diff_commits(
     git: Git, pairs: Sequence[tuple[str, str]], *, recursive: bool = True
 ) -> dict[tuple[str, str], list[Change]]:

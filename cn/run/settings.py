@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cn.git import needed_rights
-from cn.git.objects import is_ancestor, read_objects, resolve
+from cn.git.objects import is_ancestor, read_all, resolve
 from cn.git.repository import FETCHED, ORIGIN_REF, Hub
 from cn.git.sparse import bring_back
 from cn.git.told import ORIGIN, Told, mailbox_ref, of_peers
@@ -181,7 +181,8 @@ def explain_missing_config(hub: Hub) -> CnError:
         work_place(hub)
     except Refused as error:
         return error
-    if (hub.root / hub_config.PATH).is_file() or not known:
+    through_link = (hub.root / hub_config.PATH).parent.is_symlink()  # git takes nothing from behind one
+    if ((hub.root / hub_config.PATH).is_file() and not through_link) or not known:
         return NoConfig(*_NOT_COMMITTED)
     commits = find_removals(hub.git, known, hub.main_ref, (".",), is_of_hub)
     if not commits and _is_behind(hub, known):
@@ -205,7 +206,8 @@ def _is_behind(hub: Hub, known: str) -> bool:
 def read_settings(hub: Hub, commit: Oid | str, known: Settings | None = None) -> Settings:
     """Read both files from ``commit``; raises :class:`ConfigError` with file, line, remedy."""
     names = [f"{commit}:{path}" for path in (hub_config.PATH, hub_peers.PATH)]
-    config, peers = read_objects(hub.git, names)
+    # A folder of that name is no file.
+    config, peers = (one.data if one and one.kind == "blob" else None for one in read_all(hub.git, names))
     return parse_settings(hub, config, peers, known)
 
 

@@ -48,7 +48,14 @@ from cn.system.files import write_file
 from cn.transaction.checkout import LAYOUT, kept_sentence
 from cn.transaction.journal import read_journal, restore_path
 from cn.transaction.moved_main import Origin, find_moved, find_renamed, refuse_moved, refuse_renamed
-from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, is_accepted, refuse_untrusted
+from cn.transaction.protected_files import (
+    BACK_AT_ORIGIN,
+    TRUSTED_REF,
+    accept,
+    built_by_cn,
+    is_accepted,
+    refuse_untrusted,
+)
 from cn.values.errors import Blocked, Refused
 from cn.values.names import HubPath, Oid, is_local, is_protected
 from cn.values.shell_words import command
@@ -61,7 +68,6 @@ if TYPE_CHECKING:
 _GIT_READS = (".gitignore", ".gitattributes")
 _FETCH_TRIES = 3
 SECONDS = 60.0
-_BACK = "main has to go back at origin to a commit before it, such as the one that 'git rev-parse main' names here"
 _LOOK = "check the network and 'git remote -v', then run again"
 
 
@@ -313,7 +319,7 @@ def _observe_origin(
         if why := fetch_tips(hub.git, wanted, SECONDS, told={"": ORIGIN}).get(""):
             text = f"origin's main cannot be fetched: {why}"
             remedy = remedy_of(why, _LOOK, needed=needed_rights.of_hub(hub.main))
-            raise NotAtOrigin.uncommitted(text, _BACK if why.startswith(CHECK_REFUSES) else remedy)
+            raise NotAtOrigin.uncommitted(text, BACK_AT_ORIGIN if why.startswith(CHECK_REFUSES) else remedy)
         # It may have moved between the two questions; what was brought then holds the tip.
         if resolve(hub.git, tip) is not None:
             refuse_moved(hub, origin, tip)

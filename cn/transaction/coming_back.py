@@ -52,8 +52,10 @@ def bring_back(git: Git, records: Oid, pages: Oid, now: Oid | str) -> list[str]:
     """The commands that bring the files of cn which these commits have and ``now`` has not: the protected ones of
     ``pages``, all others of ``records``.
     """
-    gone = {c.path: c.old for c in read_changes(git, records, now) if c.new is None}
-    protected = {c.path: c.old for c in read_changes(git, pages, now) if c.new is None and is_protected(c.path)}
+    gone = {c.path: c.old for c in read_changes(git, records, now) if c.of_files.new is None}
+    protected = {
+        c.path: c.old for c in read_changes(git, pages, now) if c.of_files.new is None and is_protected(c.path)
+    }
     standing = {folder for path in list_entries(git, now, (*_FOLDERS, *_SHARED)) for folder in _above(path)}
     unknown = [path for path in gone if is_protected(path) and path not in protected]
     places = _places([path for path in gone if path not in unknown], standing)

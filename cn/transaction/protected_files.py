@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.entries import Change, Entry, read_changes, read_tree
+from cn.git.entries import Change, Entry, find_unwritable, read_changes, read_tree
 from cn.git.objects import empty_tree, is_ancestor, merge_bases, resolve, update_refs
 from cn.git.process import Git, GitError, as_lines
 from cn.git.repository import Hub
@@ -23,11 +23,16 @@ from cn.transaction.journal import read_pushes
 from cn.transaction.made_here import ACT, CN, DOUBT, KNOWN, read_made, signed
 from cn.values.errors import Blocked, Refused
 from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_owned, is_protected
-from cn.values.text import some_of
+from cn.values.text import some_of, visible
 
 TRUSTED_REF = "refs/cn/trusted"
 _NAMED = 500
 """Paths on one command line; a file beyond them counts as made elsewhere."""
+
+
+BACK_AT_ORIGIN = (
+    "main has to go back at origin to a commit before it, such as the one that 'git rev-parse main' names here"
+)
 
 
 class TrustChange(NamedTuple):
@@ -81,6 +86,9 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     # Then cn's own folders count like protected files, from what was accepted first on.
     guarded = trusted is not None and hub.config.is_true("cn.guard")
     found = read_changes(hub.git, trusted or empty_tree(hub.git), new)
+    if odd := find_unwritable(found):
+        text = f"main holds {visible(odd)} twice, or by a name that git puts nowhere: nothing of it is taken"
+        raise Blocked(text, BACK_AT_ORIGIN)
     changed = {c.path: c for c in found if is_protected(c.path) or (guarded and is_owned(c.path))}
     if trusted is None and not changed:
         return []

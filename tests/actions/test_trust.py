@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import clone, cn_env, commit, git, make_ssh_key, push, refs, sign_with
+from tests.support.hubs import clone, cn_env, commit, git, make_ssh_key, push, refs, sign_with, tip
 from tests.support.readers import alone, shell
 from tests.support.world import Node, World, picture
 
@@ -433,6 +433,84 @@ def test_what_is_not_shown_whole_is_not_accepted_and_is_taken_back_as_told(
     git(sigma.root, "commit", "-qm", "as it was")
     sigma.sync()
     assert "nothing to accept" in sigma.cn("trust").stdout
+
+
+@pytest.mark.parametrize("path", [".cn/hub.yaml", "spec/SOUL.md"])
+def test_a_submodule_in_the_place_of_a_protected_file_is_not_accepted(sigma: Node, other: Path, path: str) -> None:
+    """Its id may be that of a text, which cn would read by the path, and of which git shows the id alone."""
+    evil = git(other, "hash-object", "-w", "--stdin", stdin="name: sigma\nreviewers: [eve]\n")
+    commit(other, {"docs/example.txt": "name: sigma\nreviewers: [eve]\n"}, "example")
+    git(other, "update-index", "--add", "--cacheinfo", f"160000,{evil},{path}")
+    git(other, "commit", "-qm", "a submodule")
+    push(other, sigma.url, "main")
+    sigma.sync(check=1)
+    sigma.cn("trust", check=1)
+    told = sigma.cn("trust", "--yes", check=1)
+    assert f"{path} is a submodule, which cn does not show" in told.stderr
+    _, *steps, _ = re.findall("'git (.*?)'", " ".join(told.stderr.split()))
+    for step in steps:
+        git(sigma.root, *shlex.split(step))
+    git(sigma.root, "commit", "-qm", "as it was")
+    sigma.sync()
+
+
+@pytest.mark.parametrize("how", ["submodule", "link", "folder"])
+def test_where_what_was_pulled_left_no_configuration_the_printed_steps_bring_it_back(
+    sigma: Node, other: Path, how: str
+) -> None:
+    hub = ".cn/hub.yaml"
+    match how:
+        case "submodule":
+            git(other, "update-index", "--cacheinfo", f"160000,{'1' * 40},{hub}")
+        case "link":
+            git(other, "mv", ".cn", "elsewhere")
+            (other / ".cn").symlink_to("elsewhere")
+            git(other, "add", "-A")
+        case _:
+            git(other, "rm", "-q", hub)
+            (other / ".cn/hub.yaml").mkdir(parents=True)
+            (other / ".cn/hub.yaml/x").write_text("1\n")
+            git(other, "add", "-A")
+    git(other, "commit", "-qm", "reshaped")
+    push(other, sigma.url, "main")
+    sigma.sync(check=1)
+    git(sigma.root, "pull", "-q", "--no-rebase", "origin", "refs/heads/main")
+    told = sigma.sync(check=3).stderr
+    assert f"main has no {hub} any more" in told
+    for step in re.findall("'git (.*?)'", told):
+        git(sigma.root, *shlex.split(step))
+    sigma.sync()
+    assert (sigma.root / hub).is_file()
+
+
+@pytest.mark.parametrize("path", ["docs/../x.txt", ".cn/hub.yaml", "docs/.GIT/hooks/x"])
+def test_a_tree_that_git_lets_in_by_no_checked_fetch_is_not_taken(sigma: Node, other: Path, path: str) -> None:
+    """A person's fetch checks nothing, and a run finds the objects here."""
+    *folders, name = path.split("/")
+    content = git(other, "hash-object", "-w", "--stdin", stdin="name: sigma\nreviewers: [eve]\n")
+
+    def tree(entries: list[tuple[str, str, str]]) -> str:
+        entries = sorted(entries, key=lambda row: row[1] + "/" * (row[0] == "40000"))
+        data = b"".join(f"{mode} {what}".encode() + b"\0" + bytes.fromhex(oid) for mode, what, oid in entries)
+        return git(other, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", stdin=data)
+
+    made, mode = content, "100644"
+    for depth in range(len(folders), 0, -1):
+        old = git(other, "ls-tree", f"HEAD:{'/'.join(folders[:depth])}") if folders[0] == ".cn" else ""
+        rows = [line.replace("\t", " ").split(" ") for line in old.splitlines()]
+        made = tree([(mode, name, made), *((row[0], row[3], row[2]) for row in rows)])
+        mode, name = "40000", folders[depth - 1]
+    rows = [line.replace("\t", " ").split(" ") for line in git(other, "ls-tree", "HEAD").splitlines()]
+    kept = [(row[0].lstrip("0"), row[3], row[2]) for row in rows if row[3] != name]
+    odd = git(other, "commit-tree", "-p", "HEAD", "-m", "tidy", tree([*kept, (mode, name, made)]))
+    push(other, sigma.url, f"{odd}:main")
+    known = tip(sigma.root)
+    git(sigma.root, "fetch", "-q", "origin")
+    for words in (["sync"], ["trust"], ["trust", "--yes"], ["sync"]):
+        assert f"main holds {path} twice, or by a name" in sigma.cn(*words, check=1).stderr
+    assert tip(sigma.root) == known
+    push(sigma.root, sigma.url, f"+{known}:main")
+    sigma.sync()
 
 
 def test_of_what_was_too_large_before_all_that_it_is_now_is_shown(sigma: Node, other: Path) -> None:
