@@ -14,6 +14,7 @@ from cn.agent.plan.ops import Order, plan_order
 from cn.git.repository import Hub
 from cn.inbox.arrivals import renew_stale
 from cn.inbox.decided import Decided, decided_of
+from cn.inbox.pending import forget_declined
 from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_comment, quoted_of
 from cn.inbox.superseded import OVERTAKEN, decided_first, log_overtaken
@@ -76,6 +77,7 @@ def decide(
     with telling_what_waits(), open_run(hub, dry_run=dry_run) as run:
         waited = run.snapshot.outbox_paths()
         decide_now(run, thread, make, actor=actor, body=body, head=head)
+        forget_declined(run)
         deliver(run, waited=waited)
     return run.report
 
@@ -185,6 +187,7 @@ def decide_all(hub: Hub, chosen: Sequence[Chosen], make: Make, *, actor: str = "
         overtaken = run.commit_for(lambda executor: _decide_each(run, executor, deciding, dict.fromkeys(chosen)))
         for row in () if dry_run else overtaken:
             log_overtaken(run, row)
+        forget_declined(run)
         deliver(run, waited=waited)
     return run.report
 

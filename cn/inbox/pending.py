@@ -109,8 +109,28 @@ _Pending = list[tuple[str, Item, HubPath]]
 """``peer/topic``, what the ledger has of it, and where its thread lies."""
 
 
+DECLINED = "declined"
+"""The kind of condition that origin takes no commit with what is decided about a thread, by :func:`declined_name`."""
+
+
+def declined_name(peer: str, topic: str, head: str) -> str:
+    """The name of such a condition: what is decided about another head is another decision."""
+    return f"{peer}/{topic} {head}"
+
+
+def forget_declined(run: Run) -> None:
+    """What origin took no decision about, and is over, or has moved on, needs nothing any more."""
+    conditions = run.memory.conditions
+    if names := conditions.names(DECLINED):
+        waiting = {declined_name(peer, item.topic, item.head) for peer, item in run.placed.pending()}
+        for name in names:
+            if name not in waiting:
+                conditions.clear(DECLINED, name)
+
+
 def check_inbox(run: Run) -> None:
     """Restore what is missing, report what stands in the way, is unknown, or stays refused."""
+    forget_declined(run)
     snapshot = run.placed
     listed = snapshot.pending()
     pending = [(f"{peer}/{item.topic}", item, inbox_path(ThreadName(item.fields["thread"]))) for peer, item in listed]

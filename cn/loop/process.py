@@ -15,7 +15,7 @@ from cn.git.repository import Hub
 from cn.git.signatures import own_key
 from cn.inbox.arrivals import record_arrivals, record_moved_on, record_vanished, renew_stale, with_mains
 from cn.inbox.merges import Merges
-from cn.inbox.pending import check_inbox, record_due, restore_pending
+from cn.inbox.pending import DECLINED, check_inbox, declined_name, record_due, restore_pending
 from cn.inbox.pinned_keys import check_pinned
 from cn.inbox.plan.arrivals import LOOKED, hold, plan_renewed
 from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, plan_refused, quoted_of, refusal_digest
@@ -128,7 +128,8 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
 
     about = {*decided, *keys}
     known = run.memory.conditions.names(DECLINED)
-    alone = [key for key in sorted(about) if "/".join(key) in known]
+    names = {(peer, item.topic): declined_name(peer, item.topic, item.head) for peer, item in snapshot.pending()}
+    alone = [key for key in sorted(about) if names.get(key) in known]
     refused, _ = commit_apart(run, commit, [sorted(about.difference(alone))], alone)
     declined = dict(refused)
     for key, why in refused:
@@ -138,7 +139,9 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
                 commit([key], [key])
                 del declined[key]
     run.memory.conditions.tell(
-        DECLINED, {"/".join(key): _declined(key, why) for key, why in declined.items()}, run.report
+        DECLINED,
+        {names.get(key, declined_name(*key, "")): _declined(key, why) for key, why in declined.items()},
+        run.report,
     )
     if merged and not run.dry_run:
         run.commit(_show_what_is_left)
@@ -146,10 +149,6 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
         deliver_first(run)
     check_inbox(run)
     deliver(run)
-
-
-DECLINED = "declined"
-"""The kind of condition that origin takes no commit with what is decided about a thread."""
 
 
 def _declined(key: ThreadKey, why: str) -> Condition:

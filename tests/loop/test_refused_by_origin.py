@@ -157,6 +157,25 @@ def test_a_merge_that_origin_does_not_take_keeps_no_other_decision_back_and_is_n
     assert standing(sigma) == []
 
 
+@pytest.mark.parametrize("ends", ["moved", "deleted"])
+def test_what_origin_did_not_take_of_a_decision_is_over_with_that_decision(
+    world: World, sigma: Node, pi: Node, refuse: Refuse, ends: str
+) -> None:
+    """The step that ends the thread would end what its creator mended."""
+    world.propose(pi, sigma, "bad", {"docs/bad.md": "BAD\n"})
+    sigma.sync()
+    refuse('git ls-tree -r --name-only "$new" | grep -q ^docs/bad.md')
+    sigma.triage("pi/bad", "do:merge")
+    sigma.process(check=1)
+    assert ["origin does not take what is decided" in text for text in standing(sigma)] == [True]
+    if ends == "moved":
+        world.propose(pi, sigma, "bad", {"docs/good.md": "good\n"}, force=True)
+        sigma.sync()
+    else:
+        sigma.cn("delete", "pi/bad")
+    assert standing(sigma) == []
+
+
 @pytest.mark.parametrize("first", ["sync", "process"])
 def test_a_decided_branch_that_moves_to_what_origin_does_not_take_is_void_and_said_to_have_moved(
     world: World, sigma: Node, pi: Node, refuse: Refuse, first: str
