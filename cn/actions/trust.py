@@ -17,6 +17,7 @@ from cn.git.entries import SUBMODULE, Entry, list_entries, read_tree
 from cn.git.objects import empty_tree, read_known, read_objects
 from cn.git.process import Git
 from cn.git.repository import Hub
+from cn.git.signatures import own_key
 from cn.inbox.working_copies import Working, own_decision, shows_triage
 from cn.llm.config import check_agent_config
 from cn.protocol.hub_config import AGENT_PATH, LOCK_WAIT
@@ -28,7 +29,7 @@ from cn.run.settings import find_known, from_origin, read_head_settings, read_se
 from cn.system import clock
 from cn.transaction.base import Base, observe_base
 from cn.transaction.lock import hub_lock
-from cn.transaction.made_here import Made, read_made
+from cn.transaction.made_here import Made, read_made, signed
 from cn.transaction.protected_files import (
     TrustChange,
     Untrusted,
@@ -97,6 +98,8 @@ class Pending:
     broken: CnError | None = None
     decided: tuple[str, ...] = ()
     """In a clone that accepted nothing: the threads that wait, with what is decided in them."""
+    own_key: str = ""
+    """This clone's own key, ``TYPE BASE64``, where it signed all of these commits, and is not listed as trusted."""
 
     @property
     def key(self) -> str:
@@ -110,7 +113,11 @@ class Pending:
         lines = [line for file in self.files for line in _lines(file)]
         if self.decided:
             lines.append("decided in threads that wait, and carried out once this is accepted:")
-        return "\n".join([*lines, *(f"  {one}" for one in self.decided)])
+        lines += [f"  {one}" for one in self.decided]
+        if self.own_key:
+            step = command("git config --add cn.trustedKey {}", self.own_key)
+            lines.append(f"all of this is signed with the key by which this clone signs: {step} takes that unasked")
+        return "\n".join(lines)
 
 
 def pending_changes(hub: Hub, *, dry_run: bool = False) -> Pending | None:
@@ -194,7 +201,18 @@ def find_pending(hub: Hub, base: Base) -> Pending | None:
     made = read_made(hub) if trusted else {}
     files = tuple(_file(hub.git, c, old.get(c.path), new.get(c.path), made) for c in found)
     broken = _not_shown(hub, base, trusted, files, found) or find_broken(hub, base.tip, trusted)
-    return Pending(base.tip, trusted, files, broken, () if trusted else tuple(_decided(hub.git, base.tip)))
+    if trusted is None:
+        return Pending(base.tip, trusted, files, broken, tuple(_decided(hub.git, base.tip)))
+    return Pending(base.tip, trusted, files, broken, own_key=_own_key(hub, found))
+
+
+def _own_key(hub: Hub, changes: Sequence[TrustChange]) -> str:
+    """The key by which this clone signs, where it signed each of these commits, and is not in ``cn.trustedKey``."""
+    commits = sorted({commit for change in changes for commit in change.commits})[:_MOST_AUTHORS]
+    key = own_key(hub.config)
+    if not key or not all(change.commits for change in changes) or len(commits) == _MOST_AUTHORS:
+        return ""
+    return key if set(commits) == signed(hub, commits, [key]) else ""
 
 
 def _decided(git: Git, commit: Oid) -> Iterator[str]:

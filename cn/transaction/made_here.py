@@ -7,7 +7,7 @@ changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from cn.git.objects import read_raw
 from cn.git.repository import RESCUE, Hub
@@ -84,12 +84,13 @@ def parse_reflog(fields: Iterable[str], doubted: Container[str] = ()) -> Iterato
         before = oid
 
 
-def signed(hub: Hub, commits: Iterable[Oid]) -> set[Oid]:
-    """Those signed by a key of ``cn.trustedKey`` in this clone's git config, and made in one go: what git makes again
-    (git-rebase(1), ``git commit --amend``) it signs, whosever it was, with another date than its author's.
+def signed(hub: Hub, commits: Iterable[Oid], by: Sequence[str] | None = None) -> set[Oid]:
+    """Those signed by a key of ``cn.trustedKey`` in this clone's git config, or of these (public key lines), and made
+    in one go: what git makes again (git-rebase(1), ``git commit --amend``) it signs, whosever it was, with another date
+    than its author's.
     """
     wanted = sorted(commits)
-    texts = hub.config.all("cn.trustedkey")
+    texts = hub.config.all("cn.trustedkey") if by is None else by
     keys = {f"trusted{i}": key for i, text in enumerate(texts) if (key := _key(text))}
     if not wanted or not keys:
         return set()

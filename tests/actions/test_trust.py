@@ -120,6 +120,32 @@ def test_a_fresh_clone_names_its_peers_and_how_many_files_it_does_not_name(sigma
     assert (len(named), f" and {len(files) - len(named)} more →" in told) == (10, True)
 
 
+def test_what_another_clone_signs_with_the_same_key_is_taken_once_the_printed_step_is_typed(
+    world: World, sigma: Node, tmp_path: Path
+) -> None:
+    """A guarded hub with two clones: each record of the other one asks, until its key is listed."""
+    world.link(sigma, world.hub("pi"))
+    key, public = make_ssh_key(tmp_path / "key")
+    git(sigma.root, "config", "cn.guard", "true")
+    told = sigma.cn("sign", str(key)).stdout
+    step = next(words for words in re.findall("'(git .*?)' takes that", told) if "cn.trustedKey" in words)
+    sigma.sync()
+    second = Node("sigma", clone(sigma.url, tmp_path / "second", "sigma"), sigma.home, sigma.url)
+    second.cn("trust", check=1)
+    second.cn("trust", "--yes")
+    second.cn("sign", str(key))
+    second.cn("send", "pi", "hello")
+    sigma.sync(check=1)
+    told = sigma.cn("trust", check=1).stdout
+    assert f"all of this is signed with the key by which this clone signs: '{step}' takes that unasked" in told
+    assert " ".join(public.split()[:2]) in shlex.split(step)
+    git(sigma.root, *shlex.split(step)[1:])
+    sigma.sync()
+    second.cn("send", "pi", "again")
+    sigma.sync()
+    assert "cn.trustedKey" not in sigma.cn("sign", str(key)).stdout
+
+
 def test_nothing_to_accept(sigma: Node) -> None:
     done = sigma.cn("trust")
     assert "nothing to accept" in done.stdout
