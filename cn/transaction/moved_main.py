@@ -45,8 +45,11 @@ def refuse_moved(hub: Hub, origin: Origin, tip: Oid) -> None:
     main in the place of another, which other clones go on with.
     """
     named, was = _mains_at(hub, tip, origin.known or tip)
-    if named not in ("", hub.main):
-        raise _goes_on(hub, named)
+    if named not in ("", hub.main) and is_branch(named) and (there := origin.all().get(named)):
+        _bring(hub, origin.url, [(named, there)])
+        if _mains_at(hub, there) == [named]:
+            raise _goes_on(hub, named)
+        # Else no hub goes on there, and the line is a change as any other.
     was = was if named else ""
     there = origin.all().get(was) if was not in ("", hub.main) and is_branch(was) else None
     if there is None:

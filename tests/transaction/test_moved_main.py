@@ -8,8 +8,10 @@ import subprocess
 
 import pytest
 
-from tests.support.hubs import bare, branches, clone, cn, commit, git, identify, push
+from tests.support.hubs import bare, branches, clone, cn, commit, git, identify, push, tip
 from tests.support.world import Node, World
+
+HUB = ".cn/hub.yaml"
 
 
 def rename_main(node: Node, *, push: bool = True) -> None:
@@ -330,3 +332,25 @@ def test_a_topic_branch_of_before_main_was_renamed_is_told_where_main_is(
     git(sigma.root, "branch", "main", "topic")  # as an earlier cn told
     said = " ".join(cn("sync", cwd=place, check=1).stderr.split())
     assert f"HEAD is topic, and cn works on trunk only → run {way}, then run again" in said
+
+
+@pytest.mark.parametrize("there", ["none", "of before", "another"])
+def test_a_main_that_is_named_and_goes_on_nowhere_is_a_change_as_any_other(
+    world: World, sigma: Node, there: str
+) -> None:
+    """One unsigned line stopped each clone, with steps that no branch can follow, before cn trust had shown it."""
+    other = clone(sigma.url, world.folder / "theirs", "mallory")
+    before = tip(other)
+    line = (other / HUB).read_text() + "main: evil\n"
+    commit(other, {HUB: line}, "wording")
+    git(other, "push", "-q", "origin", "HEAD:main")
+    if there != "none":
+        git(other, "reset", "-q", "--hard", before)
+        if there == "another":
+            commit(other, {HUB: line.replace("main: evil", "main: third")}, "third")
+        git(other, "push", "-q", "origin", "HEAD:refs/heads/evil")
+    assert "accept it with 'cn trust'" in sigma.sync(1).stderr
+    assert "+main: evil" in sigma.cn("trust", check=1).stdout
+    git(sigma.root, "pull", "-q", "--no-rebase", "origin", "refs/heads/main")
+    commit(sigma.root, {HUB: (sigma.root / HUB).read_text().replace("main: evil\n", "")}, "no")
+    sigma.sync()
