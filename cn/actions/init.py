@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cn.git.create import commit_first, create_repo
 from cn.git.fast_import import FileChange
+from cn.git.merge_steps import pull_step
 from cn.git.objects import list_refs, list_tree, read_info
 from cn.git.process import GitError
 from cn.git.remote import HEADS, ask_heads, list_remotes
@@ -131,7 +132,7 @@ def init_here(name: Name, folder: Path, report: Report, *, dry_run: bool = False
         try:
             made = commit(locked, plan)
         except Untrusted as error:  # there is no hub yet in which 'cn trust' could show it
-            pull = command("git pull --no-rebase origin {}", HEADS + main)
+            pull = pull_step(locked, HEADS + main)
             remedy = f"{pull} brings it here to look at; then run it again"
             raise Refused(f"origin's {main} has what was never here: {error.text}", remedy) from None
         pushed = _pushed_before(locked, made)
@@ -216,7 +217,7 @@ def _beside_project(hub: Hub, main: Oid, files: Mapping[HubPath, bytes]) -> tupl
     """The files to add to a main, and sentences about those that are not; refuses where cn has no room."""
     theirs = {fold(entry.path): entry for entry in list_tree(hub.git, main)}
     if read_info(hub.git, [f"{main}:{hub_config.PATH}"]) != [None]:
-        pull = command("git pull --no-rebase origin {}", hub.main_ref)
+        pull = pull_step(hub, hub.main_ref)
         raise Refused(f"{hub.main} at origin is a hub already", f"{pull} brings it here")
     for folder in _OWN:
         if taken := theirs.get(folder):

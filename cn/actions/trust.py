@@ -14,10 +14,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from cn.git.entries import SUBMODULE, Entry, list_entries, read_tree
+from cn.git.merge_steps import first_moved, pull_step
 from cn.git.objects import empty_tree, read_known, read_objects
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.git.signatures import own_key
+from cn.git.sparse import is_sparse
 from cn.inbox.working_copies import Working, own_decision, shows_triage
 from cn.llm.config import check_agent_config
 from cn.protocol.hub_config import AGENT_PATH, LOCK_WAIT
@@ -237,19 +239,23 @@ def _not_shown(
     path, shown = change.path, visible(change.path).replace("\n", "<U+000A>")
     known, new = trusted or empty_tree(hub.git), base.origin or base.tip
     is_new = trusted is None or path not in read_tree(hub.git, trusted, [path])
-    steps = [command("git pull --no-rebase origin {}", hub.main_ref)] if base.tip != base.local else []
+    pulled = base.tip != base.local
+    first = first_moved(hub, base.local, base.tip) if pulled else ""
+    steps = [pull_step(hub, hub.main_ref)] if pulled else []
     if made := next(iter(change.instead), None):  # what was accepted is older than that
         # Through the index: what lies there may be a link, by which a shell writes elsewhere.
         steps.append(command("git update-index --add --replace --cacheinfo {} {} {}", made.mode, made.oid, path))
         steps.append(command("git checkout -- {}", path))
         back = f"{', '.join(steps)} and 'git commit' bring back what was made of it since it was accepted"
     else:
-        steps.append(command("git rm -- {}", path) if is_new else command("git checkout {} -- {}", known, path))
+        sparse = is_sparse(hub.config)  # git rm takes what lies there by its option alone
+        remove = command("git rm --sparse -- {}", path) if sparse else command("git rm -- {}", path)
+        steps.append(remove if is_new else command("git checkout {} -- {}", known, path))
         back = f"{', '.join(steps)} and 'git commit' bring back what was accepted"
     what = "a submodule, which cn does not show" if file.new_mode == SUBMODULE else "too large or binary to show"
     return Refused(
         f"not accepted: {shown} is {what}, and what is accepted is what was shown",
-        f"{command('git diff -a {} {} -- {}', known, new, path)} shows it; {back}; "
+        f"{command('git diff -a {} {} -- {}', known, new, path)} shows it; {first}{back}; "
         f"or commit it here as a text of at most {_LARGEST:,} bytes",
     )
 
@@ -265,7 +271,7 @@ def find_broken(hub: Hub, commit: Oid, known: Oid | None) -> ConfigError | None:
         if there is not None and [there] != here:
             check_agent_config(there)
     except ConfigError as error:
-        return from_origin(hub, error)
+        return from_origin(hub, error, commit)
     return None
 
 

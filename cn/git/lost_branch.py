@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from cn.git.damage import read_log
+from cn.git.merge_steps import merge_step, pull_step
 from cn.git.objects import is_ancestor, read_all, resolve
 from cn.git.other_branch import steps_to
 from cn.git.repository import CONFIG, ORIGIN_REF, Hub
@@ -105,12 +106,12 @@ def rename_steps(hub: Hub, name: str) -> str:
     steps = list[str]()
     if resolve(hub.git, new) is not None:
         steps += [command("git switch {}", name)] if here or head_branch(hub) != name else []
-        steps += [command("git merge {}", hub.main_ref)] if here else []
+        steps += [merge_step(hub, hub.main_ref)] if here else []
     elif here:
         steps.append(command("git branch -m {} {}", hub.main, name))
     else:
         steps.append(command("git switch --create {} --track {}", name, f"origin/{name}"))
-    steps.append(command("git pull --no-rebase origin {}", new))  # others may have gone on there
+    steps.append(pull_step(hub, new))  # others may have gone on there
     says = f"'main: {visible(name)}' in {CONFIG} and a commit, unless it says so by then"
     return f"{', then '.join(steps)}, then {says}, and {command('git push -u origin {}', new)}"
 

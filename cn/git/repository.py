@@ -29,7 +29,7 @@ RESCUE = "refs/cn/rescue/"
 """What origin's main had, and lost."""
 
 _ASKED = (
-    rf"{ASKED}|remote\..*\.(fetch|promisor|partialclonefilter|proxyauthmethod)|core\.(bare|filemode|sharedrepository|sparsecheckout)|cn\..*|agency\..*"
+    rf"{ASKED}|remote\..*\.(fetch|promisor|partialclonefilter|proxyauthmethod)|core\.(bare|filemode|sharedrepository|sparsecheckout)|merge\.(ff|verifysignatures)|cn\..*|agency\..*"
     r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand"
     r"|extensions\.(partialclone|objectformat)|filter\..*\.(clean|smudge|process)|include\.path|includeif\..*\.path"
 )

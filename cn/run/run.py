@@ -125,7 +125,7 @@ class Run:
         try:
             settings = parse_settings(self.hub, snapshot.read(CONFIG), snapshot.read(PEERS), self.settings)
         except ConfigError as error:
-            raise from_origin(self.hub, error) if base.local != base.tip else error from None
+            raise from_origin(self.hub, error, base.tip) if base.local != base.tip else error from None
         shown = set(snapshot.damaged) if snapshot.open_items else set()  # the status sees these by itself
         check_ledgers(snapshot, self.memory, self.report)
         damaged = snapshot.damaged

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cn.git import needed_rights
+from cn.git.merge_steps import first_moved, pull_step
 from cn.git.objects import is_ancestor, read_all, resolve
 from cn.git.repository import FETCHED, ORIGIN_REF, Hub
 from cn.git.sparse import bring_back
@@ -24,7 +25,6 @@ from cn.system.files import read_regular
 from cn.transaction.unplaced import is_left
 from cn.values.errors import CnError, ConfigError, Refused
 from cn.values.names import Branch, Name, Oid, Url, is_local
-from cn.values.shell_words import command
 from cn.values.text import redact
 
 MAILBOX_KEY = "(mailbox)"
@@ -186,7 +186,7 @@ def explain_missing_config(hub: Hub) -> CnError:
         return NoConfig(*_NOT_COMMITTED)
     commits = find_removals(hub.git, known, hub.main_ref, (".",), is_of_hub)
     if not commits and _is_behind(hub, known):
-        pull = command("git pull --no-rebase origin {}", hub.main_ref)
+        pull = pull_step(hub, hub.main_ref)
         return NoConfig(f"{hub.main} here has no {hub_config.PATH}, and origin's has one", f"{pull} brings it here")
     back = [*coming_back(hub, known, commits, hub.main_ref), "'cn sync'"]
     taken = f": it was taken out{named(commits)}" if commits else ""
@@ -211,14 +211,14 @@ def read_settings(hub: Hub, commit: Oid | str, known: Settings | None = None) ->
     return parse_settings(hub, config, peers, known)
 
 
-def from_origin(hub: Hub, error: ConfigError) -> ConfigError:
-    """The same error where the broken file stands in origin's main, and not in the work tree."""
+def from_origin(hub: Hub, error: ConfigError, tip: Oid) -> ConfigError:
+    """The same error where the broken file stands in origin's main, at ``tip``, and not in the work tree."""
     paths = (hub_config.PATH, hub_peers.PATH, hub_config.AGENT_PATH)
     file = next((path for path in paths if error.text.startswith(path)), "it")
-    pull = command("git pull --no-rebase origin {}", hub.main_ref)
-    return ConfigError(
-        f"in origin's {hub.main}, {error.text}", f"{pull} brings it here; mend {file}, commit it, then run again"
-    )
+    local = resolve(hub.git, hub.main_ref)
+    first = first_moved(hub, local, tip) if local else ""
+    remedy = f"{first}{pull_step(hub, hub.main_ref)} brings it here; mend {file}, commit it, then run again"
+    return ConfigError(f"in origin's {hub.main}, {error.text}", remedy)
 
 
 def parse_settings(

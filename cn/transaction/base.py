@@ -23,6 +23,7 @@ from cn.git.fetch import fetch_tips
 from cn.git.lfs import find_pointers
 from cn.git.list_and_fetch import Fetched, list_and_fetch
 from cn.git.lost_branch import elsewhere, head_branch, missing_main
+from cn.git.merge_steps import first_moved, merge_step, pull_step
 from cn.git.objects import (
     empty_tree,
     is_ancestor,
@@ -341,9 +342,7 @@ def _broken_there(hub: Hub, known: Oid | None, dry_run: bool) -> Blocked:
 def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: bool, trusted: Oid | None) -> None:
     """Neither main nor ledger of origin may lose what we knew."""
     if known is not None and not is_ancestor(hub.git, known, tip):
-        # By this main here lets go of what origin lost, and keeps what was only made here.
-        onto = command("git rebase --onto {} {} {}", tip, known, hub.main)
-        dropping = command("git reset --keep {}", tip) if is_ancestor(hub.git, local, known) else onto
+        dropping = _dropping(hub, known, tip, local)
         if not merge_bases(hub.git, known, tip):
             raise _made_anew(hub, known, tip, dropping, dry_run)
         text = f"origin's main was rewound: {known[:12]} is not in it any more"
@@ -366,6 +365,17 @@ def _taken_over(hub: Hub, known: Oid, trusted: Oid | None) -> Oid | None:
     if is_accepted(hub, known, trusted):
         return known
     return trusted if is_ancestor(hub.git, trusted, known) else None
+
+
+def _dropping(hub: Hub, known: Oid, tip: Oid, local: Oid) -> str:
+    """By what main here lets go of what origin lost, and keeps what was only made here."""
+    if is_ancestor(hub.git, local, known):
+        return command("git reset --keep {}", tip)
+    onto = command("git rebase --onto {} {} {}", tip, known, hub.main)
+    if not hub.git.run("rev-list", "-1", "--merges", f"{known}..{local}").text:
+        return onto
+    keep = command("git update-ref {} {}", _rescue(local), local)
+    return f"{keep}, then {onto} (which makes no merge again: what was written in one is at {_rescue(local)} alone)"
 
 
 def _made_anew(hub: Hub, known: Oid, tip: Oid, dropping: str, dry_run: bool) -> Blocked:
@@ -399,7 +409,7 @@ def _taken_out(hub: Hub, known: Oid, tip: Oid, lost: Sequence[str], dry_run: boo
     has = [one is not None for one in read_all(hub.git, [f"{commit}:{PATH}" for commit in (known, tip)])]
     left = has == [True, False]
     commits = find_removals(hub.git, known, tip, (".",) if left else (_LEDGER,), is_of_hub if left else is_of_ledger)
-    merge = command("git merge {}", tip)  # by its id: where doctor says this, no run has made the rescue refs yet
+    merge = merge_step(hub, tip)  # by its id: where doctor says this, no run has made the rescue refs yet
     if left:
         steps = [merge, *coming_back(hub, known, commits, tip)]
         text = f"the project left cn: origin's main has no {PATH} any more, it was taken out{named(commits)}"
@@ -461,7 +471,7 @@ def _rewound(
         # Doctor and a dry run have brought and kept nothing; without the rescue ref the records here would be dropped.
         steps = [command("git fetch origin {}", hub.main_ref), command("git update-ref {} {}", rescue, known)]
         if local is None or not is_ancestor(hub.git, known, local):  # a merge of both begins with main here
-            steps.append(command("git merge {}", rescue))
+            steps.append(merge_step(hub, rescue))
         steps.append(command("git update-ref {} {}", ORIGIN_REF, beside))
         hint = (
             f"origin has {has}: if they shall stay, as where a backup was restored and another clone has gone on from "
@@ -515,7 +525,7 @@ def _holding_pointers(hub: Hub, pointers: Sequence[str]) -> Blocked:
     """
     contents = command("git lfs push origin {}", hub.main_ref)
     push = command("git push origin {}", hub.main_ref)
-    pull = command("git pull --no-rebase origin {}", hub.main_ref)
+    pull = pull_step(hub, hub.main_ref)
     return Blocked(
         f"commits made here on {hub.main} hold files of git-lfs, whose contents cn does not bring to origin: "
         f"{some_of(pointers, 3, 80)}",
@@ -777,11 +787,12 @@ def _merge(hub: Hub, origin: Oid, local: Oid, special: _Special, *, join: bool) 
             return merge_with_conflicts(hub.git, sides[0], sides[1])
     except GitError as failed:
         text = f"cannot merge origin's main with yours: {failed.done.reason}"
-        raise Blocked(text, f"run {_pull(hub)} to see why") from None
+        raise Blocked(text, f"run {pull_step(hub, hub.main_ref)} to see why") from None
     if tree is None:
         shown = ", ".join(visible(n) for n in sorted(conflicts)[:10])
         stash, pop = _around_pull(hub, local, special.theirs)
-        remedy = f"run {stash}{_pull(hub)}, resolve the conflict, commit, {pop}and run again"
+        first, pull = first_moved(hub, local, origin), pull_step(hub, hub.main_ref)
+        remedy = f"{first}run {stash}{pull}, resolve the conflict, commit, {pop}and run again"
         raise Blocked(f"your local commits conflict with origin's main in {shown}", remedy)
     return tree, {}
 
@@ -795,11 +806,6 @@ def _around_pull(hub: Hub, local: Oid, theirs: Collection[HubPath | str]) -> tup
         return "", ""
     stash = command("git stash push -- {}", _INBOX.rstrip("/"))
     return f"{stash} for what is decided there, then ", "'git stash pop', "
-
-
-def _pull(hub: Hub) -> str:
-    """As it works where nothing of git is configured: it names no default for diverged branches."""
-    return command("git pull --no-rebase origin {}", hub.main_ref)
 
 
 class _Special(NamedTuple):

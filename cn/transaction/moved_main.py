@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from cn.git.fetch import fetch_tips
 from cn.git.lost_branch import rename_steps
+from cn.git.merge_steps import merge_step
 from cn.git.objects import is_ancestor, merge_bases, read_all, resolve
 from cn.git.remote import HEADS, Listing, ask_heads
 from cn.git.repository import Hub
@@ -157,7 +158,7 @@ def _ask_head(hub: Hub, origin: Origin) -> tuple[str, Oid] | str | None:
 
 def _goes_on(hub: Hub, name: str) -> Blocked:
     text = f"origin's hub goes on in the branch {visible(name)}, which its {PATH} names as main"
-    steps = [_KEEPS, "'git fetch origin'", command("git switch {}", name), command("git merge {}", hub.main_ref)]
+    steps = [_KEEPS, "'git fetch origin'", command("git switch {}", name), merge_step(hub, hub.main_ref)]
     return Blocked(text, f"{', then '.join(steps)}; then run again")
 
 

@@ -16,7 +16,7 @@ NAME = "NAME"
 _SPECIAL = r"[\s!\"#$&'()*;<=>?\[\\\]^`{|}~]"
 _PATTERN = r"^:|\\[*?\[\\]"
 """What git reads as more than a path (gitglossary(7), "pathspec")."""
-_BY_PATH = r"\bgit (?=(?:-C \{\} )?(?:add|checkout|commit|log|mv|restore|rm|update-index)\b)"
+_BY_PATH = r"\bgit (?=(?:-C \{\} )?(?:add|checkout|commit|diff|log|mv|restore|rm|update-index)\b)"
 """A git that takes paths. One that takes URLs and names of branches reads none of them as a pattern."""
 
 

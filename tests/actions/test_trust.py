@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import clone, cn_env, commit, git, make_ssh_key, push, refs, sign_with, tip
+from tests.support.hubs import clone, cn_env, commit, git, make_ssh_key, push, refs, sign_with, tip, write_commit
 from tests.support.readers import alone, shell
 from tests.support.world import Node, World, picture
 
@@ -459,6 +459,45 @@ def test_what_is_not_shown_whole_is_not_accepted_and_is_taken_back_as_told(
     git(sigma.root, "commit", "-qm", "as it was")
     sigma.sync()
     assert "nothing to accept" in sigma.cn("trust").stdout
+
+
+@pytest.mark.parametrize("setting", ["merge.ff=only", "merge.verifySignatures=true", "sparse"])
+def test_the_printed_steps_work_whatever_git_is_set_to(sigma: Node, other: Path, setting: str) -> None:
+    commit(sigma.root, {"doc.md": "ours\n"}, "not at origin yet")
+    if setting == "sparse":
+        git(sigma.root, "sparse-checkout", "set", ".cn", "spec", "state", "threads", "logs")
+    else:
+        git(sigma.root, "config", *setting.split("="))
+    commit(other, {"docs/x/.gitattributes": b"\0"}, "harmless")
+    push(other, sigma.url, "main")
+    sigma.sync(check=1)
+    _, *steps, _ = re.findall("'git (.*?)'", " ".join(sigma.cn("trust", check=1).stderr.split()))
+    for step in steps:
+        git(sigma.root, *shlex.split(step))
+    git(sigma.root, "commit", "-qm", "as it was")
+    sigma.sync()
+
+
+def test_a_printed_pull_names_what_git_would_write_over_first(sigma: Node, other: Path) -> None:
+    """What git ignores it writes over, without a word."""
+    sigma.write({".gitignore": (sigma.root / ".gitignore").read_text() + ".env\n"}, "ignored")
+    sigma.sync()
+    (sigma.root / ".env").write_text("of the owner\n")
+    git(other, "pull", "-q")
+    theirs = write_commit(other, {".env": "theirs\n", "docs/.gitattributes": b"\0"}, "settings", ["HEAD"])
+    push(other, sigma.url, f"{theirs}:main")
+    told = " ".join(sigma.cn("trust", check=1).stderr.split())
+    first = "first move .env elsewhere: git does not track it, and would write over it; then 'git pull"
+    assert first in told
+    (sigma.root / ".env").rename(sigma.root.parent / "env")
+    assert "first move" not in sigma.cn("trust", check=1).stderr
+
+
+def test_a_name_that_git_reads_as_a_pattern_is_shown_by_the_printed_diff(sigma: Node, other: Path) -> None:
+    commit(other, {":/.gitignore": b"# a line\n\0"}, "harmless")
+    push(other, sigma.url, "main")
+    look, *_ = re.findall("'git (.*?)'", " ".join(sigma.cn("trust", check=1).stderr.split()))
+    assert "+# a line" in git(sigma.root, *shlex.split(look))
 
 
 @pytest.mark.parametrize("path", [".cn/hub.yaml", "spec/SOUL.md"])

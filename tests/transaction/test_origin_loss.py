@@ -64,6 +64,22 @@ def test_a_loss_that_is_meant_leaves_what_was_only_made_here(sigma: Node, lost: 
     assert gone not in git(sigma.home, "rev-list", "main").split()
 
 
+def test_what_was_written_in_a_merge_stands_somewhere_after_a_loss_that_is_meant(sigma: Node, lost: str) -> None:
+    """A rebase makes no merge again."""
+    git(sigma.root, "switch", "-q", "-c", "topic")
+    commit(sigma.root, {"docs/topic.md": "topic\n"}, "topic")
+    git(sigma.root, "switch", "-q", "main")
+    commit(sigma.root, {"docs/mine.md": "mine\n"}, "mine")
+    git(sigma.root, "merge", "-q", "--no-commit", "topic")
+    merged = commit(sigma.root, {"docs/fix.md": "written in the merge\n"}, "merge")
+    told = sigma.cn("sync", check=1).stderr
+    assert f"(which makes no merge again: what was written in one is at refs/cn/rescue/{merged[:16]} alone)" in told
+    obey(sigma, *told_commands(told, "if the loss is meant"))
+    assert not (sigma.root / "docs/fix.md").exists()
+    assert git(sigma.root, "show", f"refs/cn/rescue/{merged[:16]}:docs/fix.md") == "written in the merge"
+    sigma.sync()
+
+
 def test_what_was_lost_is_pushed_back(sigma: Node, lost: str) -> None:
     before = tip(sigma.root, "main")
     told = sigma.cn("sync", check=1).stderr
