@@ -8,6 +8,7 @@ no longer what there is, it is shown again instead of accepted.
 from __future__ import annotations
 
 import difflib
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,6 +34,7 @@ from cn.transaction.base import Base, observe_base
 from cn.transaction.lock import hub_lock
 from cn.transaction.made_here import Made, read_made, signed
 from cn.transaction.protected_files import (
+    BACK_AT_ORIGIN,
     TrustChange,
     Untrusted,
     accept,
@@ -43,7 +45,7 @@ from cn.transaction.protected_files import (
 )
 from cn.transaction.publish import recover
 from cn.values.errors import CnError, ConfigError, Refused
-from cn.values.names import HubPath, Oid, digest
+from cn.values.names import NAME_BYTES, HubPath, Oid, digest
 from cn.values.report import Report
 from cn.values.shell_words import command
 from cn.values.text import counted, decode, one_line, visible
@@ -238,7 +240,9 @@ def _not_shown(
         return None
     path, shown = change.path, visible(change.path).replace("\n", "<U+000A>")
     known, new = trusted or empty_tree(hub.git), base.origin or base.tip
-    is_new = trusted is None or path not in read_tree(hub.git, trusted, [path])
+    if max(len(os.fsencode(part)) for part in path.split("/")) > NAME_BYTES:  # no work tree takes it
+        return Refused(f"not accepted: {one_line(shown, 80)} has too long a name to be checked out", BACK_AT_ORIGIN)
+    is_new = trusted is None or change.instead == (None,) or path not in read_tree(hub.git, trusted, [path])
     pulled = base.tip != base.local
     first = first_moved(hub, base.local, base.tip) if pulled else ""
     steps = [pull_step(hub, hub.main_ref)] if pulled else []

@@ -478,6 +478,37 @@ def test_the_printed_steps_work_whatever_git_is_set_to(sigma: Node, other: Path,
     sigma.sync()
 
 
+def test_a_name_that_no_work_tree_takes_has_main_go_back_at_origin(sigma: Node, other: Path) -> None:
+    known = tip(sigma.root)
+    theirs = write_commit(other, {f"{'A' * 300}/.gitattributes": b"\0"}, "harmless", ["HEAD"])
+    push(other, sigma.url, f"{theirs}:main")
+    sigma.sync(check=1)
+    told = " ".join(sigma.cn("trust", check=1).stderr.split())
+    assert "has too long a name to be checked out → main has to go back at origin to a commit before it" in told
+    push(sigma.root, sigma.url, f"+{known}:main")
+    sigma.sync()
+
+
+def test_what_was_taken_out_here_and_put_back_unshown_is_taken_out_by_the_printed_steps(
+    sigma: Node, other: Path
+) -> None:
+    sigma.write({"docs/.gitattributes": "*.md merge=union\n"}, "attributes")
+    sigma.sync()
+    git(sigma.root, "rm", "-q", "docs/.gitattributes")
+    git(sigma.root, "commit", "-qm", "no union")
+    git(sigma.root, "push", "-q", "origin", "main")
+    git(other, "pull", "-q")
+    commit(other, {"docs/.gitattributes": b"\0"}, "back")
+    push(other, sigma.url, "main")
+    sigma.sync(check=1)
+    _, *steps, _ = re.findall("'git (.*?)'", " ".join(sigma.cn("trust", check=1).stderr.split()))
+    assert [step.split()[0] for step in steps] == ["pull", "rm"]
+    for step in steps:
+        git(sigma.root, *shlex.split(step))
+    git(sigma.root, "commit", "-qm", "out")
+    sigma.sync()
+
+
 def test_a_printed_pull_names_what_git_would_write_over_first(sigma: Node, other: Path) -> None:
     """What git ignores it writes over, without a word."""
     sigma.write({".gitignore": (sigma.root / ".gitignore").read_text() + ".env\n"}, "ignored")
