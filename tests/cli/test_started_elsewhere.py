@@ -76,4 +76,23 @@ def test_what_stops_the_hub_is_mended_there_and_not_where_one_works(
     done = cn(*words, cwd=work, check=None)
     told = " ".join((done.stdout + done.stderr).split())
     assert f"in {pi.root}: " in told
-    assert "git switch main" in told
+    assert f"'git -C {pi.root} switch main'" in told
+
+
+def test_each_printed_step_of_coming_back_works_where_one_works(world: World, sigma: Node, pi: Node) -> None:
+    """What is staged there is somebody's own, and no part of what is restored."""
+    work = clone(sigma.home, world.folder / "work", "pi")
+    git(work, "config", "cn.hub", str(pi.root))
+    git(pi.root, "rm", "-qr", ".cn", "threads", "logs", "state", "spec", "skills")
+    git(pi.root, "commit", "-qm", "without cn")
+    git(pi.root, "push", "-q", "origin", "main")
+    (work / "mine.md").write_text("mine\n")
+    git(work, "add", "mine.md")
+    told = " ".join(cn("status", cwd=work, check=None).stderr.split()).partition("to come back, ")[2]
+    steps = re.findall(r"'((?:git|cn) [^']*)'", told)
+    assert [step.split()[0] for step in steps[-2:]] == ["git", "cn"]
+    for step in steps[:-1]:
+        subprocess.run(shlex.split(step), cwd=work, check=True, capture_output=True, timeout=60)
+    cn(*shlex.split(steps[-1])[1:], cwd=work, check=0)
+    assert git(work, "status", "--porcelain") == "A  mine.md"
+    assert git(pi.root, "log", "-1", "--format=%s") == "restored"

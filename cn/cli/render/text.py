@@ -178,24 +178,19 @@ def typed_here(text: str) -> str:
     """
     if _named:
         text = _COMMAND.sub(_naming_hub, text)
-    if not _elsewhere:
-        return text
-    there = command("git -C {}", _elsewhere[0])
-    if not there.endswith("'"):  # a path that cannot be typed as it is
-        return text
-    there = f"{there[1:-1]} "
+    return _COMMAND.sub(lambda step: _at_hub(step[0]) if _PATHS in step[0] else step[0], text)
 
-    def whole(found: re.Match[str]) -> str:
-        step = found[0]
-        return re.sub(_GIT, lambda word: word[1] + there, step) if _PATHS in step else step
 
-    return _COMMAND.sub(whole, text)
+def _at_hub(step: str) -> str:
+    """A command of git with the folder of the hub, where that is another; but for one that cannot be typed as it is."""
+    there = command("git -C {}", _elsewhere[0]) if _elsewhere else ""
+    return re.sub(_GIT, lambda word: f"{word[1]}{there[1:-1]} ", step) if there.endswith("'") else step
 
 
 def at_hub(remedy: str) -> str:
     """What mends a hub in which no run can work, with the place where it is typed."""
     there = _elsewhere and "'git " in remedy and not remedy.startswith("in ")
-    return f"in {visible(_elsewhere[0])}: {remedy}" if there else remedy
+    return f"in {visible(_elsewhere[0])}: {_COMMAND.sub(lambda step: _at_hub(step[0]), remedy)}" if there else remedy
 
 
 def wrap_around_commands(text: str, indent: int = 2) -> list[str]:
