@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from cn.git.entries import SUBMODULE, Entry
-from cn.git.objects import is_ancestor, read_info, read_known
+from cn.git.objects import is_ancestor, merge_bases, read_info, read_known
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.transaction.accepted_history import Changes, Pair, Parents, later, read_changes_of, read_parents
@@ -81,7 +81,7 @@ def _beside_others(hub: Hub, made: Made, acts: Mapping[str, Changes], new: Oid, 
         if lines.share(mine, one.pair) and (not one.moved or lines.are_like(mine, one.pair)):
             alike.setdefault((path, act), set()).add(one.commit)
     # What stands upon it came after it.
-    return {key for key, found in alike.items() if _count(hub, found - later([key[1]], parents), trusted)}
+    return {key for key, found in alike.items() if _count(hub, key[1], found - later([key[1]], parents), trusted)}
 
 
 def _changes_of_others(hub: Hub, theirs: Parents, paths: list[str]) -> dict[str, list[_Their]]:
@@ -107,10 +107,14 @@ def _pairs(changes: Changes) -> list[tuple[Oid, Pair]]:
     return [(commit, pair) for commit, above in changes.items() for pair in above.values()]
 
 
-def _count(hub: Hub, others: Collection[Oid], trusted: Oid) -> bool:
-    """Is one of these neither signed nor accepted? Where dates are odd, git lists accepted ones too."""
+def _count(hub: Hub, act: Oid, others: Collection[Oid], trusted: Oid) -> bool:
+    """Is one of these neither signed nor accepted, nor of a history of its own, such as that of a peer's hub, which git
+    merges with none of ours? Where dates are odd, git lists accepted ones too.
+    """
     unsigned = set(others) - signed(hub, others)
-    return len(unsigned) > _MOST_ALIKE or not all(is_ancestor(hub.git, one, trusted) for one in unsigned)
+    if len(unsigned) > _MOST_ALIKE:
+        return True
+    return any(not is_ancestor(hub.git, one, trusted) and merge_bases(hub.git, act, one) for one in unsigned)
 
 
 class _Lines:

@@ -868,6 +868,9 @@ def test_a_line_that_others_write_elsewhere_in_the_file_puts_none_of_ours_in_dou
     assert place.check() == []
     commit(place.root, {PEERS: f"ours\n{LONG}theirs\n"}, "theirs too")
     assert place.check() == [PEERS]
+    git(place.root, "branch", "-q", "-D", "theirs")
+    git(place.root, "branch", "a-hub-of-its-own", write_commit(place.root, {PEERS: f"{LONG}theirs\n"}, "peers", []))
+    assert place.check() == []
 
 
 def test_a_signature_that_git_made_again_stands_for_nothing(place: Place, tmp_path: Path) -> None:
