@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.actions.drafts import telling_what_waits
-from cn.actions.signed import refuse_unsigned, refuse_withdrawn
+from cn.actions.signed import refuse_unsigned, refuse_withdrawn, will_be_refused
 from cn.git.entries import read_changes
 from cn.git.fetch import fetch_commits
 from cn.git.lfs import POINTER
@@ -482,6 +482,8 @@ def _check(run: Run, target: Target, head: Oid) -> Oid:
         text += f"; as it stands it will be refused, {rebase} mends that"
         run.report.info(text, source=target.source)
     refuse_unsigned(run, target.peer, target.tip, head, others=target.theirs)
+    if unsigned := will_be_refused(run, target.peer, target.tip):
+        run.report.info(unsigned, source=target.source)
     refuse_withdrawn(run, target.peer, target.tip, target.topic, head)
     base = own_base(git, target.tip, head)
     assert base is not None, "it has history in common with main"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from cn.git.objects import merge_bases
+from cn.git.objects import merge_bases, read_objects
 from cn.git.process import Git
 from cn.git.signatures import own_key, read_signatures
 from cn.inbox.plan.arrivals import is_withdrawn
 from cn.peers.their_records import entry_at, read_ledger_at
 from cn.protocol import rules
+from cn.protocol.hub_config import PATH as CONFIG
+from cn.protocol.hub_config import parse_config
 from cn.protocol.ledger import IN, LedgerRefused, events_of_topics
 from cn.protocol.peers_file import Peer, fingerprint
 from cn.run.run import Run
-from cn.values.errors import Refusal, Refused
+from cn.values.errors import ConfigError, Refusal, Refused
 from cn.values.names import Name, Oid, Topic
 from cn.values.shell_words import command
+from cn.values.text import decode
 
 
 def refuse_unsigned(run: Run, peer: Peer, tip: Oid, head: Oid, *, others: bool = False) -> None:
@@ -35,6 +38,22 @@ def refuse_unsigned(run: Run, peer: Peer, tip: Oid, head: Oid, *, others: bool =
     base = next(iter(merge_bases(git, tip, head)), tip)
     remedy = _with_key(run, base, key, ours) if others else _remedy(us, base, key, ours)
     raise Refused.by(Refusal(rules.SIGNATURE, f"{head[:8]} is {sign.how}; {whose}", remedy))
+
+
+def will_be_refused(run: Run, peer: Peer, tip: Oid) -> str:
+    """What to tell where a peer merges only what a pinned key signed, and has pinned none of ours; else empty."""
+    us, (data,) = run.settings.us, read_objects(run.hub.git, [f"{tip}:{CONFIG}"])
+    if pinned_key(run.hub.git, tip, us) != "" or data is None:
+        return ""
+    try:
+        demands = parse_config(decode(data)).signed == "required"
+    except ConfigError:
+        return ""
+    if not demands:
+        return ""
+    pins = command("cn peer key {} KEY", us)
+    text = f"{peer.name} merges only what a key that it has pinned signed, and it has pinned none for {us}"
+    return f"{text}: as it stands it will be refused; {pins} there pins one, 'cn sign KEY' here signs with it"
 
 
 def refuse_withdrawn(run: Run, peer: Peer, tip: Oid, topic: Topic, head: Oid) -> None:

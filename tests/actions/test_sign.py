@@ -289,6 +289,21 @@ def test_a_proposal_that_was_refused_since_it_is_not_signed_is_signed_as_is_told
     assert git(sigma.root, "show", "main:docs/fix.md") == "one"
 
 
+def test_a_proposal_to_whom_merges_only_what_is_signed_and_has_pinned_no_key_is_said_to_be_refused_then(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    desk = clone(sigma.url, world.folder / "desk")
+    identify(desk, "Pia", "pia@people.example")
+    commit(desk, {"docs/fix.md": "one\n"}, "One")
+    warning = "sigma merges only what a key that it has pinned signed, and it has pinned none for pi"
+    assert warning not in cn("propose", "first", "sigma", "--hub", pi.root, cwd=desk, check=0).stdout
+    sigma.configure("merge: {signed: required}\n")
+    commit(desk, {"docs/more.md": "two\n"}, "Two")
+    told = cn("propose", "more", "sigma", "--hub", pi.root, cwd=desk, check=0).stdout
+    assert warning in " ".join(told.split())
+    assert "'cn peer key pi KEY' there pins one" in " ".join(told.split())
+
+
 def propose_signed(pi: Node, desk: Path, private: Path) -> None:
     """The desk's commit, signed with pi's key, as a proposal that pi knows of."""
     cn("sign", private, cwd=desk)
