@@ -132,10 +132,8 @@ class _Lines:
         self._brought: dict[Pair, frozenset[tuple[str, bytes]]] = {}
 
     def share(self, ours: Pair, theirs: Pair) -> bool:
-        """Does our change bring in a line of theirs, or, where theirs adds none, take out what theirs takes out?"""
-        brought = self._bring(theirs)
-        added = {what for what in brought if what[0] != "-"}
-        return not self._bring(ours).isdisjoint(added or brought)
+        """Do both bring in the same line, or take out the same?"""
+        return not self._bring(ours).isdisjoint(self._bring(theirs))
 
     def are_like(self, ours: Pair, theirs: Pair) -> bool:
         """Would git take a file of one for a file of the other that was moved?"""

@@ -20,7 +20,7 @@ from cn.protocol.peers_file import PATH as PEERS
 from cn.transaction.accepted_history import AcceptedHistory, Changes, Judged, Pair, later, read_changes_of, read_parents
 from cn.transaction.in_doubt import in_doubt
 from cn.transaction.journal import read_pushes
-from cn.transaction.made_here import ACT, CN, DOUBT, KNOWN, read_made, signed
+from cn.transaction.made_here import ACT, AGAIN, CN, DOUBT, KNOWN, read_made, signed
 from cn.values.errors import Blocked, Refused
 from cn.values.names import OWNED, PROTECTED_PATHS, Oid, is_owned, is_protected
 from cn.values.text import some_of, visible
@@ -90,14 +90,8 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
         text = f"main holds {visible(odd)} twice, or by a name that git puts nowhere: nothing of it is taken"
         raise Blocked(text, BACK_AT_ORIGIN)
     changed = {c.path: c for c in found if is_protected(c.path) or (guarded and is_owned(c.path))}
-    if trusted is None and not changed:
-        return []
     if trusted is None:
-        made = read_made(hub)
-        commits = read_parents(hub.git, new, "--full-history", "--", *sorted(changed)[:_NAMED])
-        touched = read_changes_of(hub.git, commits, sorted(changed)[:_NAMED])
-        by = {path: tuple(c for c in list(touched.get(path, {}))[::-1] if c not in made) for path in changed}
-        return [_as_it_is(changed[path], by[path]) for path in sorted(changed) if by[path] or path not in touched]
+        return _made_elsewhere(hub, new, changed)
     where = [*PROTECTED_PATHS, *(OWNED if guarded else ()), *(f":(literal){path}" for path in sorted(changed)[:_NAMED])]
     git = hub.git.with_env(GIT_LITERAL_PATHSPECS="0")
     # What is as it was accepted may have been changed by us, and taken back by somebody.
@@ -122,6 +116,17 @@ def untrusted(hub: Hub, new: Oid, *, trusted: Oid | None, built: frozenset[Oid] 
     runs = built | {c for c, how in made.items() if how == CN}
     history = AcceptedHistory(hub.git, start, commits, foreign, doubt, runs)
     return list(_judged(history, changed, touched, accepted, is_apart=start != trusted))
+
+
+def _made_elsewhere(hub: Hub, new: Oid, changed: Mapping[str, Change]) -> list[TrustChange]:
+    """What was not all made in this clone, which has accepted nothing."""
+    if not (paths := sorted(changed)):
+        return []
+    made = {c for c, how in read_made(hub).items() if how != AGAIN}
+    commits = read_parents(hub.git, new, "--full-history", "--", *paths[:_NAMED])
+    touched = read_changes_of(hub.git, commits, paths[:_NAMED])
+    by = {path: tuple(c for c in list(touched.get(path, {}))[::-1] if c not in made) for path in paths}
+    return [_as_it_is(changed[path], by[path]) for path in paths if by[path] or path not in touched]
 
 
 def _judged(

@@ -324,7 +324,7 @@ def test_what_a_merge_did_not_take_changed_nothing(place: Place, accepted: str) 
     """A branch that touched a file of ours and took it back, merged by somebody who may."""
     first = tip(place.root)
     ours = commit(place.root, {PEERS: "2\n"}, "ours")
-    touched = write_commit(place.root, {PEERS: "evil\n"}, "touched", [first])
+    touched = write_commit(place.root, {PEERS: "pi\nevil\n"}, "touched", [first])
     back = write_commit(place.root, {PEERS: "pi\n", "y": "1"}, "taken back", [touched])
     accept(place.hub, Oid(first if accepted == "before" else ours))
     merge = write_commit(place.root, {"y": "1"}, "merge", [ours, back])
@@ -339,8 +339,8 @@ def test_what_a_merge_took_of_any_side_is_named(place: Place) -> None:
     ours = commit(place.root, {PEERS: "2\n"}, "ours")
     first = trusted_commit(place.hub)
     assert first
-    evil = write_commit(place.root, {PEERS: "evil\n"}, "evil", [first])
-    took = write_commit(place.root, {PEERS: "evil\n"}, "took theirs", [ours, evil])
+    evil = write_commit(place.root, {PEERS: "pi\nevil\n"}, "evil", [first])
+    took = write_commit(place.root, {PEERS: "pi\nevil\n"}, "took theirs", [ours, evil])
     assert [(c.path, c.commits) for c in place.untrusted(took)] == [(PEERS, (evil,))]
     mixed = write_commit(place.root, {PEERS: "2\nevil\n"}, "mixed", [ours, evil])
     assert [(c.path, set(c.commits)) for c in place.untrusted(mixed)] == [(PEERS, {mixed, evil})]
@@ -715,7 +715,7 @@ def test_a_topic_of_others_that_has_merged_main_makes_no_change_of_ours_theirs(p
 
 def test_what_others_once_had_here_makes_no_later_amend_theirs(place: Place) -> None:
     first = tip(place.root)
-    place.here("merge", "-q", write_commit(place.root, {PEERS: "evil\n"}, "evil", [first]))
+    place.here("merge", "-q", write_commit(place.root, {PEERS: "pi\nevil\n"}, "evil", [first]))
     place.here("reset", "-q", "--hard", first)
     commit(place.root, {PEERS: "ours\n"}, "ours")
     (place.root / PEERS).write_text("better\n")
@@ -831,6 +831,24 @@ def test_a_branch_that_is_made_in_a_rebase_ends_it_not() -> None:
     ids = [f"{number:040x}" for number in (1, 2, 2, 3)]
     made = dict(parse_reflog(f"{oid} {line}" for oid, line in zip(ids, lines, strict=True)))
     assert list(made.values()) == [AGAIN, AGAIN]
+
+
+def test_an_amended_clone_of_one_commit_has_accepted_nothing(place: Place, tmp_path: Path) -> None:
+    fresh = clone(place.origin, tmp_path / "fresh", "sigma")
+    git(fresh, "commit", "-q", "--amend", "-m", "said otherwise")
+    found = untrusted(open_hub(fresh), Oid(tip(fresh)), trusted=None)
+    assert [change.path for change in found] == [".cn/hub.yaml", PEERS]
+
+
+def test_a_line_that_others_took_out_by_two_commits_asks(place: Place) -> None:
+    """The one that took it out brought in another, which the next one took out again."""
+    accept(place.hub, Oid(commit(place.root, {PEERS: LONG}, "peers")))
+    less = LONG.removeprefix("bob\n")
+    first = write_commit(place.root, {PEERS: f"{less}junk\n"}, "one", [tip(place.root)])
+    git(place.root, "branch", "theirs", write_commit(place.root, {PEERS: less, "useful.md": "1\n"}, "two", [first]))
+    git(place.root, "merge", "-q", "--squash", "theirs")
+    place.here("commit", "-q", "-m", "useful")
+    assert place.check() == [PEERS]
 
 
 def test_what_a_run_asked_for_stays_asked_for_until_it_is_accepted(world: World) -> None:
