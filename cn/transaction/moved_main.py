@@ -103,7 +103,7 @@ def find_left_behind(hub: Hub, tip: Oid, url: str, ask: Callable[[], Listing]) -
 def _take_in(hub: Hub, was: str) -> str:
     take = (
         command("git fetch origin {}", HEADS + was),
-        "'git merge FETCH_HEAD'",
+        merge_step(hub, "FETCH_HEAD"),
         command("git push origin {}", hub.main_ref),
     )
     return f"{', then '.join(take)} take in what they did"
