@@ -374,8 +374,9 @@ def _dropping(hub: Hub, known: Oid, tip: Oid, local: Oid) -> str:
     onto = command("git rebase --onto {} {} {}", tip, known, hub.main)
     if not hub.git.run("rev-list", "-1", "--merges", f"{known}..{local}").text:
         return onto
-    keep = command("git update-ref {} {}", _rescue(local), local)
-    return f"{keep}, then {onto} (which makes no merge again: what was written in one is at {_rescue(local)} alone)"
+    kept = f"{RESCUE}main-{local[:16]}"  # by this name nobody takes it for what origin had
+    keep = command("git update-ref {} {}", kept, local)
+    return f"{keep}, then {onto} (which makes no merge again: what was written in one is at {kept} alone)"
 
 
 def _made_anew(hub: Hub, known: Oid, tip: Oid, dropping: str, dry_run: bool) -> Blocked:

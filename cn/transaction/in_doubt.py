@@ -66,6 +66,8 @@ def _beside_others(hub: Hub, made: Made, acts: Mapping[str, Changes], new: Oid, 
     if not theirs:
         return set()
     others = _changes_of_others(hub, theirs, list(acts))
+    if sum(len(_pairs(acts[path])) * len(others[path]) for path in acts) > _MOST:
+        raise _TooMuch
     pairs = [
         (path, act, mine, one)
         for path in acts
@@ -73,8 +75,6 @@ def _beside_others(hub: Hub, made: Made, acts: Mapping[str, Changes], new: Oid, 
         for mine in acts[path][act].values()
         for one in others[path]
     ]
-    if len(pairs) > _MOST:
-        raise _TooMuch
     lines = _Lines(hub, {entry for *_, mine, one in pairs for entry in (*mine, *one.pair) if entry})
     alike: dict[tuple[str, Oid], set[Oid]] = {}
     for path, act, mine, one in pairs:
@@ -95,11 +95,11 @@ def _changes_of_others(hub: Hub, theirs: Parents, paths: list[str]) -> dict[str,
     named = read_changes_of(hub.git, theirs, paths)
     others = read_changes_of(hub.git, without) if without else {}
     found = {path: [_Their(c, pair, False) for c, pair in _pairs(named.get(path, {}))] for path in paths}
-    for changes in others.values():
-        for commit, pair in _pairs(changes):
-            for path in paths:
-                if commit in lacking[path]:
-                    found[path].append(_Their(commit, pair, True))
+    moved = [one for changes in others.values() for one in _pairs(changes)]
+    if len(moved) * len(paths) > _MOST:
+        raise _TooMuch
+    for path in paths:
+        found[path] += [_Their(commit, pair, True) for commit, pair in moved if commit in lacking[path]]
     return found
 
 

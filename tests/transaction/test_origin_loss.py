@@ -73,10 +73,12 @@ def test_what_was_written_in_a_merge_stands_somewhere_after_a_loss_that_is_meant
     git(sigma.root, "merge", "-q", "--no-commit", "topic")
     merged = commit(sigma.root, {"docs/fix.md": "written in the merge\n"}, "merge")
     told = sigma.cn("sync", check=1).stderr
-    assert f"(which makes no merge again: what was written in one is at refs/cn/rescue/{merged[:16]} alone)" in told
+    assert (
+        f"(which makes no merge again: what was written in one is at refs/cn/rescue/main-{merged[:16]} alone)" in told
+    )
     obey(sigma, *told_commands(told, "if the loss is meant"))
     assert not (sigma.root / "docs/fix.md").exists()
-    assert git(sigma.root, "show", f"refs/cn/rescue/{merged[:16]}:docs/fix.md") == "written in the merge"
+    assert git(sigma.root, "show", f"refs/cn/rescue/main-{merged[:16]}:docs/fix.md") == "written in the merge"
     sigma.sync()
 
 
