@@ -216,10 +216,9 @@ def refuse_untrusted(
     foreign = untrusted(hub, commit, trusted=trusted, built=built)
     if not foreign:
         return
+    made, asked = read_made(hub), {c for change in foreign for c in change.commits}
     if note:
-        made = read_made(hub)
-        asked = {c for change in foreign for c in change.commits if made.get(c) == ACT}
-        update_refs(hub.git, [(f"{DOUBT}{c}", c) for c in sorted(asked)])
+        update_refs(hub.git, [(f"{DOUBT}{c}", c) for c in sorted(asked) if made.get(c) == ACT])
     # What says whom this hub knows, and who may decide, is left out of no list.
     names = some_of(sorted((c.path for c in foreign), key=lambda path: path not in (PEERS, HUB)), 10, 200)
     if trusted is None:
@@ -232,8 +231,10 @@ def refuse_untrusted(
         raise Untrusted(text, "'cn sync' takes it over; then run again")
     commits = sorted({c[:12] for change in foreign for c in change.commits})
     told = f" (commit {', '.join(commits[:5])})" if commits else ""
+    here = bool(asked) and asked <= made.keys()
+    where = "here, with what git may have taken of others" if here else "elsewhere"
     raise Untrusted(
-        f"protected files changed elsewhere, and this clone has not accepted it: {names}{told}",
+        f"protected files changed {where}, and this clone has not accepted it: {names}{told}",
         "look at the change and accept it with 'cn trust'",
     )
 

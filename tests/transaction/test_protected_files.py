@@ -863,7 +863,7 @@ def test_what_a_run_asked_for_stays_asked_for_until_it_is_accepted(world: World)
     git(sigma.root, "commit", "-qm", "useful")
     sigma.cn("sync", "--dry-run", check=1)
     assert not git(sigma.root, "for-each-ref", "refs/cn/doubt/"), "a dry run writes nothing"
-    sigma.cn("sync", check=1)
+    assert "changed here, with what git may have taken of others" in sigma.cn("sync", check=1).stderr
     git(theirs, "push", "-q", "origin", ":useful")
     git(sigma.root, "fetch", "-q", "--prune", "origin")
     git(sigma.root, "commit", "-q", "--amend", "-m", "said otherwise")
